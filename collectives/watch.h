@@ -8,6 +8,7 @@
 #include <string>
 
 #include <lockstep/collectives/base/board.h>
+#include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
 
 namespace lockstep::collectives {
@@ -58,14 +59,14 @@ class Watch {
   [[nodiscard]] Rank self() const { return self_; }
   [[nodiscard]] Duration deadline() const;
 
-  /// Around a blocking wait. Two stores.
+  /// Around a blocking wait. Three stores, and the time at its end.
   class Armed {
    public:
     explicit Armed(Watch* watch) : watch_(watch) {
       if (watch_ != nullptr) watch_->seat_.wait(true);
     }
     ~Armed() {
-      if (watch_ != nullptr) watch_->seat_.wait(false);
+      if (watch_ != nullptr) watch_->seat_.wait_over(SystemClock().now());
     }
     Armed(const Armed&) = delete;
     Armed& operator=(const Armed&) = delete;

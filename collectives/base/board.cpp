@@ -1,14 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <new>
-#include <random>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,34 +72,6 @@ BoardMemory* lay_out(void* pages, int size) {
   auto* memory = new (pages) BoardMemory;
   memory->size = static_cast<std::uint64_t>(size);
   return memory;
-}
-
-Status no_memory(std::string_view what, const std::string& name) {
-  return Status{
-      Code::Environment,
-      fmt::format("Cannot {} the shared memory {} of the progress board: {}. Check the size "
-                  "and the permissions of /dev/shm.",
-                  what, name, std::strerror(errno))};
-}
-
-Result<void*> map(const std::string& name, int flags, std::size_t bytes) {
-  const int file = ::shm_open(name.c_str(), flags | O_RDWR | O_CLOEXEC, 0600);
-  if (file < 0) return no_memory("open", name);
-  struct stat found {};
-  // posix_fallocate: a full /dev/shm is an error here, not a bus error later.
-  const int failed = (flags & O_CREAT) != 0 ? ::posix_fallocate(file, 0, static_cast<off_t>(bytes))
-                                            : ::fstat(file, &found);
-  if (failed > 0) errno = failed;
-  const bool short_file = (flags & O_CREAT) == 0 && static_cast<std::size_t>(found.st_size) < bytes;
-  if (short_file) errno = EINVAL;
-  void* pages = failed || short_file
-                    ? MAP_FAILED
-                    : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  const int error = errno;
-  ::close(file);
-  errno = error;
-  if (pages == MAP_FAILED) return no_memory("map", name);
-  return pages;
 }
 
 std::string read_event(const BoardSlot& slot) {
@@ -193,45 +161,45 @@ void Seat::phase(Phase phase) {
 }
 void Seat::renew(Instant until) { slot_->lease.store(until.count(), std::memory_order_relaxed); }
 void Seat::wait(bool waiting) { slot_->waiting.store(waiting, std::memory_order_release); }
+// Progress first: who sees that the wait is over sees when.
+void Seat::wait_over(Instant now) {
+  slot_->progress.store(now.count(), std::memory_order_relaxed);
+  wait(false);
+}
 void Seat::finish() { slot_->finished.store(1, std::memory_order_release); }
 
 std::unique_ptr<Board> Board::in_process(int size) {
   const std::size_t bytes = BoardMemory::bytes(static_cast<std::size_t>(size));
   void* pages = ::operator new (bytes, std::align_val_t{64});
   std::memset(pages, 0, bytes);
-  return std::unique_ptr<Board>(new Board(lay_out(pages, size), bytes, false));
+  return std::unique_ptr<Board>(new Board(lay_out(pages, size), std::nullopt));
 }
 
 Result<std::unique_ptr<Board>> Board::create(int size, std::string& name) {
   const std::size_t bytes = BoardMemory::bytes(static_cast<std::size_t>(size));
-  std::random_device random;
-  name = fmt::format("/lockstep-board-{}-{:08x}{:08x}", ::getpid(), random(), random());
-  auto pages = map(name, O_CREAT | O_EXCL, bytes);
-  if (pages) return std::unique_ptr<Board>(new Board(lay_out(*pages, size), bytes, true));
-  unlink(name);
-  return pages.error();
+  auto shared = SharedMemory::create("board", bytes, bytes);
+  if (!shared) return shared.error();
+  name = shared->name();
+  BoardMemory* memory = lay_out(shared->data(), size);
+  return std::unique_ptr<Board>(new Board(memory, *std::move(shared)));
 }
 
 Result<std::unique_ptr<Board>> Board::open(const std::string& name, int size) {
   const std::size_t bytes = BoardMemory::bytes(static_cast<std::size_t>(size));
-  auto pages = map(name, 0, bytes);
-  if (!pages) return pages.error();
-  auto* memory = static_cast<BoardMemory*>(*pages);
+  auto shared = SharedMemory::open(name, bytes);
+  if (!shared) return shared.error();
+  auto* memory = reinterpret_cast<BoardMemory*>(shared->data());
   if (memory->magic == BoardMemory::kMagic && memory->size == static_cast<std::uint64_t>(size))
-    return std::unique_ptr<Board>(new Board(memory, bytes, true));
-  ::munmap(memory, bytes);
+    return std::unique_ptr<Board>(new Board(memory, *std::move(shared)));
   return Status{Code::Environment,
                 fmt::format("The shared memory {} is not the progress board of this job.", name)};
 }
 
 Board::~Board() {
-  if (shared_)
-    ::munmap(memory_, bytes_);
-  else
-    ::operator delete (memory_, std::align_val_t{64});
+  if (!shared_) ::operator delete (memory_, std::align_val_t{64});
 }
 
-void Board::unlink(const std::string& name) { ::shm_unlink(name.c_str()); }
+void Board::unlink(const std::string& name) { SharedMemory::unlink(name); }
 
 int Board::size() const { return static_cast<int>(memory_->size); }
 

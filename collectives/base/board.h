@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <lockstep/collectives/base/board_snapshot.h>
+#include <lockstep/collectives/base/shared_memory.h>
 #include <lockstep/collectives/base/status.h>
 
 namespace lockstep {
@@ -49,6 +50,9 @@ class Seat {
   void renew(Instant until);
   /// Enters (true) or leaves a watched wait.
   void wait(bool waiting);
+  /// Leaves one. Counts as progress: a rank that was waited for may have been late for long, and
+  /// those that waited for it go on one after the other.
+  void wait_over(Instant now);
   /// Clean exit: the end of the process is no loss from here on.
   void finish();
 
@@ -108,11 +112,10 @@ class Board {
   [[nodiscard]] std::optional<int> claim_report(int exit_code);
 
  private:
-  Board(detail::BoardMemory* memory, std::size_t bytes, bool shared)
-      : memory_(memory), bytes_(bytes), shared_(shared) {}
+  Board(detail::BoardMemory* memory, std::optional<SharedMemory> shared)
+      : memory_(memory), shared_(std::move(shared)) {}
   detail::BoardMemory* memory_;
-  std::size_t bytes_;
-  bool shared_;
+  std::optional<SharedMemory> shared_;  // where memory_ lies; nullopt: in this process only
 };
 
 /// Tells hosts apart: equal for processes that see each other's processes and shared memory.

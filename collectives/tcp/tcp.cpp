@@ -3,7 +3,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/tcp/tcp_data.h>
@@ -182,10 +181,8 @@ Result<bool> Tcp::poll() {
 
 Result<void> Tcp::wait() { return wait(false); }
 
-// The board shows a round from when it is waited for, as in the MPI backend. Spinning is for peers
-// that are about to answer; after that the system wakes this thread when anything comes.
+// The board shows a round from when it is waited for, as in the MPI backend.
 Result<void> Tcp::wait(bool only_data) {
-  using namespace std::chrono_literals;
   if (!only_data) {
     if (unseen_) begin(*unseen_);
     unseen_.reset();
@@ -196,9 +193,7 @@ Result<void> Tcp::wait(bool only_data) {
   const Watch::Armed armed(watch_);
   const Instant began = clock_.now();
   while (true) {
-    const bool spin = clock_.now() - began < 50us;
-    if (auto moved = mesh_->move(spin ? Duration{0} : Duration{5ms}); !moved)
-      return fail(moved.error());
+    if (auto moved = mesh_->wait(clock_.now() - began); !moved) return fail(moved.error());
     const auto done = advance(only_data);
     if (!done) return done.error();
     if (*done) return {};

@@ -54,8 +54,10 @@ class TcpMesh;
 /// listen at, no descriptors).
 [[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options);
 
-/// Collective. The progress board: shared memory among the ranks of each host, its name taken away
-/// again before this returns. Errors: Environment, Stuck (a rank of this host does not answer).
+/// Collective, before any communicator of the mesh is used. The progress board: shared memory among
+/// the ranks of each host. Beside it, where there is memory for them, stand the rings by which
+/// these ranks speak from here on. All names are taken away again before this returns. Errors:
+/// Environment, Stuck (a rank of this host does not answer).
 [[nodiscard]] Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience);
 
 /// Carries the progress board between the hosts of a job: what this rank's slot says goes to one

@@ -25,6 +25,45 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// What the ranks of a host share, as one rank has made or opened it.
+struct Shared {
+  Result<std::unique_ptr<Board>> board = nullptr;
+  Result<std::unique_ptr<HostRings>> rings = nullptr;
+};
+
+/// Names of both, or less where there was no memory for it.
+std::string make(Shared& shared, int job, int host) {
+  std::string board, rings;
+  shared.board = Board::create(job, board);
+  shared.rings = HostRings::create(host, 0, rings);
+  return (shared.board ? board : std::string()) + '\n' + (shared.rings ? rings : std::string());
+}
+
+void open(Shared& shared, std::string_view names, int job, int host, int place) {
+  const std::size_t end = names.find('\n');
+  shared.board = Board::open(std::string(names.substr(0, end)), job);
+  shared.rings = HostRings::open(std::string(names.substr(end + 1)), host, place);
+}
+
+/// What went wrong with the board, if something did, and then with the rings.
+Bytes failures(const Shared& shared) {
+  ByteWriter out;
+  out.text(shared.board ? std::string() : shared.board.error().message);
+  out.text(shared.rings ? std::string() : shared.rings.error().message);
+  return std::move(out).take();
+}
+
+/// Of each the lowest rank's.
+Bytes join_failures(std::span<const std::byte> lower, std::span<const std::byte> higher) {
+  ByteReader first(lower), second(higher);
+  ByteWriter out;
+  for (int i = 0; i < 2; ++i) {
+    const std::string a = first.text(), b = second.text();
+    out.text(a.empty() ? b : a);
+  }
+  return std::move(out).take();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience) {
@@ -34,24 +73,28 @@ Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience) {
   const auto size = static_cast<int>(here.size());
   const Rank place{
       static_cast<std::int32_t>(std::find(here.begin(), here.end(), mesh.rank()) - here.begin())};
-  std::string name;
-  Result<std::unique_ptr<Board>> board = nullptr;
-  if (place.value == 0) board = Board::create(mesh.size(), name);
-  BroadcastRound tell(place, size, Rank{0}, bytes_of(board ? name : std::string()));
+  Shared shared;
+  std::string names;
+  if (place.value == 0) names = make(shared, mesh.size(), size);
+  BroadcastRound tell(place, size, Rank{0}, bytes_of(names));
   auto met = run_round(mesh, here, Part::Kind::Board, tell, until);
-  if (met && place.value != 0) board = Board::open(text_of(tell.result()), mesh.size());
-  TreeRound opened(place, size, bytes_of(board ? std::string() : board.error().message),
-                   [](std::span<const std::byte> lower, std::span<const std::byte> higher) {
-                     const auto first = lower.empty() ? higher : lower;
-                     return Bytes(first.begin(), first.end());
-                   });
+  if (met && place.value != 0) open(shared, text_of(tell.result()), mesh.size(), size, place.value);
+  TreeRound opened(place, size, failures(shared), join_failures);
   if (met) met = run_round(mesh, here, Part::Kind::Board, opened, until);
-  if (place.value == 0 && board) Board::unlink(name);
-  if (met && !opened.result().empty())
-    met = Status{Code::Environment, text_of(opened.result()), "", {}};
-  if (met) return board;
-  mesh.tell(met.error());
-  return met.error();
+  if (place.value == 0) {
+    if (shared.board) Board::unlink(names.substr(0, names.find('\n')));
+    if (shared.rings) SharedMemory::unlink(names.substr(names.find('\n') + 1));
+  }
+  ByteReader failed(opened.result());
+  const std::string no_board = failed.text(), no_rings = failed.text();
+  if (met && !no_board.empty()) met = Status{Code::Environment, no_board, "", {}};
+  if (!met) {
+    mesh.tell(met.error());
+    return met.error();
+  }
+  // Without rings the ranks of a host speak over connections, as those of two hosts do.
+  if (no_rings.empty() && size > 1) mesh.share(*std::move(shared.rings), here);
+  return std::move(shared.board);
 }
 
 }  // namespace lockstep::collectives

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
@@ -12,6 +13,12 @@ namespace {
 
 /// How long last words may take to go out, and the pause before a peer is tried again.
 constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
+/// How long a rank spins, and how long it only lets others have the core, before it sleeps.
+constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
+/// How long it sleeps at most; and while a ring has no room, of which it is not told.
+constexpr std::chrono::milliseconds kSleep{5}, kNoRoom{1};
+/// Connections are looked at in one of so many moves while all that is said goes by rings.
+constexpr unsigned kMovesWithout = 32;
 /// The type of a Part, the one message that is numbered.
 const std::uint8_t kPartType = type_of(Part{});
 
@@ -76,6 +83,8 @@ struct TcpMesh::Pair final : AssociationPort {
   std::map<Link, TcpLinkPtr> links;
   boost::asio::steady_timer pause;
   std::optional<Instant> out_of_reach;  // since then
+  int place = -1;                       // in the rings of this host
+  bool by_ring = false;                 // what goes to it
   bool finished = false;                // it has said farewell
   bool gone = false;                    // and its process is no more
   Association association;
@@ -106,9 +115,10 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
 
 TcpMesh::~TcpMesh() {
   const std::lock_guard lock(mutex_);
-  if (!leaving_)
+  // Behind a verdict no farewell is needed, and one by a ring would come before it.
+  if (!leaving_ && !told_)
     for (const auto& [rank, one] : pairs_)
-      if (one->up() != nullptr) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+      if (one->by_ring || one->up() != nullptr) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
   flush();
   door_.reset();
   for (const auto& [rank, one] : pairs_) one->close_all();
@@ -118,6 +128,8 @@ TcpMesh::Pair& TcpMesh::pair(Rank peer) {
   auto& found = pairs_[peer.value];
   if (found) return *found;
   found = std::make_unique<Pair>(*this, peer);
+  const auto at = std::lower_bound(here_.begin(), here_.end(), peer);
+  if (at != here_.end() && *at == peer) found->place = static_cast<int>(at - here_.begin());
   if (leaving_) put(*found, kWorldGroup, Part::Kind::Farewell, 0, {});
   return *found;
 }
@@ -159,6 +171,14 @@ void TcpMesh::stands(Pair& one) {
   if (told_) one.up()->send(Verdict{*told_});
 }
 
+void TcpMesh::take_part(Pair& one, Part part) {
+  if (part.kind == Part::Kind::Farewell) {
+    one.finished = true;
+  } else if (auto ok = inbox_.put(one.peer, std::move(part)); !ok) {
+    fail(ok.error());
+  }
+}
+
 void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
   const auto wrong = [&](std::string_view what) {
     fail({Code::Internal, fmt::format("Rank {} {}.", one.peer.value, what), "", {}});
@@ -172,11 +192,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
       default:
         return;
     }
-    if (part->kind == Part::Kind::Farewell) {
-      one.finished = true;
-    } else if (auto ok = inbox_.put(one.peer, std::move(*part)); !ok) {
-      fail(ok.error());
-    }
+    take_part(one, std::move(*part));
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
       return wrong("is not where the rendezvous says that it is");
@@ -211,6 +227,7 @@ void TcpMesh::lose(const Pair& one, const std::string& why) {
 void TcpMesh::ended(Pair& one, Association::Link link, bool refused, const Status& why) {
   const bool stood = one.association.up() && one.association.link() == link;
   one.links.erase(link);
+  hear_ring(one);  // a farewell may lie there
   if (!one.association.broken(link) || failure_) return;
   if (refused && one.finished) one.gone = true;
   if (one.finished && (!leaving_ || one.gone)) return;
@@ -246,6 +263,11 @@ void TcpMesh::send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uin
 
 void TcpMesh::put(Pair& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                   std::span<const std::byte> piece) {
+  if (one.place >= 0 && rings_->reaches(one.place)) {
+    one.by_ring = true;
+    if (rings_->send(one.place, group, kind, total, piece)) wake(one);
+    return;
+  }
   const Association::Stamp stamp = one.association.next();
   one.association.send(encode(
       Part{group, kind, total, stamp.number, stamp.received, Bytes(piece.begin(), piece.end())}));
@@ -254,12 +276,14 @@ void TcpMesh::put(Pair& one, std::uint64_t group, Part::Kind kind, std::uint64_t
 bool TcpMesh::up(Rank to) const {
   const std::lock_guard lock(mutex_);
   const Pair* one = known(to);
+  if (one != nullptr && one->by_ring) return rings_->waiting(one->place) == 0;
   return one != nullptr && one->up() != nullptr;
 }
 
 std::size_t TcpMesh::queued(Rank to) const {
   const std::lock_guard lock(mutex_);
   const Pair* one = known(to);
+  if (one != nullptr && one->by_ring) return rings_->waiting(one->place);
   return one == nullptr ? 0 : one->association.kept_bytes();
 }
 
@@ -268,6 +292,11 @@ std::optional<TcpMesh::Message> TcpMesh::take(Rank from, std::uint64_t group, Pa
   auto message = inbox_.take(from, group, kind);
   if (message || failure_) return message;
   Pair& one = pair(from);
+  if (one.place >= 0) {
+    hear_ring(one);
+    message = inbox_.take(from, group, kind);
+    if (message || failure_) return message;
+  }
   if (!one.finished && !one.out_of_reach) one.association.open();
   return std::nullopt;
 }
@@ -298,9 +327,61 @@ std::optional<Rank> TcpMesh::lost() const {
 Result<void> TcpMesh::move(Duration most) {
   while (telling_.load() > 0) ::sched_yield();
   const std::lock_guard lock(mutex_);
-  if (!failure_) run_for(*loop_, most);
+  if (!failure_) run(most);
   if (failure_) return *failure_;
   return {};
+}
+
+Result<void> TcpMesh::wait(Duration waited) {
+  const bool rings = rings_ != nullptr;
+  const bool sleep = waited > (rings ? Duration{kYield} : Duration{kSpin});
+  if (!sleep && rings && (crowded_ || waited > kSpin)) ::sched_yield();
+  return move(sleep ? Duration{kSleep} : Duration{0});
+}
+
+void TcpMesh::share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& here) {
+  const std::lock_guard lock(mutex_);
+  rings_ = std::move(rings);
+  here_ = here;
+  crowded_ = static_cast<long>(here.size()) > ::sysconf(_SC_NPROCESSORS_ONLN);
+  for (std::size_t place = 0; place < here.size(); ++place)
+    if (const auto found = pairs_.find(here[place].value); found != pairs_.end())
+      found->second->place = static_cast<int>(place);
+}
+
+void TcpMesh::hear_ring(Pair& one) {
+  if (one.place < 0) return;
+  if (!rings_->receive(one.place, [&](Part part) { take_part(one, std::move(part)); }))
+    fail({Code::Internal,
+          fmt::format("Rank {} has written into shared memory what is no message.", one.peer.value),
+          "",
+          {}});
+}
+
+void TcpMesh::hear_host() {
+  for (std::size_t place = 0; place < here_.size(); ++place)
+    if (rings_->written(static_cast<int>(place))) hear_ring(pair(here_[place]));
+}
+
+/// One that sleeps does so over its connections. Any word will do.
+void TcpMesh::wake(Pair& one) {
+  if (TcpLink* link = one.up()) link->send(Acknowledgement{one.association.received()});
+}
+
+void TcpMesh::run(Duration most) {
+  if (!rings_) return run_for(*loop_, most);
+  const auto move_rings = [this] {
+    hear_host();
+    rings_->flush([this](int reader) { wake(pair(here_[static_cast<std::size_t>(reader)])); });
+  };
+  move_rings();
+  const bool only_rings = here_.size() == roster_.size();
+  if (most == Duration{0} && only_rings && ++moves_ % kMovesWithout != 0) return;
+  const bool sleep = most > Duration{0} && rings_->sleeps();
+  if (rings_->full()) most = std::min<Duration>(most, kNoRoom);
+  run_for(*loop_, sleep ? most : Duration{0});
+  rings_->wakes();
+  move_rings();
 }
 
 std::map<std::int32_t, Progress> TcpMesh::take_progress() {
@@ -329,12 +410,13 @@ void TcpMesh::say_progress(const std::vector<Rank>& to, const Progress& progress
 void TcpMesh::flush() {
   const Instant until = clock_.now() + kLastWords;
   const auto waits = [this](const auto& one) {
+    if (one.second->by_ring && rings_->waiting(one.second->place) > 0) return true;
     const TcpLink* link = one.second->up();
     if (link != nullptr) return link->queued() > 0;
     return told_ && one.second->association.state() != Association::State::Closed;
   };
   while (std::any_of(pairs_.begin(), pairs_.end(), waits) && clock_.now() < until)
-    run_for(*loop_, std::chrono::milliseconds(5));
+    run(std::chrono::milliseconds(5));
 }
 
 void TcpMesh::tell(const Status& verdict) {
@@ -356,7 +438,7 @@ void TcpMesh::leave(Duration patience) {
     --telling_;
     if (std::exchange(leaving_, true)) return;
     for (const auto& [rank, one] : pairs_)
-      if (!one->gone) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+      if (!one->gone && !told_) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
     flush();
   }
   std::vector<Rank> all;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <lockstep/collectives/round.h>
+#include <lockstep/collectives/tcp/host_rings.h>
 #include <lockstep/collectives/tcp/tcp_association.h>
 #include <lockstep/collectives/tcp/tcp_door.h>
 #include <lockstep/collectives/tcp/tcp_inbox.h>
@@ -40,15 +41,20 @@ class TcpMesh {
     return roster_[static_cast<std::size_t>(rank.value)];
   }
 
+  /// From here on what goes to `here`, the ranks of this host, goes by its rings, where there is
+  /// memory for one. Called on all of them, before anything but Part::Kind::Board is said.
+  void share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& here);
+
   using Message = TcpInbox::Message;
   /// Takes the message as a whole; it goes out as the system takes it, once up().
   void send(Rank to, std::uint64_t group, Part::Kind kind, std::span<const std::byte> message);
   /// The next piece of a message of `total` bytes; at most Part::kMostBytes.
   void send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                   std::span<const std::byte> piece);
-  /// A connection to it stands: what was sent is on its way, whatever this process does next.
+  /// A connection to it stands, or its ring has taken everything: what was sent is on its way,
+  /// whatever this process does next.
   [[nodiscard]] bool up(Rank to) const;
-  /// Bytes for `to` that it has not acknowledged yet.
+  /// Bytes for `to` that it has not acknowledged yet, or that its ring has no room for.
   [[nodiscard]] std::size_t queued(Rank to) const;
   /// The next message of that line; control messages of both kinds are one line. Where there is
   /// none, a connection is opened, so that the end of the peer is noticed.
@@ -63,6 +69,9 @@ class TcpMesh {
   /// Moves what can be moved; waits up to `most` for the first thing. Errors, of all later calls
   /// too: RankLost, the verdict of a peer, Internal (a peer that does not keep to the protocol).
   [[nodiscard]] Result<void> move(Duration most = Duration{0});
+  /// As move(), for one who has waited for so long: spins at first, then lets others have the core,
+  /// and sleeps for up to 5 ms once nothing is expected soon.
+  [[nodiscard]] Result<void> wait(Duration waited);
   /// The rank whose process has ended without a clean exit; that is then the error of move().
   [[nodiscard]] std::optional<Rank> lost() const;
   /// What ranks have told of themselves since the last call, the latest of each. Any thread.
@@ -79,6 +88,12 @@ class TcpMesh {
   struct Pair;
   [[nodiscard]] Pair& pair(Rank peer);
   [[nodiscard]] const Pair* known(Rank peer) const;
+  /// Moves what rings and connections hold; waits up to `most` for the first thing.
+  void run(Duration most);
+  void hear_host();
+  void hear_ring(Pair& pair);
+  void wake(Pair& pair);
+  void take_part(Pair& pair, Part part);
   void came(const TcpLinkPtr& link, const TcpMessage& message);
   void stands(Pair& pair);
   void heard(Pair& pair, Association::Link link, TcpMessage message);
@@ -100,6 +115,10 @@ class TcpMesh {
   mutable std::mutex mutex_;     // of all below, and of the loop
   std::map<std::int32_t, std::unique_ptr<Pair>> pairs_;  // with whom there has been something
   TcpInbox inbox_;
+  std::unique_ptr<HostRings> rings_;  // null: all goes by connections
+  std::vector<Rank> here_;            // by their place in the rings
+  bool crowded_ = false;              // more ranks are here than cores
+  unsigned moves_ = 0;
   std::map<std::int32_t, Progress> progress_;
   std::optional<Rank> lost_;
   std::optional<Status> failure_;

@@ -136,10 +136,15 @@ int main(int argc, char** argv) {
     const int slow = std::max(1, calls / (group->size() > 2 ? 20 : 1));
     std::vector<Pair> pairs{vote_pair(*group, slow),
                             all_to_all_pair(*group, 64 << 10, std::max(1, slow / 20))};
+    std::unique_ptr<Board> tcp_memory;
+    std::unique_ptr<Watch> tcp_watch;
     std::unique_ptr<Communicator> tcp;
     if (group->size() > 1) {
-      tcp = tcp_communicator(meet(Rank{rank}, group->size()), nullptr).value();
-      pairs.push_back(tcp_pair(*group, *tcp, std::max(1, slow / 20)));
+      const auto mesh = meet(Rank{rank}, group->size());
+      tcp_memory = tcp_board(*mesh, std::chrono::seconds(60)).value();
+      tcp_watch = Watch::start(*tcp_memory, Rank{rank}, {}).value();
+      tcp = tcp_communicator(mesh, tcp_watch.get()).value();
+      pairs.push_back(tcp_pair(*group, *tcp, slow));
     }
     // With more ranks the buffers of all of them would not fit into a small machine.
     if (group->size() <= 8) pairs.push_back(all_to_all_pair(*group, 4 << 20, 4));

@@ -142,6 +142,29 @@ TEST(Watch, RankThatRenewsItsLease_IsWaitedFor) {
   EXPECT_TRUE(watched.within(5s));
 }
 
+TEST(Watch, RankWhoseLongWaitIsOver_HasMadeProgress) {
+  // All waited for a rank that held a lease; the first to hear from it goes on before the others.
+  const auto board = Board::in_process(3);
+  Seat late = board->seat(Rank{2});
+  late.register_process(::getpid(), host_id(), SystemClock().now());
+  const int entry = board->entry(kWorldGroup, RankSet::all(3));
+  Watched first(*board, Rank{0}, 200ms), second(*board, Rank{1}, 200ms);
+  for (const Watched* one : {&first, &second})
+    one->watch->seat().begin(OperationKind::Vote, entry, 1, SystemClock().now());
+  const Watch::Armed armed(first.watch.get());
+  {
+    const Watch::Armed also(second.watch.get());
+    for (int i = 0; i < 20; ++i) {
+      late.renew(SystemClock().now() + 100ms);
+      ASSERT_FALSE(first.within(25ms));
+    }
+    late.begin(OperationKind::Vote, entry, 1, SystemClock().now());
+    late.renew(SystemClock().now());
+  }
+  EXPECT_FALSE(first.within(100ms));
+  EXPECT_TRUE(first.within(5s)) << "it does not come back";
+}
+
 TEST(Watch, ManyShortWaits_AreNotOneLongOne) {
   const auto board = Board::in_process(2);
   board->seat(Rank{1}).register_process(::getpid(), host_id(), SystemClock().now());

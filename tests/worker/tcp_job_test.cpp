@@ -60,7 +60,7 @@ TEST(TcpJob, Examples_EndWellAndLearnTheSame) {
 }
 
 TEST(TcpJob, KilledRank_EndsTheOthersNamingIt) {
-  for (const char* moment : {"call", "send"}) {
+  for (const char* moment : {"call", "wait"}) {
     const Launched job = launch_met(4, kRank + " kill " + moment + " 2", kSoon);
     EXPECT_EQ(job.count("lockstep: RANK_LOST: Rank 2 ended without finishing the job"), 1)
         << job.output;
@@ -78,7 +78,7 @@ TEST(TcpJob, RankThatExitsEarly_IsLost) {
 }
 
 TEST(TcpJob, StoppedRank_IsNamedWithinTheDeadline) {
-  for (const char* moment : {"call", "send"}) {
+  for (const char* moment : {"call", "wait"}) {
     const Launched job = launch_met(4, kRank + " stop " + moment + " 1", kSoon);
     EXPECT_EQ(job.count("lockstep: STUCK: Rank 1 is suspended"), 1) << job.output;
     EXPECT_EQ(job.count("left with 4"), 3) << job.output;
@@ -89,7 +89,7 @@ TEST(TcpJob, StoppedRank_IsNamedWithinTheDeadline) {
 TEST(TcpJob, RankThatHangs_IsNamed_OneThatIsStoppedForAWhileIsNot) {
   const Launched hung = launch_met(3, kRank + " hang call 0", kSoon);
   EXPECT_EQ(hung.count("lockstep: STUCK: Rank 0 did not come to "), 1) << hung.output;
-  const Launched paused = launch_met(3, kRank + " pause send 2", kSoon);
+  const Launched paused = launch_met(3, kRank + " pause wait 2", kSoon);
   EXPECT_EQ(paused.count("left with 0"), 3) << paused.output;
 }
 

@@ -164,7 +164,7 @@ void Group::note(std::string_view event) {
 void Group::issues(std::string_view text) {
   if (!world.watch) return;
   Seat& seat = world.watch->seat();
-  seat.wait(false);
+  seat.wait_over(SystemClock().now());
   seat.begin(kind_of(text), issued_entry, ++issued, SystemClock().now());
   note(text);
 }

@@ -19,8 +19,11 @@ namespace {
 
 class TcpAdapter final : public Adapter {
  public:
-  explicit TcpAdapter(int size) {
-    for (const auto& mesh : meet(size)) ranks_.push_back(tcp_communicator(mesh, nullptr).value());
+  /// `shared`: by the rings of one host.
+  explicit TcpAdapter(int size, bool shared = false) {
+    const auto meshes = meet(size);
+    if (shared) (void)share_host(meshes);
+    for (const auto& mesh : meshes) ranks_.push_back(tcp_communicator(mesh, nullptr).value());
   }
   [[nodiscard]] std::vector<Communicator*> ranks() override {
     std::vector<Communicator*> out;
@@ -33,8 +36,8 @@ class TcpAdapter final : public Adapter {
   std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
-auto tcp(int size) {
-  return [size]() -> std::unique_ptr<Adapter> { return std::make_unique<TcpAdapter>(size); };
+auto tcp(int size, bool shared = false) {
+  return [=]() -> std::unique_ptr<Adapter> { return std::make_unique<TcpAdapter>(size, shared); };
 }
 
 /// The sum of these depends on its order.
@@ -99,16 +102,27 @@ TEST(TcpCommunicator, RanksInDifferentCollectivesOrRounds_AreNamedWithWhatEachBr
 }
 
 TEST(TcpCommunicator, PeerThatHasFinished_IsNotWaitedFor) {
-  auto meshes = meet(2);
-  connect_tree(meshes);
-  const auto first = tcp_communicator(meshes[0], nullptr).value();
-  meshes[1].reset();
-  VoteRound vote(Rank{0}, 2, Vote::of(1, 2, 3, 4));
-  const auto voted = first->run(vote);
-  ASSERT_FALSE(voted);
-  EXPECT_EQ(voted.error().code, Code::Stuck);
-  EXPECT_EQ(voted.error().message,
-            "Rank 1 has finished the job and will not come to the vote, in which rank 0 waits.");
+  for (const bool shared : {false, true}) {
+    auto meshes = meet(2);
+    connect_tree(meshes);
+    if (shared) (void)share_host(meshes);
+    const auto first = tcp_communicator(meshes[0], nullptr).value();
+    if (shared) {
+      // What it says goes by a ring, and so does its farewell.
+      const auto second = tcp_communicator(meshes[1], nullptr).value();
+      VoteRound theirs(Rank{1}, 2, Vote::of(1, 2, 3, 4)), ours(Rank{0}, 2, Vote::of(1, 2, 3, 4));
+      second->start(theirs);
+      first->start(ours);
+      finish({first.get(), second.get()});
+    }
+    meshes[1].reset();
+    VoteRound vote(Rank{0}, 2, Vote::of(1, 2, 3, 4));
+    const auto voted = first->run(vote);
+    ASSERT_FALSE(voted);
+    EXPECT_EQ(voted.error().code, Code::Stuck);
+    EXPECT_EQ(voted.error().message,
+              "Rank 1 has finished the job and will not come to the vote, in which rank 0 waits.");
+  }
 }
 
 TEST(TcpCommunicator, VerdictOfOneRank_IsTheErrorOfAll) {
@@ -144,10 +158,12 @@ void reset(int file) {
   (void)::syscall(SYS_connect, file, &nobody, sizeof nobody);
 }
 
-TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
-  constexpr int kRanks = 5, kRounds = 400;
+/// Ranks that vote and reduce while connections break. `shared`: what they say goes by rings.
+void run_while_connections_break(bool shared, int rounds) {
+  constexpr int kRanks = 5;
   constexpr std::size_t kRows = 3'000;
   const auto meshes = meet(kRanks);
+  if (shared) (void)share_host(meshes);
   std::atomic<int> ended{0};
   std::vector<std::thread> threads;
   for (int r = 0; r < kRanks; ++r)
@@ -155,7 +171,7 @@ TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
       const std::shared_ptr<void> end(nullptr, [&](void*) { ++ended; });
       const auto all = tcp_communicator(meshes[static_cast<std::size_t>(r)], nullptr).value();
       std::vector<std::int64_t> mine(kRows), sums(kRows);
-      for (int i = 0; i < kRounds; ++i) {
+      for (int i = 0; i < rounds; ++i) {
         VoteRound vote(Rank{r}, kRanks, Vote::of(1, static_cast<std::uint64_t>(i), 3, 4));
         const auto voted = all->run(vote);
         ASSERT_TRUE(voted) << "rank " << r << ", round " << i << ": " << voted.error().text();
@@ -183,6 +199,14 @@ TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(broken, 20);
+}
+
+TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
+  run_while_connections_break(false, 400);
+}
+
+TEST(TcpMesh, ConnectionsThatBreakBesideRings_DisturbNothing) {
+  run_while_connections_break(true, 4'000);
 }
 
 /// A connection to `port` of loopback on which `said` was written; -1 where there is none.
@@ -303,6 +327,9 @@ TEST(TcpMesh, ProgressToldByOtherThreads_HoldsUpNoVoteAndArrives) {
 
 INSTANTIATE_TEST_SUITE_P(Tcp, Conformance,
                          testing::Values(tcp(1), tcp(2), tcp(3), tcp(4), tcp(5), tcp(8)));
+INSTANTIATE_TEST_SUITE_P(Rings, Conformance,
+                         testing::Values(tcp(2, true), tcp(3, true), tcp(4, true), tcp(5, true),
+                                         tcp(8, true)));
 
 }  // namespace
 }  // namespace lockstep::collectives::tcp_conformance_test

@@ -1,5 +1,5 @@
-// Many ranks as processes of their own, connected by sockets alone: no board, no watchdog. They
-// meet, vote, one is killed, and all others name it. LOCKSTEP_TCP_RANKS says how many
+// Many ranks as processes of their own, by sockets alone, or by the rings of a host; no watchdog.
+// They meet, vote, one is killed, and all others name it. LOCKSTEP_TCP_RANKS says how many
 // (scripts/test-long: 512).
 #include <algorithm>
 #include <array>
@@ -34,7 +34,7 @@ struct Told {
 };
 
 /// Votes until one fails; the rank `lost` is killed by its own hand after `votes`.
-void be_rank(const TcpOptions& options, int votes, Rank lost, Told& told) {
+void be_rank(const TcpOptions& options, bool shared, int votes, Rank lost, Told& told) {
   const SystemClock clock;
   const auto said = [&](const Status& status) {
     told.named = clock.now();
@@ -42,6 +42,9 @@ void be_rank(const TcpOptions& options, int votes, Rank lost, Told& told) {
   };
   const auto mesh = tcp_rendezvous(options);
   if (!mesh) return said(mesh.error());
+  Result<std::unique_ptr<Board>> board = nullptr;
+  if (shared) board = tcp_board(**mesh, options.patience);
+  if (!board) return said(board.error());
   told.met = clock.now();
   const auto all = tcp_communicator(*mesh, nullptr);
   if (!all) return said(all.error());
@@ -58,25 +61,25 @@ void be_rank(const TcpOptions& options, int votes, Rank lost, Told& told) {
   }
 }
 
-TEST(TcpProcesses, ManyRanks_MeetAndVote_AndAllNameOneThatIsLost) {
+void meet_vote_and_lose_one(bool shared) {
   const int size = ranks(), votes = size > 100 ? 1'000 : 100;
   const Rank lost{size / 3};
   const Endpoint at = free_endpoint();
-  void* shared = ::mmap(nullptr, sizeof(Told) * static_cast<std::size_t>(size),
+  void* memory = ::mmap(nullptr, sizeof(Told) * static_cast<std::size_t>(size),
                         PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(shared, MAP_FAILED);
+  ASSERT_NE(memory, MAP_FAILED);
   std::vector<Told*> told;
   std::vector<pid_t> children;
   const SystemClock clock;
   const Instant began = clock.now();
   for (int r = 0; r < size; ++r) {
-    told.push_back(new (static_cast<Told*>(shared) + r) Told);
+    told.push_back(new (static_cast<Told*>(memory) + r) Told);
     TcpOptions options = tcp_options(at, r, size);
     options.patience = std::chrono::seconds(100);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      be_rank(options, votes, lost, *told.back());
+      be_rank(options, shared, votes, lost, *told.back());
       ::_exit(0);
     }
     children.push_back(child);
@@ -108,7 +111,13 @@ TEST(TcpProcesses, ManyRanks_MeetAndVote_AndAllNameOneThatIsLost) {
       size, seconds(met - began), votes, seconds(gone.voted - met),
       1e3 * seconds(gone.voted - met) / votes, seconds(named - gone.voted), most);
   EXPECT_LT(seconds(named - gone.voted), 5);
-  ::munmap(shared, sizeof(Told) * static_cast<std::size_t>(size));
+  ::munmap(memory, sizeof(Told) * static_cast<std::size_t>(size));
+}
+
+TEST(TcpProcesses, ManyRanks_MeetAndVote_AndAllNameOneThatIsLost) { meet_vote_and_lose_one(false); }
+
+TEST(TcpProcesses, ManyRanksOfOneHost_MeetAndVote_AndAllNameOneThatIsLost) {
+  meet_vote_and_lose_one(true);
 }
 
 }  // namespace

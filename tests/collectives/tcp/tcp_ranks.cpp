@@ -58,6 +58,19 @@ std::vector<std::shared_ptr<TcpMesh>> meet(int size) {
   return out;
 }
 
+std::vector<std::unique_ptr<Board>> share_host(const std::vector<std::shared_ptr<TcpMesh>>& ranks) {
+  std::vector<std::unique_ptr<Board>> boards(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    threads.emplace_back([&, r] {
+      auto board = tcp_board(*ranks[r], std::chrono::seconds(20));
+      ASSERT_TRUE(board) << board.error().text();
+      boards[r] = *std::move(board);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return boards;
+}
+
 void finish(const std::vector<Communicator*>& ranks) {
   for (bool all = false; !all;) {
     all = true;

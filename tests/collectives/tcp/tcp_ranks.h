@@ -23,6 +23,9 @@ using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
 [[nodiscard]] std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks);
 /// All ranks of a job of `size`, none connected with another.
 [[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size);
+/// The boards of all ranks, and from here on their rings: as ranks of one host.
+[[nodiscard]] std::vector<std::unique_ptr<Board>> share_host(
+    const std::vector<std::shared_ptr<TcpMesh>>& ranks);
 /// Polls all ranks in turns until what they have begun has ended.
 void finish(const std::vector<Communicator*>& ranks);
 /// Until each is connected with its neighbours in the ordered tree.

@@ -1,7 +1,7 @@
 // A training program of which one rank goes wrong in the middle: for tcp_job_test.cpp.
 // usage: tcp_job_rank FAULT MOMENT RANK [MILLISECONDS]   (that each call takes; else none)
-// FAULT: none, kill, stop, pause, exit, hang. MOMENT: call (between two calls), send (its first
-// message of call 5 is on its way; this program stands before send()).
+// FAULT: none, kill, stop, pause, exit, hang. MOMENT: call (between two calls), wait (in call 5,
+// for which the others are late: it waits for a message; this program stands before sched_yield()).
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -9,7 +9,6 @@
 #include <string>
 #include <thread>
 
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,10 +47,9 @@ void misbehave() {
 }  // namespace
 
 // What stands before the system.
-extern "C" ssize_t send(int file, const void* bytes, size_t size, int flags) {
-  const long sent = ::syscall(SYS_sendto, file, bytes, size, flags, nullptr, 0);
+extern "C" int sched_yield() noexcept {
   misbehave();
-  return sent;
+  return static_cast<int>(::syscall(SYS_sched_yield));
 }
 
 namespace {
@@ -84,7 +82,7 @@ Array filled(std::int64_t size, double value) {
   return out;
 }
 
-Result<void> train(Job& job, bool faulty, bool sending, std::chrono::milliseconds pause) {
+Result<void> train(Job& job, bool faulty, bool waiting, std::chrono::milliseconds pause) {
   auto step = job.frame<Input, Output>("step", [](Input in) {
     const Tensor mine = sum(in.x * in.x);
     return Output{all_reduce(mine), all_gather(reshape(mine, {1})), all_gather(in.x, 0),
@@ -93,7 +91,8 @@ Result<void> train(Job& job, bool faulty, bool sending, std::chrono::millisecond
   for (int call = 0; call < 8; ++call) {
     std::this_thread::sleep_for(pause);
     if (call == 5 && faulty) armed = true;
-    if (call == 5 && !sending) misbehave();
+    if (call == 5 && !waiting) misbehave();
+    if (call == 5 && waiting && !faulty) std::this_thread::sleep_for(20ms);
     const auto out =
         step(Input{filled(2 + (job.rank() + call) % 3, 0.5 + call), filled(call % 4, 1)});
     if (!out) return out.error();
@@ -114,5 +113,5 @@ int main(int argc, char** argv) {
   auto job = Job::init(&argc, &argv);
   if (!job) return Job::report(job.error());
   const bool faulty = fault != "none" && (*job)->rank() == std::atoi(argv[3]);
-  return (*job)->run([&] { return train(**job, faulty, std::string(argv[2]) == "send", pause); });
+  return (*job)->run([&] { return train(**job, faulty, std::string(argv[2]) == "wait", pause); });
 }
