@@ -15,6 +15,7 @@
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/watch.h>
+#include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/collectives/wire/endpoint.h>
 #include <lockstep/collectives/wire/secret.h>
 
@@ -32,6 +33,8 @@ struct TcpOptions {
   int size = 1;
   /// Shared by the processes of the job, and by nobody else; kSecretBytes or more.
   Secret secret;
+  /// On or Off, the same on all ranks; see encryption_to().
+  Encryption encryption = Encryption::Off;
   /// Compared between the ranks; see RendezvousMembers.
   std::string job, build;
   /// How long the ranks may take to come.

@@ -24,7 +24,7 @@ constexpr int kQuietSeconds = 5;
 TcpLink::TcpLink(TcpLoop& loop, Socket socket, SealedSession::Side side, Events events)
     : loop_(loop),
       socket_(std::move(socket)),
-      session_(side, loop.secret, random_nonce()),
+      session_(side, loop.secret, random_nonce(), loop.encryption),
       events_(std::make_shared<const Events>(std::move(events))),
       limit_(loop.io) {}
 

@@ -22,6 +22,7 @@ namespace lockstep::collectives {
 struct TcpLoop {
   boost::asio::io_context io{1};
   Secret secret;
+  Encryption encryption = Encryption::Off;
   std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
 };
 

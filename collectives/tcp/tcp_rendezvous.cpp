@@ -42,6 +42,7 @@ TcpRendezvous::TcpRendezvous(const TcpOptions& options)
       members_(own_request()) {
   made_.self = options.rank;
   made_.loop->secret = secret_of_ranks(options.secret);
+  made_.loop->encryption = options.encryption;
   made_.door = std::make_unique<TcpDoor>(*made_.loop, most_strangers(options));
 }
 

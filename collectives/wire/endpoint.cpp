@@ -37,7 +37,11 @@ std::string Endpoint::text() const {
 bool Endpoint::loopback() const {
   boost::system::error_code wrong;
   const auto parsed = boost::asio::ip::make_address(address, wrong);
-  return !wrong && parsed.is_loopback();
+  if (wrong) return false;
+  namespace ip = boost::asio::ip;
+  if (parsed.is_v6() && parsed.to_v6().is_v4_mapped())  // as a door for both sees those of IPv4
+    return ip::make_address_v4(ip::v4_mapped, parsed.to_v6()).is_loopback();
+  return parsed.is_loopback();
 }
 
 }  // namespace lockstep::collectives

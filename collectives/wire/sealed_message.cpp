@@ -43,7 +43,7 @@ Header read_header(std::span<const std::byte> bytes) {
 }  // namespace
 
 std::string_view refusal_text(Refusal refusal) {
-  constexpr std::array<std::string_view, 9> kTexts{
+  constexpr std::array<std::string_view, kRefusals> kTexts{
       "it was refused for a reason that this version does not know",
       "what came is not lockstep's protocol",
       "it speaks another version of lockstep's protocol",
@@ -52,7 +52,8 @@ std::string_view refusal_text(Refusal refusal) {
       "a message came twice or out of order",
       "a message came where it has no place",
       "a message could not be read",
-      "the two do not have the same secret"};
+      "the two do not have the same secret",
+      "one of the two encrypts and the other does not: LOCKSTEP_ENCRYPTION has to be the same"};
   const auto at = static_cast<std::size_t>(refusal);
   return kTexts[at < kTexts.size() ? at : 0];
 }

@@ -39,7 +39,9 @@ enum class Refusal : std::uint8_t {
   Order,      // a type that has no place here
   Malformed,  // a payload that is none of its type
   Token,      // the other side does not know the secret
+  Encryption  // one side encrypts, the other does not
 };
+inline constexpr std::size_t kRefusals = 10;  // with 0, which is none
 [[nodiscard]] std::string_view refusal_text(Refusal refusal);
 
 struct SealedMessage {

@@ -18,16 +18,27 @@ void append(Bytes& to, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-SealedSession::SealedSession(Side side, Secret secret, const Nonce& nonce)
+SealedSession::SealedSession(Side side, Secret secret, const Nonce& nonce, Encryption encryption)
     : side_(side),
       step_(side == Side::Client ? Step::AwaitChallenge : Step::AwaitHello),
       secret_(std::move(secret)),
-      nonce_(nonce) {
+      nonce_(nonce),
+      encryption_(encryption) {
   assert(secret_.size() >= kSecretBytes);
+  if (encryption_ == Encryption::On) encrypt();
 }
 
-Bytes SealedSession::open() const {
-  return side_ == Side::Client ? SealedMessageWriter::plain(HandshakeType::Hello, nonce_) : Bytes{};
+void SealedSession::encrypt() {
+  tls_.emplace(side_ == Side::Client ? TlsChannel::Side::Client : TlsChannel::Side::Server,
+               secret_);
+}
+
+Bytes SealedSession::open() {
+  if (side_ == Side::Server) return {};
+  Bytes hello = SealedMessageWriter::plain(HandshakeType::Hello, nonce_);
+  if (!tls_) return hello;
+  tls_->write(hello);
+  return tls_->outgoing();
 }
 
 Mac SealedSession::keyed(std::string_view label) const {
@@ -92,12 +103,43 @@ std::optional<Refusal> SealedSession::handshake(const SealedMessage& message, By
   return Refusal::Order;
 }
 
-SealedSession::Taken SealedSession::take(std::span<const std::byte> bytes) {
+SealedSession::Taken SealedSession::refuse(Refusal refusal) {
   Taken taken;
-  if (step_ == Step::Over) {
-    taken.refusal = Refusal::Order;
-    return taken;
+  taken.refusal = refusal;
+  if (side_ == Side::Server && !established() && step_ != Step::Over) {
+    const std::byte why{static_cast<std::uint8_t>(refusal)};
+    taken.reply = SealedMessageWriter::plain(HandshakeType::Rejected, {&why, 1});
   }
+  step_ = Step::Over;
+  return taken;
+}
+
+// A side that does not encrypt is told so in plain words, for it understands no others.
+SealedSession::Taken SealedSession::take(std::span<const std::byte> bytes) {
+  if (step_ == Step::Over) return refuse(Refusal::Order);
+  const bool first = !bytes.empty() && !std::exchange(heard_, true);
+  if (first && side_ == Side::Server && !tls_ && TlsChannel::begins(bytes)) {
+    if (encryption_ == Encryption::Off) return refuse(Refusal::Encryption);
+    encrypt();
+  }
+  if (!tls_) return understand(bytes);
+  Bytes plain;
+  const auto refusal = tls_->take(bytes, plain);
+  if (refusal == Refusal::Encryption) return refuse(*refusal);
+  Taken taken;
+  if (refusal) {
+    step_ = Step::Over;
+    taken.refusal = refusal;
+  } else {
+    taken = understand(plain);
+  }
+  tls_->write(taken.reply);
+  taken.reply = tls_->outgoing();
+  return taken;
+}
+
+SealedSession::Taken SealedSession::understand(std::span<const std::byte> bytes) {
+  Taken taken;
   reader_.put(bytes);
   while (!taken.refusal) {
     const auto next = reader_.next();
@@ -116,17 +158,16 @@ SealedSession::Taken SealedSession::take(std::span<const std::byte> bytes) {
     else
       taken.messages.push_back(*message);
   }
-  if (side_ == Side::Server && !established()) {
-    const std::byte why{static_cast<std::uint8_t>(*taken.refusal)};
-    append(taken.reply, SealedMessageWriter::plain(HandshakeType::Rejected, {&why, 1}));
-  }
-  step_ = Step::Over;
+  append(taken.reply, refuse(*taken.refusal).reply);
   return taken;
 }
 
 Bytes SealedSession::seal(std::uint8_t type, std::span<const std::byte> payload) {
   assert(established() && type >= kFirstSealedType);
-  return writer_.sealed(type, payload);
+  Bytes sealed = writer_.sealed(type, payload);
+  if (!tls_) return sealed;
+  tls_->write(sealed);
+  return tls_->outgoing();
 }
 
 }  // namespace lockstep::collectives

@@ -9,14 +9,18 @@
 //                                     ◄─     Welcome    HMAC over both: and here
 //
 // The proofs and the two keys, one per direction, are HMAC-SHA256 with the secret over a label of
-// their own, the version and both nonces. Nothing but nonces and proofs is read before that.
+// their own, the version and both nonces. Nothing but nonces and proofs is read before that. Where
+// a connection is encrypted, all of this goes by TLS (tls_channel.h), under a key from the same
+// secret.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/collectives/wire/sealed_message.h>
 #include <lockstep/collectives/wire/secret.h>
+#include <lockstep/collectives/wire/tls_channel.h>
 
 namespace lockstep::collectives {
 
@@ -25,10 +29,11 @@ class SealedSession {
  public:
   enum class Side { Server, Client };
   /// Requires a secret of kSecretBytes or more, and a nonce that was never used before.
-  SealedSession(Side side, Secret secret, const Nonce& nonce);
+  SealedSession(Side side, Secret secret, const Nonce& nonce,
+                Encryption encryption = Encryption::Off);
 
   /// What a client says first; empty for a server.
-  [[nodiscard]] Bytes open() const;
+  [[nodiscard]] Bytes open();
 
   struct Taken {
     std::vector<SealedMessage> messages;  // verified: whole, in order, from a holder of the secret
@@ -44,6 +49,9 @@ class SealedSession {
 
  private:
   enum class Step { AwaitHello, AwaitChallenge, AwaitProof, AwaitWelcome, Established, Over };
+  [[nodiscard]] Taken understand(std::span<const std::byte> bytes);
+  [[nodiscard]] Taken refuse(Refusal refusal);
+  void encrypt();
   [[nodiscard]] Mac keyed(std::string_view label) const;
   [[nodiscard]] std::optional<Refusal> handshake(const SealedMessage& message, Bytes& reply);
   [[nodiscard]] std::optional<Refusal> greeted(const SealedMessage& message, Bytes& reply);
@@ -54,6 +62,9 @@ class SealedSession {
   Step step_;
   Secret secret_;
   Nonce nonce_, peer_nonce_{};
+  Encryption encryption_;
+  std::optional<TlsChannel> tls_;
+  bool heard_ = false;  // the other side's first byte
   SealedMessageReader reader_;
   SealedMessageWriter writer_;
 };

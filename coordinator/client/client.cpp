@@ -18,7 +18,8 @@ using Failure = boost::system::error_code;
 struct Client::Link {
   Link(const Endpoint& to, Secret secret, Events the_events)
       : endpoint(to),
-        session(Session::Side::Client, std::move(secret), collectives::random_nonce()),
+        session(Session::Side::Client, std::move(secret), collectives::random_nonce(),
+                collectives::encryption_to(to)),
         events(std::move(the_events)) {}
 
   void connect();

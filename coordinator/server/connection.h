@@ -13,8 +13,10 @@ namespace lockstep::coordinator {
 /// One connection. One thread.
 class Connection {
  public:
-  Connection(ConnectionId id, Secret secret, const Nonce& nonce)
-      : id_(id), session_(Session::Side::Coordinator, std::move(secret), nonce) {}
+  /// Other parameters as for SealedSession.
+  Connection(ConnectionId id, Secret secret, const Nonce& nonce,
+             collectives::Encryption encryption = collectives::Encryption::Off)
+      : id_(id), session_(Session::Side::Coordinator, std::move(secret), nonce, encryption) {}
 
   struct Outcome {
     Bytes send;

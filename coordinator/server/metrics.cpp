@@ -217,7 +217,8 @@ void own_metrics(Exposition& out, const RejectedFrames& rejected, const About& a
        {std::pair{"magic", Refusal::Magic}, std::pair{"version", Refusal::Version},
         std::pair{"size", Refusal::Size}, std::pair{"mac", Refusal::Altered},
         std::pair{"replay", Refusal::Replay}, std::pair{"order", Refusal::Order},
-        std::pair{"malformed", Refusal::Malformed}, std::pair{"token", Refusal::Token}})
+        std::pair{"malformed", Refusal::Malformed}, std::pair{"token", Refusal::Token},
+        std::pair{"encryption", Refusal::Encryption}})
     out.sample({{"reason", name}}, rejected[static_cast<std::size_t>(which)]);
   out.family("lockstep_build_info", "gauge", "The coordinator's version and that of its protocol.");
   out.sample(

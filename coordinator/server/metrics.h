@@ -11,7 +11,7 @@
 namespace lockstep::coordinator {
 
 /// Numbers of refused wire frames, by Refusal.
-using RejectedFrames = std::array<std::uint64_t, 9>;
+using RejectedFrames = std::array<std::uint64_t, collectives::kRefusals>;
 
 /// Labels are bounded: jobs (64), states, kinds, reasons; ranks only where a job has no more than
 /// kMostLabelledRanks.

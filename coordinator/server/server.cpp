@@ -173,9 +173,11 @@ void Server::Loop::welcome(tcp::socket socket) {
     return refused(fmt::format("{} connections are open; one more was refused", links.size()));
   make_room();
   const ConnectionId id{++last_connection};
-  auto link = std::make_shared<Link>(
-      std::move(socket), Connection(id, options.secret, collectives::random_nonce()),
-      Endpoint{peer.address().to_string(), peer.port()}.text(), clock.now());
+  auto link =
+      std::make_shared<Link>(std::move(socket),
+                             Connection(id, options.secret, collectives::random_nonce(),
+                                        collectives::encryption_from(peer.address().to_string())),
+                             Endpoint{peer.address().to_string(), peer.port()}.text(), clock.now());
   links.emplace(id, link);
   strangers.insert(id);
   read(link);

@@ -13,11 +13,11 @@ bool has_place(Session::Side side, const Message& message) {
 
 }  // namespace
 
-Session::Session(Side side, Secret secret, const Nonce& nonce)
+Session::Session(Side side, Secret secret, const Nonce& nonce, collectives::Encryption encryption)
     : side_(side),
       session_(side == Side::Client ? collectives::SealedSession::Side::Client
                                     : collectives::SealedSession::Side::Server,
-               std::move(secret), nonce) {}
+               std::move(secret), nonce, encryption) {}
 
 Session::Taken Session::take(std::span<const std::byte> bytes) {
   Taken taken;

@@ -19,10 +19,11 @@ class Session {
  public:
   enum class Side { Coordinator, Client };
   /// Parameters as for SealedSession.
-  Session(Side side, Secret secret, const Nonce& nonce);
+  Session(Side side, Secret secret, const Nonce& nonce,
+          collectives::Encryption encryption = collectives::Encryption::Off);
 
   /// The first bytes of a client; empty for a coordinator.
-  [[nodiscard]] Bytes open() const { return session_.open(); }
+  [[nodiscard]] Bytes open() { return session_.open(); }
 
   struct Taken {
     std::vector<Message> messages;

@@ -1,4 +1,7 @@
 // Messages and the handshake, byte by byte and against who does not play by the rules.
+#include <algorithm>
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 #include <lockstep/coordinator/speech/session.h>
@@ -6,6 +9,11 @@
 namespace lockstep::coordinator::wire_test {
 namespace {
 
+using collectives::Encryption;
+using collectives::encryption_from;
+using collectives::encryption_to;
+using collectives::encryption_wanted;
+using collectives::encryption_warning;
 using collectives::HandshakeType;
 using collectives::Mac;
 using collectives::SealedMessageWriter;
@@ -215,6 +223,86 @@ TEST(Session, CoordinatorThatDoesNotKnowTheSecret_IsNotBelieved) {
   const auto end = client.take(SealedMessageWriter::plain(HandshakeType::Welcome, Mac{}));
   EXPECT_EQ(end.refusal, Refusal::Token);
   EXPECT_FALSE(client.established());
+}
+
+/// Until neither has anything to say; what each was refused for.
+std::pair<std::optional<Refusal>, std::optional<Refusal>> talk(Session& client,
+                                                               Session& coordinator) {
+  std::optional<Refusal> at_client, at_coordinator;
+  for (Bytes said = client.open(); !said.empty();) {
+    auto heard = coordinator.take(said);
+    if (heard.refusal) at_coordinator = heard.refusal;
+    auto back = client.take(heard.reply);
+    if (back.refusal) at_client = back.refusal;
+    said = heard.refusal || back.refusal ? Bytes{} : back.reply;
+  }
+  return {at_client, at_coordinator};
+}
+
+TEST(Session, Encrypted_SaysTheSame_AndNobodyElseReadsIt) {
+  for (const auto door : {Encryption::On, Encryption::AsTheClient}) {
+    Session coordinator(Session::Side::Coordinator, kSecret, nonce(1), door);
+    Session client(Session::Side::Client, kSecret, nonce(2), Encryption::On);
+    EXPECT_EQ(talk(client, coordinator),
+              std::pair(std::optional<Refusal>{}, std::optional<Refusal>{}));
+    ASSERT_TRUE(client.established() && coordinator.established());
+    const Message message = StatusPart{true, "x.size(0) is 4711 on rank 3"};
+    const Bytes said = coordinator.seal(message);
+    const auto words = bytes_of("4711 on rank 3");
+    EXPECT_EQ(std::search(said.begin(), said.end(), words.begin(), words.end()), said.end());
+    const auto heard = client.take(said);
+    ASSERT_FALSE(heard.refusal);
+    EXPECT_EQ(heard.messages, std::vector<Message>{message});
+  }
+}
+
+TEST(Session, EncryptedWithAnotherSecret_IsRefusedByBoth) {
+  Session coordinator(Session::Side::Coordinator, kSecret, nonce(1), Encryption::On);
+  Session client(Session::Side::Client, bytes_of("another secret, long enough"), nonce(2),
+                 Encryption::On);
+  EXPECT_EQ(talk(client, coordinator),
+            std::pair(std::optional(Refusal::Token), std::optional(Refusal::Token)));
+  EXPECT_FALSE(client.established() || coordinator.established());
+}
+
+TEST(Session, OneEncryptsAndTheOtherDoesNot_BothSaySo) {
+  for (const bool by_client : {true, false}) {
+    Session coordinator(Session::Side::Coordinator, kSecret, nonce(1),
+                        by_client ? Encryption::Off : Encryption::On);
+    Session client(Session::Side::Client, kSecret, nonce(2),
+                   by_client ? Encryption::On : Encryption::Off);
+    EXPECT_EQ(talk(client, coordinator),
+              std::pair(std::optional(Refusal::Encryption), std::optional(Refusal::Encryption)));
+    EXPECT_FALSE(client.established() || coordinator.established());
+  }
+}
+
+TEST(Session, CoordinatorThatLetsTheClientChoose_TakesPlainOnesToo) {
+  Session coordinator(Session::Side::Coordinator, kSecret, nonce(1), Encryption::AsTheClient);
+  Session client(Session::Side::Client, kSecret, nonce(2));
+  (void)talk(client, coordinator);
+  EXPECT_TRUE(client.established() && coordinator.established());
+}
+
+TEST(Encryption, IsOnWhereAnotherMachineCanListen_UnlessTheUserSaysOtherwise) {
+  ::unsetenv("LOCKSTEP_ENCRYPTION");
+  EXPECT_EQ(encryption_to({"127.0.0.1", 1}), Encryption::Off);
+  EXPECT_EQ(encryption_to({"::1", 1}), Encryption::Off);
+  EXPECT_EQ(encryption_to({"10.0.0.1", 1}), Encryption::On);
+  EXPECT_EQ(encryption_to({"0.0.0.0", 1}), Encryption::On);
+  EXPECT_EQ(encryption_from("::ffff:127.0.0.1"), Encryption::AsTheClient);
+  EXPECT_EQ(encryption_from("::ffff:10.0.0.1"), Encryption::On);
+  EXPECT_EQ(encryption_warning({"10.0.0.1", 1}, "it"), "");
+  ::setenv("LOCKSTEP_ENCRYPTION", "off", 1);
+  EXPECT_EQ(encryption_to({"10.0.0.1", 1}), Encryption::Off);
+  EXPECT_EQ(encryption_from("10.0.0.1"), Encryption::AsTheClient);
+  EXPECT_EQ(encryption_warning({"127.0.0.1", 1}, "it"), "");
+  EXPECT_NE(encryption_warning({"10.0.0.1", 1}, "it").find("it at 10.0.0.1:1 is not encrypted"),
+            std::string::npos);
+  ::setenv("LOCKSTEP_ENCRYPTION", "of", 1);
+  EXPECT_EQ(encryption_to({"10.0.0.1", 1}), Encryption::On) << "a slip switches nothing off";
+  EXPECT_EQ(encryption_wanted().error().code, Code::BadInput);
+  ::unsetenv("LOCKSTEP_ENCRYPTION");
 }
 
 TEST(Session, ProofSentBack_IsNoProof) {

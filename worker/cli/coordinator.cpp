@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/base/private_folder.h>
+#include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/coordinator/server/server.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/process/coordinator_address.h>
@@ -136,6 +137,9 @@ int run(const CoordinatorOptions& options) {
   }
   // Some for files and for connections that are about to be refused.
   serving.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
+  if (const auto said = collectives::encryption_warning(*endpoint, "the coordinator");
+      !said.empty())
+    serving.say(said);
   auto server = Server::listen(std::move(serving));
   if (!server) return complain(server.error());
   found.endpoint = (*server)->endpoint();

@@ -45,6 +45,7 @@ constexpr std::pair<std::string_view, std::string_view> kVariables[] = {
      "address or port file of the coordinator, or off (default: the job's rank 0 hosts one)"},
     {"LOCKSTEP_TOKEN", "the secret shared with the coordinator"},
     {"LOCKSTEP_TOKEN_FILE", "file of mode 0600 that holds it"},
+    {"LOCKSTEP_ENCRYPTION", "off: connections to other machines are not encrypted"},
     {"LOCKSTEP_COORDINATION",
      "on or off; off shows what goes wrong without agreement (default on)"},
     {"LOCKSTEP_CHECK_CAPTURES",

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/worker/controller/controller_link.h>
 #include <lockstep/worker/controller/speech/message_pieces.h>
 
@@ -24,7 +25,7 @@ struct ControllerLink::Socket {
   Socket(const Endpoint& at, const collectives::Secret& secret)
       : endpoint(at),
         session(SealedSession::Side::Client, secret_of_controllers(secret),
-                collectives::random_nonce()) {}
+                collectives::random_nonce(), collectives::encryption_to(at)) {}
 
   void connect();
   void read();

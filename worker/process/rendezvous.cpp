@@ -80,6 +80,7 @@ Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& set
   if (!secret) return secret.error();
   options.rendezvous = *at;
   options.secret = *std::move(secret);
+  options.encryption = collectives::encryption_to(*at);
   return std::optional(std::move(options));
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker {
@@ -150,6 +151,7 @@ Result<Settings> Settings::from_environment() {
   settings.record_dir = variable("LOCKSTEP_RECORD");
   settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());
   settings.coordinator = variable("LOCKSTEP_COORDINATOR");
+  if (const auto wanted = collectives::encryption_wanted(); !wanted) return wanted.error();
   settings.token = variable("LOCKSTEP_TOKEN");
   settings.token_file = variable("LOCKSTEP_TOKEN_FILE");
   settings.launch = launch_id();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <lockstep/collectives/simulated/fake.h>
+#include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/worker/process/rendezvous.h>
 #include <lockstep/worker/process/report_folder.h>
 #include <lockstep/worker/process/world.h>
@@ -14,6 +15,10 @@ Result<World> join_rendezvous(const WorldOptions& options) {
   collectives::TcpOptions rendezvous = *options.rendezvous;
   rendezvous.patience = kEdgeDeadlines * options.deadline;
   rendezvous.out_of_reach = options.deadline;
+  if (const auto said = collectives::encryption_warning(rendezvous.rendezvous,
+                                                        "what the ranks say to each other");
+      rendezvous.rank == Rank{0} && !said.empty())
+    std::fprintf(stderr, "lockstep: %s.\n", said.c_str());
   auto mesh = collectives::tcp_rendezvous(rendezvous);
   if (!mesh) return mesh.error();
   World world;

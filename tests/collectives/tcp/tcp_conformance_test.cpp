@@ -20,8 +20,8 @@ namespace {
 class TcpAdapter final : public Adapter {
  public:
   /// `shared`: by the rings of one host.
-  explicit TcpAdapter(int size, bool shared = false) {
-    const auto meshes = meet(size);
+  explicit TcpAdapter(int size, bool shared = false, Encryption encryption = Encryption::Off) {
+    const auto meshes = meet(size, encryption);
     if (shared) (void)share_host(meshes);
     for (const auto& mesh : meshes) ranks_.push_back(tcp_communicator(mesh, nullptr).value());
   }
@@ -36,8 +36,10 @@ class TcpAdapter final : public Adapter {
   std::vector<std::unique_ptr<Communicator>> ranks_;
 };
 
-auto tcp(int size, bool shared = false) {
-  return [=]() -> std::unique_ptr<Adapter> { return std::make_unique<TcpAdapter>(size, shared); };
+auto tcp(int size, bool shared = false, Encryption encryption = Encryption::Off) {
+  return [=]() -> std::unique_ptr<Adapter> {
+    return std::make_unique<TcpAdapter>(size, shared, encryption);
+  };
 }
 
 /// The sum of these depends on its order.
@@ -159,10 +161,10 @@ void reset(int file) {
 }
 
 /// Ranks that vote and reduce while connections break. `shared`: what they say goes by rings.
-void run_while_connections_break(bool shared, int rounds) {
+void run_while_connections_break(bool shared, int rounds, Encryption encryption = Encryption::Off) {
   constexpr int kRanks = 5;
   constexpr std::size_t kRows = 3'000;
-  const auto meshes = meet(kRanks);
+  const auto meshes = meet(kRanks, encryption);
   if (shared) (void)share_host(meshes);
   std::atomic<int> ended{0};
   std::vector<std::thread> threads;
@@ -205,6 +207,10 @@ TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
   run_while_connections_break(false, 400);
 }
 
+TEST(TcpMesh, EncryptedConnectionsThatBreak_AreOpenedAgain) {
+  run_while_connections_break(false, 400, Encryption::On);
+}
+
 TEST(TcpMesh, ConnectionsThatBreakBesideRings_DisturbNothing) {
   run_while_connections_break(true, 4'000);
 }
@@ -221,9 +227,9 @@ int stranger(std::uint16_t port, std::string_view said) {
   return file;
 }
 
-TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) {
+void vote_beside_strangers(Encryption encryption) {
   constexpr int kRanks = 3;
-  const auto meshes = meet(kRanks);
+  const auto meshes = meet(kRanks, encryption);
   std::vector<std::thread> threads;
   std::atomic<bool> over{false};
   std::atomic<int> votes{0};
@@ -245,7 +251,8 @@ TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) {
       const std::uint16_t port = meshes[0]->peer(Rank{r}).listens.port;
       const std::string_view said = i % 3 == 0   ? ""
                                     : i % 3 == 1 ? "GET / HTTP/1.1\r\n\r\n"
-                                                 : "LKSC";
+                                    : i % 6 == 2 ? "LKSC"
+                                                 : "\x16\x03\x01\x3f\xff\x01";
       files.push_back(stranger(port, said));
     }
   const int before = votes.load();
@@ -254,6 +261,7 @@ TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) {
   TcpMeshParts parts;
   parts.self = Rank{1};
   parts.loop->secret = secret_of_ranks(tcp_secret());
+  parts.loop->encryption = encryption;
   parts.door = std::make_unique<TcpDoor>(*parts.loop, 1);
   for (std::int32_t r = 0; r < kRanks; ++r) parts.roster.push_back(meshes[1]->peer(Rank{r}));
   TcpMesh other(std::move(parts), 1 << 16, std::chrono::seconds(60));
@@ -264,6 +272,10 @@ TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) {
   for (std::thread& thread : threads) thread.join();
   for (const int file : files) ::close(file);
 }
+
+TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) { vote_beside_strangers(Encryption::Off); }
+
+TEST(TcpMesh, StrangersAtAnEncryptedDoor_DisturbNoVote) { vote_beside_strangers(Encryption::On); }
 
 TEST(TcpMesh, RoundsOfManyRanks_TakeFewConnectionsEach) {
   for (const int size : {1, 2, 13, 64}) {
@@ -330,6 +342,10 @@ INSTANTIATE_TEST_SUITE_P(Tcp, Conformance,
 INSTANTIATE_TEST_SUITE_P(Rings, Conformance,
                          testing::Values(tcp(2, true), tcp(3, true), tcp(4, true), tcp(5, true),
                                          tcp(8, true)));
+INSTANTIATE_TEST_SUITE_P(Encrypted, Conformance,
+                         testing::Values(tcp(2, false, Encryption::On),
+                                         tcp(3, false, Encryption::On),
+                                         tcp(5, false, Encryption::On)));
 
 }  // namespace
 }  // namespace lockstep::collectives::tcp_conformance_test

@@ -1,4 +1,5 @@
-// Many ranks as processes of their own, by sockets alone, or by the rings of a host; no watchdog.
+// Many ranks as processes of their own, by encrypted sockets alone, or by the rings of a host; no
+// watchdog.
 // They meet, vote, one is killed, and all others name it. LOCKSTEP_TCP_RANKS says how many
 // (scripts/test-long: 512).
 #include <algorithm>
@@ -61,7 +62,7 @@ void be_rank(const TcpOptions& options, bool shared, int votes, Rank lost, Told&
   }
 }
 
-void meet_vote_and_lose_one(bool shared) {
+void meet_vote_and_lose_one(bool shared, Encryption encryption) {
   const int size = ranks(), votes = size > 100 ? 1'000 : 100;
   const Rank lost{size / 3};
   const Endpoint at = free_endpoint();
@@ -76,6 +77,7 @@ void meet_vote_and_lose_one(bool shared) {
     told.push_back(new (static_cast<Told*>(memory) + r) Told);
     TcpOptions options = tcp_options(at, r, size);
     options.patience = std::chrono::seconds(100);
+    options.encryption = encryption;
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -114,10 +116,12 @@ void meet_vote_and_lose_one(bool shared) {
   ::munmap(memory, sizeof(Told) * static_cast<std::size_t>(size));
 }
 
-TEST(TcpProcesses, ManyRanks_MeetAndVote_AndAllNameOneThatIsLost) { meet_vote_and_lose_one(false); }
+TEST(TcpProcesses, ManyRanks_MeetAndVote_AndAllNameOneThatIsLost) {
+  meet_vote_and_lose_one(false, Encryption::On);
+}
 
 TEST(TcpProcesses, ManyRanksOfOneHost_MeetAndVote_AndAllNameOneThatIsLost) {
-  meet_vote_and_lose_one(true);
+  meet_vote_and_lose_one(true, Encryption::Off);
 }
 
 }  // namespace

@@ -46,10 +46,13 @@ std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks) {
   return out;
 }
 
-std::vector<std::shared_ptr<TcpMesh>> meet(int size) {
+std::vector<std::shared_ptr<TcpMesh>> meet(int size, Encryption encryption) {
   const Endpoint at = free_endpoint();
   std::vector<TcpOptions> options;
-  for (int r = 0; r < size; ++r) options.push_back(tcp_options(at, r, size));
+  for (int r = 0; r < size; ++r) {
+    options.push_back(tcp_options(at, r, size));
+    options.back().encryption = encryption;
+  }
   std::vector<std::shared_ptr<TcpMesh>> out;
   for (Rendezvous& one : meet(options)) {
     EXPECT_TRUE(one) << one.error().text();

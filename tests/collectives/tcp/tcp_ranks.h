@@ -22,7 +22,8 @@ using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
 /// What tcp_rendezvous comes to on each of `ranks`, all at the same time; by their order.
 [[nodiscard]] std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks);
 /// All ranks of a job of `size`, none connected with another.
-[[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size);
+[[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size,
+                                                         Encryption encryption = Encryption::Off);
 /// The boards of all ranks, and from here on their rings: as ranks of one host.
 [[nodiscard]] std::vector<std::unique_ptr<Board>> share_host(
     const std::vector<std::shared_ptr<TcpMesh>>& ranks);

@@ -139,7 +139,8 @@ void LeadServer::Loop::welcome(tcp::socket socket) {
   auto link = std::make_shared<Link>(
       std::move(socket),
       collectives::SealedSession(collectives::SealedSession::Side::Server, options.secret,
-                                 collectives::random_nonce()),
+                                 collectives::random_nonce(),
+                                 collectives::encryption_from(peer.address().to_string())),
       from, clock.now());
   links.insert(link);
   read(link);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/base/private_folder.h>
+#include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/coordinator/speech/port_file.h>
 #include <lockstep/worker/controller/workers/command_batch.h>
 #include <lockstep/worker/controller/workers/worker_loop.h>
@@ -60,6 +61,9 @@ class Door {
     };
     PortFile found;
     if (!*told) found.secret = serving.secret;
+    if (const auto said = collectives::encryption_warning(*endpoint, "the controller's connection");
+        !said.empty())
+      serving.say(said);
     auto server = LeadServer::listen(std::move(serving));
     if (!server) return server.error();
     found.endpoint = at_ = (*server)->endpoint();
