@@ -98,6 +98,10 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
       roster_(std::move(parts.roster)),
       out_of_reach_(out_of_reach),
       inbox_(longest_message) {
+  const auto here = std::count_if(roster_.begin(), roster_.end(), [this](const Peer& one) {
+    return one.host_id == peer(self_).host_id;
+  });
+  crowded_ = here > ::sysconf(_SC_NPROCESSORS_ONLN);
   if (!door_) return;
   door_->on({.word = [this](const TcpLinkPtr& link, const TcpMessage& m) { came(link, m); },
              .failed =
@@ -334,8 +338,8 @@ Result<void> TcpMesh::move(Duration most) {
 
 Result<void> TcpMesh::wait(Duration waited) {
   const bool rings = rings_ != nullptr;
-  const bool sleep = waited > (rings ? Duration{kYield} : Duration{kSpin});
-  if (!sleep && rings && (crowded_ || waited > kSpin)) ::sched_yield();
+  const bool sleep = rings ? waited > kYield : crowded_ || waited > kSpin;
+  if (!sleep && (crowded_ || waited > kSpin)) ::sched_yield();
   return move(sleep ? Duration{kSleep} : Duration{0});
 }
 
@@ -343,7 +347,6 @@ void TcpMesh::share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& h
   const std::lock_guard lock(mutex_);
   rings_ = std::move(rings);
   here_ = here;
-  crowded_ = static_cast<long>(here.size()) > ::sysconf(_SC_NPROCESSORS_ONLN);
   for (std::size_t place = 0; place < here.size(); ++place)
     if (const auto found = pairs_.find(here[place].value); found != pairs_.end())
       found->second->place = static_cast<int>(place);

@@ -41,7 +41,7 @@ TcpRendezvous::TcpRendezvous(const TcpOptions& options)
       until_(clock_.now() + options.patience),
       members_(own_request()) {
   made_.self = options.rank;
-  made_.loop->secret = secret_of_ranks(options.secret);
+  if (options.file.empty()) made_.loop->secret = secret_of_ranks(options.secret);
   made_.loop->encryption = options.encryption;
   made_.door = std::make_unique<TcpDoor>(*made_.loop, most_strangers(options));
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include <lockstep/collectives/base/bytes.h>
@@ -13,6 +14,20 @@ using Mac = std::array<std::byte, 32>;
 
 /// Requires a key that is not empty.
 [[nodiscard]] Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> text);
+/// One key, for many texts. One thread.
+class HmacKey {
+ public:
+  /// Requires a key that is not empty.
+  explicit HmacKey(std::span<const std::byte> key);
+  [[nodiscard]] Mac of(std::span<const std::byte> text);
+
+ private:
+  struct Context;
+  struct Free {
+    void operator()(Context* context) const;
+  };
+  std::unique_ptr<Context, Free> context_;
+};
 /// Takes the same time wherever they differ.
 [[nodiscard]] bool same(std::span<const std::byte> a, std::span<const std::byte> b);
 

@@ -66,7 +66,8 @@ Bytes SealedMessageWriter::plain(HandshakeType type, std::span<const std::byte> 
 Bytes SealedMessageWriter::sealed(std::uint8_t type, std::span<const std::byte> payload) {
   assert(payload.size() <= kSealedPayloadBytes);
   Bytes out = assembled(type, payload, counter_++);
-  const Mac mac = hmac_sha256(key_, out);
+  if (!key_) return out;
+  const Mac mac = key_->of(out);
   out.insert(out.end(), mac.begin(), mac.end());
   return out;
 }
@@ -86,7 +87,7 @@ std::optional<Refusal> SealedMessageReader::wrong_header(std::span<const std::by
     return Refusal::Version;
   if (header.size() < kHeaderBytes) return std::nullopt;
   if (header[6] != std::byte{0} || header[7] != std::byte{0}) return Refusal::Malformed;
-  if (read_header(header).length > (key_ ? kSealedPayloadBytes : kPlainPayloadBytes))
+  if (read_header(header).length > (counted_ ? kSealedPayloadBytes : kPlainPayloadBytes))
     return Refusal::Size;
   return std::nullopt;
 }
@@ -101,12 +102,12 @@ std::variant<std::optional<SealedMessage>, Refusal> SealedMessageReader::next() 
   const std::size_t sealed = kHeaderBytes + header.length;
   const std::size_t whole = sealed + (key_ ? sizeof(Mac) : 0);
   if (rest.size() < whole) return std::nullopt;
-  if (key_ && !same(hmac_sha256(*key_, rest.first(sealed)), rest.subspan(sealed, sizeof(Mac))))
+  if (key_ && !same(key_->of(rest.first(sealed)), rest.subspan(sealed, sizeof(Mac))))
     refused_ = Refusal::Altered;
   else if (header.counter != counter_)
     refused_ = Refusal::Replay;
   if (refused_) return *refused_;
-  if (key_) ++counter_;
+  if (counted_) ++counter_;
   const auto payload = rest.subspan(kHeaderBytes, header.length);
   taken_ += whole;
   return SealedMessage{header.type, Bytes(payload.begin(), payload.end())};

@@ -3,7 +3,7 @@
 //
 //   magic "LKSC" (4)  version (1)  type (1)  zero (2)  length of the payload (4)  counter (8)
 //   payload
-//   HMAC-SHA256 over all of the above (32), once the two have a key
+//   HMAC-SHA256 over all of the above (32), once the two have a key; not within TLS
 //
 // The first five bytes stay where they are in every version. No memory is allocated for a payload
 // before its length is checked, and no payload is read before its HMAC is checked.
@@ -49,16 +49,17 @@ struct SealedMessage {
   Bytes payload;
 };
 
-/// The writer of one side. Its sealed messages are counted from 0.
+/// The writer of one side. Its sealed messages are counted from 0; without a key they are not
+/// sealed.
 class SealedMessageWriter {
  public:
   /// Requires that the payload is within its limit.
   [[nodiscard]] static Bytes plain(HandshakeType type, std::span<const std::byte> payload);
   [[nodiscard]] Bytes sealed(std::uint8_t type, std::span<const std::byte> payload);
-  void key(const Mac& key) { key_ = key; }
+  void key(const Mac& key) { key_.emplace(key); }
 
  private:
-  Mac key_{};
+  std::optional<HmacKey> key_;
   std::uint64_t counter_ = 0;
 };
 
@@ -70,13 +71,19 @@ class SealedMessageReader {
   /// The next message; nullopt while it is incomplete; a refusal, which every later call repeats.
   [[nodiscard]] std::variant<std::optional<SealedMessage>, Refusal> next();
   /// All messages from the next one on are sealed with this key.
-  void key(const Mac& key) { key_ = key; }
+  void key(const Mac& key) {
+    key_.emplace(key);
+    counted_ = true;
+  }
+  /// They are counted only: what carries them lets nobody change them.
+  void carried() { counted_ = true; }
 
  private:
   [[nodiscard]] std::optional<Refusal> wrong_header(std::span<const std::byte> header) const;
   Bytes buffer_;
   std::size_t taken_ = 0;  // of buffer_
-  std::optional<Mac> key_;
+  std::optional<HmacKey> key_;
+  bool counted_ = false;
   std::uint64_t counter_ = 0;
   std::optional<Refusal> refused_;
 };

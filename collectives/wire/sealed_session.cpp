@@ -54,8 +54,12 @@ Mac SealedSession::keyed(std::string_view label) const {
 
 void SealedSession::establish() {
   const bool client = side_ == Side::Client;
-  writer_.key(keyed(client ? kClientKey : kServerKey));
-  reader_.key(keyed(client ? kServerKey : kClientKey));
+  if (tls_) {
+    reader_.carried();
+  } else {
+    writer_.key(keyed(client ? kClientKey : kServerKey));
+    reader_.key(keyed(client ? kServerKey : kClientKey));
+  }
   step_ = Step::Established;
 }
 

@@ -1,9 +1,9 @@
 // libFuzzer target: no bytes from the network make the coordinator or a client crash, and what is
 // read is written and read back as the same. The first byte picks what the rest is: bytes from a
-// stranger, to either side; or, from somebody who has the secret, the type and the payload of a
-// frame under key, or what several ranks and observers say and when; or HTTP from a stranger. With
-// LOCKSTEP_FUZZ_TYPE=N all bytes are the payload of a frame of that type. Built where the compiler
-// is clang; scripts/fuzz-coordinator runs it.
+// stranger, to either side, encrypted or not; or, from somebody who has the secret, the type and
+// the payload of a frame under key, or what several ranks and observers say and when; or HTTP from
+// a stranger. With LOCKSTEP_FUZZ_TYPE=N all bytes are the payload of a frame of that type. Built
+// where the compiler is clang; scripts/fuzz-coordinator runs it.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -27,8 +27,10 @@ Nonce nonce(std::uint8_t value) {
 }
 const Secret kSecret(32, std::byte{42});
 
-void from_a_stranger(Session::Side side, std::span<const std::byte> bytes, std::size_t step) {
-  Session session(side, kSecret, nonce(1));
+void from_a_stranger(Session::Side side, collectives::Encryption encryption,
+                     std::span<const std::byte> bytes, std::size_t step) {
+  Session session(side, kSecret, nonce(1), encryption);
+  (void)session.open();
   while (!bytes.empty()) {
     const auto part = bytes.first(std::min(step, bytes.size()));
     bytes = bytes.subspan(part.size());
@@ -166,12 +168,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 2) return 0;
   const auto rest = std::as_bytes(std::span(data, size)).subspan(2);
   const std::size_t step = std::size_t{1} + data[1];
+  using collectives::Encryption;
+  if (data[0] >= 192) {
+    const auto side = data[0] % 2 == 0 ? Session::Side::Coordinator : Session::Side::Client;
+    from_a_stranger(side, Encryption::On, rest, step);
+    return 0;
+  }
   switch (data[0] % 6) {
     case 0:
-      from_a_stranger(Session::Side::Coordinator, rest, step);
+      from_a_stranger(Session::Side::Coordinator, Encryption::AsTheClient, rest, step);
       break;
     case 1:
-      from_a_stranger(Session::Side::Client, rest, step);
+      from_a_stranger(Session::Side::Client, Encryption::Off, rest, step);
       break;
     case 2:
       round_trip(data[1], rest);

@@ -1,12 +1,14 @@
 // The TCP backend on real sockets: all ranks in this process, driven in turns by one thread.
 #include <atomic>
 #include <bit>
+#include <fstream>
 #include <random>
 
 #include "census_tree.h"
 #include "conformance.h"
 #include "tcp_ranks.h"
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -227,7 +229,20 @@ int stranger(std::uint16_t port, std::string_view said) {
   return file;
 }
 
-void vote_beside_strangers(Encryption encryption) {
+/// Pages of this process that are in memory, in bytes.
+std::size_t resident() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * 4096;
+}
+
+/// `strangers` at each rank, all of them half-open.
+void vote_beside_strangers(Encryption encryption, int strangers) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  const std::size_t before_all = resident();
   constexpr int kRanks = 3;
   const auto meshes = meet(kRanks, encryption);
   std::vector<std::thread> threads;
@@ -246,7 +261,7 @@ void vote_beside_strangers(Encryption encryption) {
       }
     });
   std::vector<int> files;
-  for (int i = 0; i < 300; ++i)
+  for (int i = 0; i < strangers; ++i)
     for (int r = 0; r < kRanks; ++r) {
       const std::uint16_t port = meshes[0]->peer(Rank{r}).listens.port;
       const std::string_view said = i % 3 == 0   ? ""
@@ -271,11 +286,14 @@ void vote_beside_strangers(Encryption encryption) {
   over = true;
   for (std::thread& thread : threads) thread.join();
   for (const int file : files) ::close(file);
+  EXPECT_LT(resident() - std::min(resident(), before_all), std::size_t{96} << 20);
 }
 
-TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) { vote_beside_strangers(Encryption::Off); }
+TEST(TcpMesh, StrangersAtTheDoor_DisturbNoVote) { vote_beside_strangers(Encryption::Off, 300); }
 
-TEST(TcpMesh, StrangersAtAnEncryptedDoor_DisturbNoVote) { vote_beside_strangers(Encryption::On); }
+TEST(TcpMesh, TenThousandAtEncryptedDoors_DisturbNoVote) {
+  vote_beside_strangers(Encryption::On, 3'334);
+}
 
 TEST(TcpMesh, RoundsOfManyRanks_TakeFewConnectionsEach) {
   for (const int size : {1, 2, 13, 64}) {

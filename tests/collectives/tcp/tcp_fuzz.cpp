@@ -1,13 +1,17 @@
 // libFuzzer target: whatever a process that knows the secret says to another one over TCP, nothing
 // crashes, and what is read is written and read back as the same. The first byte picks what the
-// rest is: the type and the payload of one frame; who comes to a rendezvous; or what a peer says to
-// a rank once all have met, over connections that break. Strangers are wire_fuzz's.
+// rest is: the type and the payload of one frame; who comes to a rendezvous; what a peer says to a
+// rank once all have met, over connections that break; or what lies in a ring that it shares.
+// Strangers are wire_fuzz's.
 // scripts/fuzz-coordinator runs it.
+#include <algorithm>
+#include <memory>
 #include <set>
 
 #include "../../support/fuzz_target.h"
 
 #include <lockstep/collectives/tcp/rendezvous_members.h>
+#include <lockstep/collectives/tcp/shared_ring.h>
 #include <lockstep/collectives/tcp/tcp_association.h>
 #include <lockstep/collectives/tcp/tcp_inbox.h>
 
@@ -109,11 +113,35 @@ void once_met(ByteReader in) {
           require(message->bytes.size() <= kLongest, "a message that is too long");
 }
 
+/// Whatever lies in shared memory, what is read lies in the ring.
+void in_a_ring(ByteReader in, std::span<const std::byte> bytes) {
+  const auto ring = std::make_unique<SharedRing>();
+  ring->written = in.u64() % (SharedRing::kBytes + 64);
+  for (std::size_t at = 0; at < SharedRing::kBytes; at += bytes.size())
+    std::copy_n(bytes.begin(), std::min(bytes.size(), SharedRing::kBytes - at),
+                ring->bytes.begin() + static_cast<std::ptrdiff_t>(at));
+  RingReader reader(*ring);
+  std::size_t read = 0;
+  for (auto next = reader.next(); next && next->data() != nullptr; next = reader.next()) {
+    const std::byte* end = ring->bytes.data() + ring->bytes.size();
+    require(next->data() >= ring->bytes.data() && next->size() <= SharedRing::kMostBytes &&
+                next->data() + next->size() <= end,
+            "a message outside of the ring");
+    read += next->size() + 8;
+    require(read <= SharedRing::kBytes, "more than was written");
+    reader.took();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const auto rest = std::as_bytes(std::span(data, size)).subspan(2);
+  if (data[0] >= 192) {
+    if (rest.size() >= 8) in_a_ring(ByteReader(rest), rest);
+    return 0;
+  }
   switch (data[0] % 3) {
     case 0:
       round_trip(data[1], rest);
