@@ -118,7 +118,6 @@ TEST(HostRings, LongMessagesToAll_ComeInPieces_WhileTheirRingsAreFull) {
       auto& mine = *rings[static_cast<std::size_t>(from)];
       ASSERT_TRUE(mine.reaches(to));
       mine.send(to, 9, Part::Kind::Data, kBytes, message);
-      mine.send(to, 9, Part::Kind::Farewell, 0, {});
       EXPECT_TRUE(mine.full());
       EXPECT_GT(mine.waiting(to), kBytes - SharedRing::kBytes);
     }
@@ -128,7 +127,8 @@ TEST(HostRings, LongMessagesToAll_ComeInPieces_WhileTheirRingsAreFull) {
     for (int to = 0; to < kRanks; ++to)
       for (int from = 0; from < kRanks; ++from) {
         if (to == from) continue;
-        rings[static_cast<std::size_t>(from)]->flush(nobody);
+        auto& theirs = *rings[static_cast<std::size_t>(from)];
+        theirs.flush(nobody);
         Bytes& of = heard[static_cast<std::size_t>(from * kRanks + to)];
         ASSERT_TRUE(rings[static_cast<std::size_t>(to)]->receive(from, [&](Part part) {
           EXPECT_EQ(part.group, 9u);
@@ -140,6 +140,8 @@ TEST(HostRings, LongMessagesToAll_ComeInPieces_WhileTheirRingsAreFull) {
           EXPECT_EQ(part.total, kBytes);
           of.insert(of.end(), part.bytes.begin(), part.bytes.end());
         }));
+        // There is room now, and earlier ones wait for it.
+        if (turn == 0) theirs.send(to, 9, Part::Kind::Farewell, 0, {});
       }
   EXPECT_EQ(farewells, kRanks * (kRanks - 1));
   for (int from = 0; from < kRanks; ++from) {
@@ -158,8 +160,7 @@ TEST(HostRings, NobodySleepsOverWhatHasCome) {
   // Each side sleeps until it is woken and nothing else: a bell that is not rung is a hang.
   constexpr int kRounds = 100'000;
   const auto rings = rings_of(2);
-  std::counting_semaphore<> bells[2] = {std::counting_semaphore<>(0),
-                                        std::counting_semaphore<>(0)};
+  std::counting_semaphore<> bells[2] = {std::counting_semaphore<>(0), std::counting_semaphore<>(0)};
   std::atomic<int> slept{0};
   const auto side = [&](int self) {
     HostRings& mine = *rings[static_cast<std::size_t>(self)];

@@ -129,6 +129,20 @@ TEST(TcpCommunicator, PeerThatHasFinished_IsNotWaitedFor) {
   }
 }
 
+TEST(TcpMesh, FarewellByARing_IsHeardByWhoeverSeesTheEnd) {
+  auto meshes = meet(2);
+  connect_tree(meshes);
+  (void)share_host(meshes);
+  meshes[1]->send(Rank{0}, kWorldGroup, Part::Kind::Bare, {});
+  meshes[1].reset();
+  for (int i = 0; i < 100; ++i) {  // as a watchdog does while this rank computes
+    meshes[0]->say_progress({Rank{1}}, {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(meshes[0]->lost().has_value());
+  EXPECT_TRUE(meshes[0]->finished(Rank{1}));
+}
+
 TEST(TcpCommunicator, VerdictOfOneRank_IsTheErrorOfAll) {
   auto meshes = meet(3);
   connect_tree(meshes);

@@ -63,7 +63,7 @@ void be_rank(const TcpOptions& options, bool shared, int votes, Rank lost, Told&
 }
 
 void meet_vote_and_lose_one(bool shared, Encryption encryption) {
-  const int size = ranks(), votes = size > 100 ? 1'000 : 100;
+  const int size = ranks(), votes = size > 100 && !shared ? 1'000 : 100;
   const Rank lost{size / 3};
   const Endpoint at = free_endpoint();
   void* memory = ::mmap(nullptr, sizeof(Told) * static_cast<std::size_t>(size),
