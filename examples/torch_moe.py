@@ -1,7 +1,7 @@
 """A mixture of experts in PyTorch, with one expert per rank: which rank a token goes to depends on the
 data, so every rank sends and receives other sizes at every step, and lines of text have other lengths.
 
-    torchrun --nproc-per-node 2 examples/torch_moe.py [--steps N] [--backend NAME] [--branch]
+    torchrun --nproc-per-node 2 examples/torch_moe.py [--steps N] [--backend NAME] [--device cuda] [--branch]
     mpirun -n 2 python3 examples/torch_moe.py
 
 All ranks compile together, and as often. --branch puts a branch on a size in front of a collective: the
@@ -67,16 +67,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--branch", action="store_true")
     given = parser.parse_args()
     if "OMPI_COMM_WORLD_RANK" in os.environ:  # started by mpirun, on one host
         os.environ.update(RANK=os.environ["OMPI_COMM_WORLD_RANK"], WORLD_SIZE=os.environ["OMPI_COMM_WORLD_SIZE"],
                           MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ.get("MASTER_PORT", "29511"))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    gpus = torch.cuda.device_count() if given.device == "cuda" else 0
+    ranks = int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("nccl" if gpus >= ranks else "gloo")  # NCCL wants a GPU for each rank
+    rank = dist.get_rank()
+    device = torch.device(given.device, rank % gpus) if gpus else torch.device("cpu")
     torch.manual_seed(rank)
-    model = Model(ranks, given.branch)
+    model = Model(ranks, given.branch).to(device)
     for name, parameter in model.named_parameters():
         if ".expert." not in name:
             dist.broadcast(parameter.data, 0)
@@ -88,7 +92,7 @@ def main():
     compiled, began = 0, time.monotonic()
     for number in range(given.steps):
         line = lines[(number * ranks + rank) % len(lines)]
-        loss = step(torch.tensor([min(ord(letter), LETTERS - 1) for letter in line]))
+        loss = step(torch.tensor([min(ord(letter), LETTERS - 1) for letter in line], device=device))
         adam.zero_grad()
         loss.backward()
         for name, parameter in model.named_parameters():

@@ -4,6 +4,7 @@ import json
 import os
 import time
 
+import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
@@ -12,6 +13,8 @@ import lockstep.torch
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 WATCHED = os.environ.get("LOCKSTEP_COORDINATION") != "off"
 DEADLINE = 4.0
+if "DEVICE" in os.environ:  # where the programs' tensors are
+    torch.set_default_device(os.environ["DEVICE"])
 compiles = 0
 
 

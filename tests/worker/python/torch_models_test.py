@@ -1,6 +1,6 @@
 """Real models under lockstep.torch.compile(): some training steps with inputs of other sizes on every rank, and the
 losses of the same steps by eager code, to 1e-5. For torchrun with 2 ranks and more; needs transformers and
-torchvision (torch.txt). torch_models_test.py [--backend NAME] [MODEL]..."""
+torchvision (torch.txt). torch_models_test.py [--backend NAME] [--device cuda] [MODEL]..."""
 
 import argparse
 import time
@@ -123,9 +123,11 @@ def train(make, compiler):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", default="inductor")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("models", nargs="*", default=list(MODELS))
     given = parser.parse_args()
     torch.set_num_threads(1)
+    torch.set_default_device(given.device)
     dist.init_process_group("gloo")
     with lockstep.torch.watch(deadline=120) as watch:
         for name in given.models or MODELS:

@@ -9,7 +9,7 @@ import inspect
 import sys
 import threading
 import types
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -412,6 +412,21 @@ def shape_env_of(inputs: Sequence[Any]) -> Any:
     context = _torch._guards.TracingContext.try_get()
     mode = context.fake_mode if context is not None else _torch._guards.detect_fake_mode(inputs)
     return None if mode is None else mode.shape_env
+
+
+def is_implied(condition: Any, shape_env: Any) -> bool:
+    """By the ranges of its sizes. Seen in 2.15."""
+    ranges: Any = importlib.import_module("torch.utils._sympy.value_ranges")
+    known = ranges.bound_sympy(condition, {s: shape_env.var_to_range[s] for s in condition.free_symbols
+                                           if s in shape_env.var_to_range})
+    return bool(known.is_singleton() and known.lower)
+
+
+def range_of(symbol: Any, shape_env: Any) -> Tuple[Optional[int], Optional[int]]:
+    """Least and largest value that the graph allows, beyond what torch takes for granted. Seen in 2.15."""
+    allowed, usual = shape_env.var_to_range[symbol], shape_env._default_value_range()
+    return (int(allowed.lower) if allowed.lower.is_Integer and allowed.lower > usual.lower else None,
+            int(allowed.upper) if allowed.upper.is_Integer else None)
 
 
 def needs_a_value(error: BaseException) -> bool:
