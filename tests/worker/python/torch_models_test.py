@@ -1,5 +1,5 @@
 """Real models under lockstep.torch.compile(): some training steps with inputs of other sizes on every rank, and the
-losses of the same steps by eager code, to 1e-5. For torchrun with 2 ranks and more; needs transformers and
+losses of the same steps by eager code, to 1e-5 (a GPU's kernels round otherwise: 1e-3). For torchrun with 2 ranks and more; needs transformers and
 torchvision (torch.txt). torch_models_test.py [--backend NAME] [--device cuda] [MODEL]..."""
 
 import argparse
@@ -140,7 +140,7 @@ def main():
             counted = [None] * dist.get_world_size()
             dist.all_gather_object(counted, (compiles, called.agreed.fallbacks))
             assert len(set(counted)) == 1, counted
-            assert worst <= 1e-5, (name, mine, eager)
+            assert worst <= (1e-5 if given.device == "cpu" else 1e-3), (name, mine, eager)
             assert called.agreed.fallbacks == 0 and 1 <= compiles < STEPS, (name, compiles, called.agreed.fallbacks)
             if dist.get_rank() == 0:
                 print(f"{name}: {STEPS} steps, losses as eager's to {worst:.1e}, {compiles} compiles, "

@@ -129,10 +129,12 @@ class FrameEvents:
             self._register()
             self._begin()  # late, and before anything runs
         frame: Optional[types.FrameType] = sys._getframe(1)
-        while frame is not None and not hasattr(frame.f_locals.get("output"), "graph"):
+        while frame is not None and _output_of(frame) is None:
             frame = frame.f_back
-        if frame is not None:
-            self._traced(code, frame.f_locals["output"])
+        if frame is None:
+            raise RuntimeError(f"torch {torch.__version__} does not show what it has traced; lockstep.torch.watch() and "
+                               "compile() cannot compare it")
+        self._traced(code, _output_of(frame))
 
     def _end(self, args: Any) -> None:
         if args.callback_trigger is self._backward_trigger:
@@ -159,6 +161,14 @@ class FrameEvents:
         while frame is not None and "one_graph" not in frame.f_locals:
             frame = frame.f_back
         return frame is not None and not frame.f_locals["one_graph"]
+
+
+def _output_of(frame: types.FrameType) -> Optional[Any]:
+    """What torch has traced, where `frame` is that of the compile. Seen in 2.8, in 2.11 (tracer_output) and in 2.15."""
+    for output in (frame.f_locals.get("output"), getattr(frame.f_locals.get("tracer_output"), "output_graph", None)):
+        if hasattr(output, "graph"):
+            return output
+    return None
 
 
 class _Probe(Exception):
