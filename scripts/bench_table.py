@@ -70,6 +70,8 @@ def events(folder):
 
 def compile_cost(folder):
     for state in ("cold", "warm"):
+        if not (folder / f"compile_{state}_1.jsonl").exists():  # the results of scripts/test-gpu
+            continue
         runs = {n: [json.loads(line) for line in
                     (folder / f"compile_{state}_{n}.jsonl").read_text().splitlines()]
                 for n in (1, 4)}
