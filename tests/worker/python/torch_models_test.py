@@ -1,7 +1,6 @@
 """Real models under lockstep.torch.compile(): some training steps with inputs of other sizes on every rank, and the
-losses of the same steps by eager code, to 1e-5 (on a GPU, whose kernels round otherwise, 1e-3). For torchrun with 2 ranks
-and more; needs transformers and
-torchvision (torch.txt). torch_models_test.py [--backend NAME] [--device cuda] [MODEL]..."""
+losses of the same steps by eager code, to 1e-5 (on a GPU, whose kernels round otherwise, 1e-3). For torchrun with 2
+ranks and more; needs transformers and torchvision (torch.txt). torch_models_test.py [--backend NAME] [--device cuda] [MODEL]..."""
 
 import argparse
 import time

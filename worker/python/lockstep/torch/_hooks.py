@@ -9,7 +9,7 @@ import inspect
 import sys
 import threading
 import types
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -424,19 +424,31 @@ def shape_env_of(inputs: Sequence[Any]) -> Any:
     return None if mode is None else mode.shape_env
 
 
-def is_implied(condition: Any, shape_env: Any) -> bool:
+def equals_of(shape_env: Any) -> List[Tuple[Any, Any]]:
+    """Sizes, and what each equals in the others. Seen in 2.15."""
+    return [(symbol, shape_env.simplify(symbol)) for symbol in shape_env.replacements]
+
+
+def ranges_of(shape_env: Any) -> Dict[Any, Tuple[int, Optional[int]]]:
+    """The least and the largest value of each other size. Seen in 2.15."""
+    return {symbol: (int(allowed.lower), int(allowed.upper) if allowed.upper.is_Integer else None)
+            for symbol, allowed in shape_env.var_to_range.items()
+            if symbol not in shape_env.replacements and allowed.lower.is_Integer}
+
+
+def least_size(shape_env: Any) -> int:
+    """What torch takes for granted of a size. Seen in 2.15."""
+    return int(shape_env._default_value_range().lower)
+
+
+def is_implied(condition: Any, ranges: Mapping[Any, Tuple[int, Optional[int]]]) -> bool:
     """By the ranges of its sizes. Seen in 2.15."""
-    ranges: Any = importlib.import_module("torch.utils._sympy.value_ranges")
-    known = ranges.bound_sympy(condition, {s: shape_env.var_to_range[s] for s in condition.free_symbols
-                                           if s in shape_env.var_to_range})
+    values: Any = importlib.import_module("torch.utils._sympy.value_ranges")
+    without_end = importlib.import_module("torch.utils._sympy.numbers").int_oo
+    known = values.bound_sympy(condition, {
+        symbol: values.ValueRanges(ranges[symbol][0], without_end if ranges[symbol][1] is None else ranges[symbol][1])
+        for symbol in condition.free_symbols if symbol in ranges})
     return bool(known.is_singleton() and known.lower)
-
-
-def range_of(symbol: Any, shape_env: Any) -> Tuple[Optional[int], Optional[int]]:
-    """Least and largest value that the graph allows, beyond what torch takes for granted. Seen in 2.15."""
-    allowed, usual = shape_env.var_to_range[symbol], shape_env._default_value_range()
-    return (int(allowed.lower) if allowed.lower.is_Integer and allowed.lower > usual.lower else None,
-            int(allowed.upper) if allowed.upper.is_Integer else None)
 
 
 def needs_a_value(error: BaseException) -> bool:

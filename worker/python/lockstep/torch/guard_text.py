@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ._hooks import is_implied, range_of
+from ._hooks import equals_of, is_implied, least_size, ranges_of
+from .size_ranges import tightened
 
 _RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
               "StrictGreaterThan": ">", "GreaterThan": ">="}
+_REVERSED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _PLACE = re.compile(r"# .*?([^/\s]+:\d+) in ")
 
 
@@ -18,49 +20,55 @@ class SizeGuard(NamedTuple):
 
 
 def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
-    """Of a ShapeEnv: the bounds of each size, then what they do not imply. So a graph that was found in a cache,
-    which keeps a condition that bounds imply as those bounds, has the guards of one that was built. `names`: of
-    sizes and ints, by torch's names of their sources ("L['args'][0].size()[0]"). Conditions that lockstep's guards
-    cannot express are left out: torch tests them itself, and the ranks vote on it."""
-    symbols = {}
+    """Of a ShapeEnv: what each size equals, the bounds of the others, then what these do not imply. So a graph that
+    was found in a cache, which keeps a condition that bounds imply as those bounds, has the guards of one that was
+    built. `names`: of sizes and ints, by torch's names of their sources ("L['args'][0].size()[0]"). Conditions that
+    lockstep's guards cannot express are left out: torch tests them itself, and the ranks vote on it."""
+    symbols: Dict[str, str] = {}
     for symbol, sources in shape_env.var_to_sources.items():
         known = [names[text] for text in map(_name_of, sources) if text in names]
         if known:
             symbols[str(symbol)] = known[0]
-    places: Dict[Tuple[str, bool, int], str] = {}  # of bounds: size, whether it is the upper one, value
-    others: List[SizeGuard] = []
+    places: Dict[str, str] = {}
+    simplified: List[Tuple[str, Any]] = []
     for guard in shape_env.guards:
-        relation = _RELATIONS.get(type(guard.expr).__name__)
-        if relation is None:
-            continue
         found = _PLACE.search(str(getattr(guard, "sloc", "")))
         place = found.group(1) if found else ""
-        bound = _bound(relation, *guard.expr.args, symbols)
-        if bound is not None:
-            places.setdefault(bound, place)
-        elif is_implied(guard.expr, shape_env):
-            for symbol in guard.expr.free_symbols:
-                for is_upper, value in enumerate(range_of(symbol, shape_env)):
-                    if value is not None and str(symbol) in symbols:
-                        places.setdefault((symbols[str(symbol)], bool(is_upper), value), place)
-        else:
-            left, right = (_text(side, symbols) for side in guard.expr.args)
-            if left is not None and right is not None:
-                others.append(SizeGuard(f"{left} {relation} {right}", place))
-    tightest: Dict[Tuple[str, bool], int] = {}
-    for size, is_upper, value in places:
-        tightest[size, is_upper] = (min if is_upper else max)(value, tightest.get((size, is_upper), value))
-    return [SizeGuard(f"{size} {'<=' if is_upper else '>='} {value}", places[size, is_upper, value])
-            for (size, is_upper), value in tightest.items()] + others
+        for expression in (guard.expr, shape_env.simplify(guard.expr)):
+            condition = _condition(expression, symbols)
+            if condition is not None:
+                places.setdefault(condition, place)
+        if condition is not None:
+            simplified.append((condition, expression))
+    ranges = tightened(ranges_of(shape_env), [expression for _, expression in simplified])
+    equal = [_relation("==", _text(left, symbols), _text(right, symbols)) for left, right in equals_of(shape_env)]
+    least = least_size(shape_env)
+    bounds = [f"{symbols[str(symbol)]} {relation} {value}" for symbol, (low, high) in ranges.items()
+              for relation, value in ((">=", low if low > least else None), ("<=", high))
+              if value is not None and str(symbol) in symbols]
+    others = [condition for condition, expression in simplified if not is_implied(expression, ranges)]
+    return [SizeGuard(condition, places.get(condition, "")) for condition in (*filter(None, equal), *bounds, *others)]
 
 
-def _bound(relation: str, left: Any, right: Any, symbols: Mapping[str, str]) -> Optional[Tuple[str, bool, int]]:
-    """Of one size by a number."""
-    if right.is_Symbol and left.is_Integer:
-        left, right, relation = right, left, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(relation, "")
-    if not (left.is_Symbol and right.is_Integer and str(left) in symbols and relation in ("<", "<=", ">", ">=")):
+def _condition(expression: Any, symbols: Mapping[str, str]) -> Optional[str]:
+    relation = _RELATIONS.get(type(expression).__name__)
+    if relation is None:
         return None
-    return symbols[str(left)], relation[0] == "<", int(right) + {"<": -1, ">": 1}.get(relation, 0)
+    left, right = expression.args
+    if left.is_Integer:
+        left, right, relation = right, left, _REVERSED.get(relation, relation)
+    for strict, weak, step in (("<", "<=", -1), (">", ">=", 1)):
+        if relation == strict and right.is_Integer:
+            relation, right = weak, right + step
+    return _relation(relation, _text(left, symbols), _text(right, symbols))
+
+
+def _relation(relation: str, left: Optional[str], right: Optional[str]) -> Optional[str]:
+    if left is None or right is None:
+        return None
+    if relation in ("==", "!=") and not right.isdecimal():
+        left, right = sorted((left, right))
+    return f"{left} {relation} {right}"
 
 
 def _name_of(source: Any) -> str:

@@ -1,0 +1,61 @@
+"""Ranges of sizes under sums that bound them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+Range = Tuple[int, Optional[int]]  # the largest value: None where there is none
+_ROUNDS = 100  # of conditions that each bound the other's sizes a little more
+
+
+def tightened(ranges: Mapping[Any, Range], conditions: Sequence[Any]) -> Dict[Any, Range]:
+    """The ranges that remain under `conditions` of sympy, of which sums of multiples of sizes count, and others do
+    not. Whatever part of that `ranges` has already, the result is the same."""
+    known, sums = dict(ranges), [total for condition in conditions for total in _sums(condition)]
+    for _ in range(_ROUNDS):
+        before = dict(known)
+        for total in sums:
+            if all(symbol in known for symbol in total if symbol != 1):
+                _tighten(known, total)
+        if known == before:
+            break
+    return known
+
+
+def _sums(condition: Any) -> List[Dict[Any, int]]:
+    """Multiples of sizes, and a number at 1, whose sum is at most 0."""
+    relation = type(condition).__name__
+    if relation not in ("LessThan", "StrictLessThan", "GreaterThan", "StrictGreaterThan", "Equality"):
+        return []
+    left, right = condition.args
+    terms = (left - right).expand().as_coefficients_dict()
+    if not all((term.is_Symbol or term == 1) and factor.is_Integer for term, factor in terms.items()):
+        return []
+    up = {1 if term == 1 else term: int(factor) for term, factor in terms.items()}
+    down = {term: -factor for term, factor in up.items()}
+    if relation == "Equality":
+        return [up, down]
+    total = up if "Less" in relation else down
+    if "Strict" in relation:
+        total[1] = total.get(1, 0) + 1
+    return [total]
+
+
+def _tighten(known: Dict[Any, Range], total: Mapping[Any, int]) -> None:
+    for symbol, factor in total.items():
+        if symbol == 1 or factor == 0:
+            continue
+        rest: Optional[int] = total.get(1, 0)  # the least that the others come to
+        for other, times in total.items():
+            if other in (1, symbol) or rest is None:
+                continue
+            end = known[other][0 if times > 0 else 1]
+            rest = None if end is None else rest + times * end
+        if rest is None:
+            continue
+        low, high = known[symbol]
+        if factor > 0:
+            most = -rest // factor
+            known[symbol] = low, most if high is None else min(high, most)
+        else:
+            known[symbol] = max(low, -(-rest // -factor)), high
