@@ -47,6 +47,7 @@ class _Local(NamedTuple):
 
 
 def _local(value: Any, what: str) -> _Local:
+    shape: Any
     if isinstance(value, (bool, int, float)):
         number, code = (0, "?") if isinstance(value, bool) else (5, "q") if isinstance(value, int) else (9, "d")
         shape, address, owner = (), 0, struct.pack(code, value)
@@ -70,7 +71,7 @@ def _local(value: Any, what: str) -> _Local:
         raise TypeError(f"{what} has dtype {getattr(value, 'dtype', None) or getattr(value, 'format', '?')}, which "
                         "lockstep does not have")
     sizes = (ctypes.c_int64 * max(1, len(shape)))(*shape)
-    pointer = ctypes.cast(owner, ctypes.c_void_p) if isinstance(owner, bytes) else ctypes.c_void_p(address)
+    pointer = ctypes.cast(ctypes.c_char_p(owner), ctypes.c_void_p) if isinstance(owner, bytes) else ctypes.c_void_p(address)
     return _Local(Array(number, len(shape), sizes, pointer), (owner, sizes))
 
 
@@ -120,7 +121,7 @@ class RemoteTensor:
     @property
     def label(self) -> str:
         """As it was put, or which output of which program it is."""
-        return lib.tensors_name(self._handle, 0).decode()
+        return str(lib.tensors_name(self._handle, 0).decode())
 
     def sizes(self) -> List[Tuple[int, ...]]:
         """On every worker. Waits for all that makes it."""
@@ -140,8 +141,8 @@ class RemoteTensor:
         try:
             import numpy
         except ImportError:
-            flat = memoryview(data).cast(code or "H")
-            return flat.cast("B").cast(code or "H", shape) if shape and 0 not in shape else flat
+            flat: Any = memoryview(data)
+            return flat.cast(code or "H", shape) if shape and 0 not in shape else flat.cast(code or "H")
         if name == "bf16":
             wide = numpy.frombuffer(data, "<u2").astype("<u4") << 16
             return wide.view("<f4").reshape(shape)
@@ -258,7 +259,8 @@ class _Fetched:
         self._handle = handle
 
     def __enter__(self) -> Array:
-        return lib.fetched_array(self._handle)
+        array: Array = lib.fetched_array(self._handle)
+        return array
 
     def __exit__(self, *error: Any) -> None:
         lib.fetched_free(self._handle)
