@@ -11,6 +11,10 @@ std::string subject(const JoinRequest& request) {
   return text;
 }
 
+bool same_process(const JoinRequest& a, const JoinRequest& b) {
+  return a.host_id == b.host_id && a.pid == b.pid && a.port == b.port && a.host == b.host;
+}
+
 }  // namespace
 
 RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const std::string& at) {
@@ -44,6 +48,7 @@ RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const st
                                subject(a), a.build, who(root_), root_.build),
                    true);
   const auto earlier = joined_.find(a.rank.value);
+  if (earlier != joined_.end() && same_process(earlier->second.request, a)) return {};
   if (a.rank == root_.rank || earlier != joined_.end())
     return refused(
         Code::BadInput,

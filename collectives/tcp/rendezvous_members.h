@@ -20,7 +20,8 @@ class RendezvousMembers {
     bool ends_all = false;          // no process of this job can be started like that
   };
   /// `at` is the address that the request came from. Refused with BadInput: another job, no rank of
-  /// this job, a rank that has joined already; with Version: other messages. The refusal ends the
+  /// this job, a rank that another process has joined as; with Version: other messages. A process
+  /// that comes again, since its connection broke, has joined. The refusal ends the
   /// rendezvous for all where a rank of this job has another build (Version) or another world size
   /// (BadInput).
   [[nodiscard]] Answer join(const JoinRequest& request, const std::string& at);

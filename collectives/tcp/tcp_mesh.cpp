@@ -13,6 +13,12 @@ namespace {
 
 /// How long last words may take to go out, and the pause before a peer is tried again.
 constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
+/// How long a process with a verdict stays for those who are about to connect, and for those who
+/// are connected until they have it.
+constexpr std::chrono::milliseconds kStays{400}, kVerdict{1000};
+/// How long a verdict may be on its way from others when a peer is found gone: it may have left
+/// with that.
+constexpr std::chrono::milliseconds kHearsay{300};
 /// How long a rank spins, and how long it only lets others have the core, before it sleeps.
 constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
 /// How long it sleeps at most; and while a ring has no room, of which it is not told.
@@ -86,7 +92,8 @@ struct TcpMesh::Pair final : AssociationPort {
   int place = -1;                       // in the rings of this host
   bool by_ring = false;                 // what goes to it
   bool finished = false;                // it has said farewell
-  bool gone = false;                    // and its process is no more
+  bool gone = false;                    // its process is no more, or counts as lost
+  bool knows = false;                   // it has told a verdict, so it needs none
   Association association;
 };
 
@@ -96,6 +103,7 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
       self_(parts.self),
       id_(parts.id),
       roster_(std::move(parts.roster)),
+      list_(std::move(parts.list)),
       out_of_reach_(out_of_reach),
       inbox_(longest_message) {
   const auto here = std::count_if(roster_.begin(), roster_.end(), [this](const Peer& one) {
@@ -125,6 +133,7 @@ TcpMesh::~TcpMesh() {
       if (one->by_ring || one->up() != nullptr) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
   flush();
   door_.reset();
+  list_.reset();
   for (const auto& [rank, one] : pairs_) one->close_all();
 }
 
@@ -147,15 +156,23 @@ const TcpMesh::Pair* TcpMesh::known(Rank peer) const {
 void TcpMesh::fail(Status status) {
   if (failure_) return;
   failure_ = std::move(status);
-  if (!told_) told_ = failure_;
+  if (!told_) will_tell(*failure_);
   for (const auto& [rank, one] : pairs_)
     if (TcpLink* link = one->up()) link->send(Verdict{*failure_});
+}
+
+/// Whoever connects.
+void TcpMesh::will_tell(const Status& verdict) {
+  if (!told_) told_at_ = clock_.now();
+  told_ = verdict;
+  if (list_) list_->end(verdict);
 }
 
 void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
   const auto* word = std::get_if<Introduction>(&message);
   if (word == nullptr || word->id != id_ || word->rank == self_ || word->rank.value >= size())
     return link->close();
+  if (list_) list_->has(word->rank);
   Pair& one = pair(word->rank);
   const Association::Link number = one.take(link);
   link->on(one.events(number));
@@ -208,6 +225,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
   } else if (auto* progress = std::get_if<Progress>(&message)) {
     progress_[one.peer.value] = std::move(*progress);
   } else if (const auto* verdict = std::get_if<Verdict>(&message)) {
+    one.knows = true;
     fail(verdict->status);
   } else {
     wrong("said something that has no place once all have met");
@@ -232,20 +250,32 @@ void TcpMesh::ended(Pair& one, Association::Link link, bool refused, const Statu
   const bool stood = one.association.up() && one.association.link() == link;
   one.links.erase(link);
   hear_ring(one);  // a farewell may lie there
-  if (!one.association.broken(link) || failure_) return;
-  if (refused && one.finished) one.gone = true;
-  if (one.finished && (!leaving_ || one.gone)) return;
-  if (refused || why.code == Code::Version) return lose(one, why.message);
+  if (!one.association.broken(link)) return;
+  const bool was_finished = one.finished;
+  if (refused) one.gone = true;
+  if (was_finished && (!leaving_ || one.gone)) return;
+  if (told_ && (one.gone || one.knows)) return;
+  if (why.code == Code::Version) return lose(one, why.message);
   const Instant now = clock_.now();
   if (!one.out_of_reach) one.out_of_reach = now;
-  if (now - *one.out_of_reach > out_of_reach_)
+  if (refused) {
+    one.pause.expires_after(kHearsay);
+    one.pause.async_wait([this, &one, why](const boost::system::error_code& stopped) {
+      hear_ring(one);
+      if (!stopped && !one.finished) lose(one, why.message);
+    });
+    return;
+  }
+  if (now - *one.out_of_reach > out_of_reach_) {
+    one.gone = true;
     return lose(one,
                 fmt::format("out of reach for {:g} s: {}",
                             std::chrono::duration<double>(out_of_reach_).count(), why.message));
+  }
   if (stood) return one.association.open();
   one.pause.expires_after(kBeforeRetry);
-  one.pause.async_wait([this, &one](const boost::system::error_code& stopped) {
-    if (!stopped && !failure_) one.association.open();
+  one.pause.async_wait([&one](const boost::system::error_code& stopped) {
+    if (!stopped) one.association.open();
   });
 }
 
@@ -408,17 +438,27 @@ void TcpMesh::say_progress(const std::vector<Rank>& to, const Progress& progress
   if (!failure_) run_for(*loop_, Duration{0});
 }
 
-/// Until all is sent, or kLastWords have gone by; a connection on its way is waited for where it is
-/// to carry a verdict.
+/// Until all is sent, or kLastWords have gone by. A verdict until all have it, for who has not, and
+/// finds this process gone, takes it for the lost one.
 void TcpMesh::flush() {
-  const Instant until = clock_.now() + kLastWords;
-  const auto waits = [this](const auto& one) {
-    if (one.second->by_ring && rings_->waiting(one.second->place) > 0) return true;
-    const TcpLink* link = one.second->up();
-    if (link != nullptr) return link->queued() > 0;
-    return told_ && one.second->association.state() != Association::State::Closed;
+  const Instant until = told_ ? told_at_ + kVerdict : clock_.now() + kLastWords;
+  if (told_) {  // by the tree it comes to all
+    const TreePlace place = TreePlace::of(self_, size());
+    for (const auto& neighbour : {place.parent, place.left, place.right})
+      if (neighbour) pair(*neighbour).association.open();
+  }
+  const auto waits = [this](const auto& known) {
+    const Pair& one = *known.second;
+    if (told_)
+      return !one.knows && !one.gone &&
+             (one.association.state() != Association::State::Closed || one.out_of_reach);
+    if (one.by_ring && rings_->waiting(one.place) > 0) return true;
+    const TcpLink* link = one.up();
+    return link != nullptr && link->queued() > 0;
   };
-  while (std::any_of(pairs_.begin(), pairs_.end(), waits) && clock_.now() < until)
+  const Instant stays = told_ && size() > 1 ? told_at_ + kStays : Instant{0};
+  while (clock_.now() < stays ||
+         (std::any_of(pairs_.begin(), pairs_.end(), waits) && clock_.now() < until))
     run(std::chrono::milliseconds(5));
 }
 
@@ -426,7 +466,7 @@ void TcpMesh::tell(const Status& verdict) {
   ++telling_;
   const std::lock_guard lock(mutex_);
   --telling_;
-  told_ = verdict;
+  will_tell(verdict);
   for (const auto& [rank, one] : pairs_)
     if (TcpLink* link = one->up()) link->send(Verdict{verdict});
   flush();

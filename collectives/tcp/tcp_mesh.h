@@ -14,6 +14,7 @@
 #include <lockstep/collectives/tcp/tcp_association.h>
 #include <lockstep/collectives/tcp/tcp_door.h>
 #include <lockstep/collectives/tcp/tcp_inbox.h>
+#include <lockstep/collectives/tcp/tcp_roster.h>
 
 namespace lockstep::collectives {
 
@@ -23,7 +24,8 @@ struct TcpMeshParts {
   std::unique_ptr<TcpDoor> door;  // at which this process listens for its peers
   Rank self;
   RendezvousId id{};
-  std::vector<Peer> roster;  // by rank
+  std::vector<Peer> roster;         // by rank
+  std::unique_ptr<TcpRoster> list;  // by rank 0: the same, for those who do not have it yet
 };
 
 /// See tcp.h.
@@ -102,6 +104,7 @@ class TcpMesh {
            std::span<const std::byte> piece);
   void lose(const Pair& pair, const std::string& why);
   void fail(Status status);
+  void will_tell(const Status& verdict);
   void flush();
 
   std::unique_ptr<TcpLoop> loop_;
@@ -109,6 +112,7 @@ class TcpMesh {
   Rank self_;
   RendezvousId id_;
   std::vector<Peer> roster_;
+  std::unique_ptr<TcpRoster> list_;
   Duration out_of_reach_;
   SystemClock clock_;
   std::atomic<int> telling_{0};  // threads that want the mutex before the one that polls
@@ -123,6 +127,7 @@ class TcpMesh {
   std::optional<Rank> lost_;
   std::optional<Status> failure_;
   std::optional<Status> told_;  // the verdict that whoever connects is told
+  Instant told_at_{0};          // first
   bool leaving_ = false;
 };
 

@@ -17,7 +17,7 @@
 namespace lockstep::collectives {
 
 /// Version of these messages. A JoinRequest with another version is refused.
-inline constexpr std::uint32_t kTcpVersion = 2;
+inline constexpr std::uint32_t kTcpVersion = 3;
 inline constexpr std::size_t kMostRanks = 65'536;
 /// Tells one start of a job from every other.
 using RendezvousId = std::array<std::byte, 16>;
@@ -89,7 +89,8 @@ struct Part {
   Bytes bytes;
   bool operator==(const Part&) const = default;
 };
-/// What has come, where nothing is to be said that would tell it.
+/// What has come, where nothing is to be said that would tell it; to rank 0 at the rendezvous: the
+/// list of all.
 struct Acknowledgement {
   std::uint64_t received = 0;
   bool operator==(const Acknowledgement&) const = default;

@@ -13,6 +13,8 @@ namespace {
 
 /// How long last words may take to go out.
 constexpr std::chrono::milliseconds kFarewell{200};
+/// Rank 0 stays for so long until the list is read; it is given out beyond that, too.
+constexpr std::chrono::seconds kHandsOut{1};
 /// Connections that have not proven the secret, beside one for each rank.
 constexpr std::size_t kStrangers = 64;
 
@@ -69,8 +71,10 @@ void TcpRendezvous::fail(Status status) {
   if (!failure_) failure_ = std::move(status);
 }
 
-/// All know where all are. Rank 0 stays until each has read that, or is gone.
-bool TcpRendezvous::complete() const { return met_ && waiting_.empty(); }
+/// It is known where all are.
+bool TcpRendezvous::complete() const {
+  return met_ && (!made_.list || made_.list->idle() || clock_.now() - *met_ > Duration{kHandsOut});
+}
 
 Result<void> TcpRendezvous::listen(TcpDoor& door, const Endpoint& at) {
   const auto listens = door.listen(at);
@@ -158,7 +162,8 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   };
   while (!complete() && !over() && clock_.now() < until_) {
     made_.loop->io.run_one_for(std::chrono::milliseconds(50));
-    if (is_root() && !met_ && !failure_) tell_who_is_missing();
+    if (!is_root() || met_ || failure_) continue;
+    members_.missing().empty() ? hand_out_roster() : tell_who_is_missing();
   }
   if (met_ && !failure_) return std::move(made_);
   fail(too_late());

@@ -57,8 +57,8 @@ class TcpRendezvous {
   RankSet missing_;
   RankSet told_;  // by rank 0: that the job cannot start
   std::string last_trouble_;
-  bool published_ = false;  // by rank 0: the file says where it listens
-  bool met_ = false;        // all have come, and it is known where they are
+  bool published_ = false;      // by rank 0: the file says where it listens
+  std::optional<Instant> met_;  // all have come, and it is known where they are
   std::optional<Status> failure_;
 };
 

@@ -65,6 +65,7 @@ void TcpRendezvous::found() {
   if (!made_.door->listens())
     if (auto open = listen(*made_.door, {to_root_->own_address(), 0}); !open)
       return fail(open.error());
+  made_.roster.clear();  // of a connection that broke while it came
   JoinRequest request = own_request();
   request.port = made_.door->port();
   to_root_->send(request);
@@ -89,7 +90,8 @@ void TcpRendezvous::took(const RosterPart& part) {
   if (made_.roster.size() < size) return;
   made_.id = part.id;
   made_.roster.front().listens.address = options_.rendezvous.address;
-  met_ = true;
+  met_ = clock_.now();
+  to_root_->send(Acknowledgement{});
   to_root_->finish();
 }
 

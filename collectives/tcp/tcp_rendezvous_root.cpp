@@ -25,13 +25,13 @@ void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
     }
     return;
   }
+  // In place of an earlier connection, of which this side has not noticed that it broke.
   const Rank rank = request.rank;
-  waiting_[rank.value] = link;
+  if (const TcpLinkPtr earlier = std::exchange(waiting_[rank.value], link)) earlier->close();
   link->on({.ended = [this, rank](const Status&) {
     waiting_.erase(rank.value);
     members_.left(rank);
   }});
-  if (members_.missing().empty()) hand_out_roster();
 }
 
 void TcpRendezvous::tell_who_is_missing() {
@@ -56,15 +56,10 @@ void TcpRendezvous::hand_out_roster() {
   made_.roster.front().listens.port = made_.door->port();
   const Nonce random = random_nonce();
   std::copy_n(random.begin(), made_.id.size(), made_.id.begin());
-  for (std::size_t first = 0; first < made_.roster.size(); first += RosterPart::kMostPeers) {
-    const std::size_t end = std::min(first + RosterPart::kMostPeers, made_.roster.size());
-    RosterPart part{made_.id, static_cast<std::uint32_t>(first), {}};
-    for (std::size_t r = first; r < end; ++r) part.peers.push_back(made_.roster[r]);
-    for (const auto& [rank, link] : waiting_) link->send(part);
-  }
-  met_ = true;
-  for (const auto& [number, link] : waiting_)
-    link->on({.ended = [this, rank = number](const Status&) { waiting_.erase(rank); }});
+  made_.list = std::make_unique<TcpRoster>(*made_.loop, std::move(here_), std::move(members_),
+                                           made_.id, made_.roster);
+  for (const auto& [rank, link] : std::exchange(waiting_, {})) made_.list->give(Rank{rank}, link);
+  met_ = clock_.now();
 }
 
 }  // namespace lockstep::collectives

@@ -385,8 +385,8 @@ TEST(RendezvousMembers, OtherMessages_AreRefusedNamingBothVersions) {
   const auto answer = members.join(later, "127.0.0.1");
   ASSERT_TRUE(answer.refusal);
   EXPECT_EQ(answer.refusal->code, Code::Version);
-  EXPECT_NE(answer.refusal->message.find("speaks version 3"), std::string::npos);
-  EXPECT_NE(answer.refusal->message.find("rank 0 (process 1 on a) version 2"), std::string::npos);
+  EXPECT_NE(answer.refusal->message.find("speaks version 4"), std::string::npos);
+  EXPECT_NE(answer.refusal->message.find("rank 0 (process 1 on a) version 3"), std::string::npos);
   later.version = kTcpVersion;
   later.rank = {2};
   EXPECT_EQ(members.join(later, "").refusal->code, Code::BadInput);

@@ -1,7 +1,8 @@
 // A training program of which one rank goes wrong in the middle: for tcp_job_test.cpp.
 // usage: tcp_job_rank FAULT MOMENT RANK [MILLISECONDS]   (that each call takes; else none)
 // FAULT: none, kill, stop, pause, exit, hang. MOMENT: call (between two calls), wait (in call 5,
-// for which the others are late: it waits for a message; this program stands before sched_yield()).
+// for which the others are late: it waits for a message; this program stands before sched_yield()
+// and epoll_wait()).
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,6 +52,12 @@ void misbehave() {
 extern "C" int sched_yield() noexcept {
   misbehave();
   return static_cast<int>(::syscall(SYS_sched_yield));
+}
+
+extern "C" int epoll_wait(int file, epoll_event* events, int most, int timeout) {
+  misbehave();
+  return static_cast<int>(
+      ::syscall(SYS_epoll_pwait, file, events, most, timeout, nullptr, sizeof(long)));
 }
 
 namespace {

@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <utility>
+
+#include <lockstep/collectives/tcp/tcp_roster.h>
+
+namespace lockstep::collectives {
+
+TcpRoster::TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMembers members,
+                     const RendezvousId& id, const std::vector<Peer>& peers)
+    : door_(std::move(door)),
+      members_(std::move(members)),
+      without_(RankSet::all(static_cast<int>(peers.size())).minus(RankSet::of(Rank{0}))),
+      limit_(loop.io) {
+  for (std::size_t first = 0; first < peers.size(); first += RosterPart::kMostPeers) {
+    const auto from = peers.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::size_t count = std::min(RosterPart::kMostPeers, peers.size() - first);
+    parts_.push_back({id, static_cast<std::uint32_t>(first),
+                      {from, from + static_cast<std::ptrdiff_t>(count)}});
+  }
+  door_->on({.word = [this](const TcpLinkPtr& link, const TcpMessage& m) { came(link, m); },
+             .failed = {}});
+  limit_.expires_after(kPatience);
+  limit_.async_wait([this](const boost::system::error_code& stopped) {
+    if (!stopped) stop();
+  });
+}
+
+TcpRoster::~TcpRoster() { stop(); }
+
+void TcpRoster::stop() {
+  limit_.cancel();
+  door_->close();
+  for (const auto& [rank, link] : std::exchange(reading_, {})) link->close();
+}
+
+void TcpRoster::came(const TcpLinkPtr& link, const TcpMessage& message) {
+  const auto* request = std::get_if<JoinRequest>(&message);
+  if (request == nullptr) return link->close();
+  std::optional<Status> refusal = members_.join(*request, link->peer_address()).refusal;
+  if (ended_) refusal = ended_;
+  if (!refusal) return give(request->rank, link);
+  link->send(TurnedAway{refusal->code, refusal->message});
+  link->finish();
+}
+
+void TcpRoster::give(Rank rank, const TcpLinkPtr& link) {
+  // In place of an earlier connection, of which this side has not noticed that it broke.
+  if (const TcpLinkPtr earlier = std::exchange(reading_[rank.value], link)) earlier->close();
+  link->on({.message =
+                [this, rank](const TcpMessage& said) {
+                  if (std::holds_alternative<Acknowledgement>(said)) has(rank);
+                },
+            .ended = [this, rank](const Status&) { reading_.erase(rank.value); }});
+  for (const RosterPart& part : parts_) link->send(part);
+}
+
+void TcpRoster::has(Rank rank) {
+  if (const auto found = reading_.find(rank.value); found != reading_.end()) {
+    found->second->finish();
+    reading_.erase(found);
+  }
+  without_ = without_.minus(RankSet::of(rank));
+  if (without_.empty()) stop();
+}
+
+}  // namespace lockstep::collectives

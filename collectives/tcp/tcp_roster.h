@@ -1,0 +1,49 @@
+// The list of all ranks, as rank 0 gives it to those who have joined. Used by the TCP backend only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <lockstep/collectives/tcp/rendezvous_members.h>
+#include <lockstep/collectives/tcp/tcp_door.h>
+
+namespace lockstep::collectives {
+
+/// Stays at the rendezvous until each rank has said that it has the list, or kPatience have gone by,
+/// so that a rank whose connection broke while it came may come again. Outlived by the loop. One
+/// thread at a time.
+class TcpRoster {
+ public:
+  static constexpr std::chrono::seconds kPatience{10};
+
+  /// `door` is that of the rendezvous, `members` all ranks of the job, of whom `peers` is the list.
+  TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMembers members,
+            const RendezvousId& id, const std::vector<Peer>& peers);
+  ~TcpRoster();
+  TcpRoster(const TcpRoster&) = delete;
+  TcpRoster& operator=(const TcpRoster&) = delete;
+
+  /// To one that has joined.
+  void give(Rank rank, const TcpLinkPtr& link);
+  /// It has shown that it has the list.
+  void has(Rank rank);
+  /// The job has ended: who comes now is told why.
+  void end(const Status& verdict) { ended_ = verdict; }
+  /// Nobody is about to read the list: all have it, or their connections broke.
+  [[nodiscard]] bool idle() const { return reading_.empty(); }
+
+ private:
+  void came(const TcpLinkPtr& link, const TcpMessage& message);
+  void stop();
+
+  std::unique_ptr<TcpDoor> door_;
+  RendezvousMembers members_;
+  std::vector<RosterPart> parts_;
+  RankSet without_;
+  std::map<std::int32_t, TcpLinkPtr> reading_;
+  boost::asio::steady_timer limit_;
+  std::optional<Status> ended_;
+};
+
+}  // namespace lockstep::collectives
