@@ -30,10 +30,10 @@ Result<SharedMemory> SharedMemory::create(std::string_view use, std::size_t byte
       fmt::format("/lockstep-{}-{}-{:08x}{:08x}", use, ::getpid(), random(), random());
   SharedMemory made(name, ::shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
   if (made.file_ < 0) return no_memory("make", name, errno);
-  const int failed = ::ftruncate(made.file_, static_cast<off_t>(bytes)) != 0 ? errno : 0;
-  const bool enough = failed == 0 && made.reserve(0, reserved);
-  auto mapped = enough ? made.map(bytes)
-                       : Result<void>(no_memory("make", name, failed != 0 ? failed : ENOSPC));
+  int failed = ::ftruncate(made.file_, static_cast<off_t>(bytes)) != 0 ? errno : 0;
+  if (failed == 0) failed = ::posix_fallocate(made.file_, 0, static_cast<off_t>(reserved));
+  auto mapped =
+      failed == 0 ? made.map(bytes) : Result<void>(no_memory("make", name, failed));
   if (mapped) return made;
   unlink(name);
   return mapped.error();

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Whole jobs over a network that goes wrong (tests/collectives/tcp/tcp_relay.h): each rank is a host of its own, by
 /dev/shm, so that all they say goes over TCP; the relay delays, stalls, cuts and resets it, and what they say to a
-coordinator, where there is one. Every job ends as it would over a good network: with its results, or with the name
-of the rank that was lost or stopped. Nothing is left of it.
+coordinator, where there is one. In half of them the wall clock of one host jumps by hours. Every job ends as it
+would over a good network: with its results, or with the name of the rank that was lost or stopped. Nothing is left
+of it.
 
-relayed_jobs_test.py LOCKSTEP TCP_JOB_RANK TCP_RELAY_PROGRAM TCP_RELAY_CONNECT [SEED...]
+relayed_jobs_test.py LOCKSTEP TCP_JOB_RANK TCP_RELAY_PROGRAM TCP_RELAY_CONNECT CLOCK_JUMPS [SEED...]
 LOCKSTEP_RELAYED_JOBS says how many (8; scripts/test-long: 100), each with a seed of its own."""
 
 import os
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 
-LOCKSTEP, RANK_PROGRAM, RELAY, CONNECT = sys.argv[1:5]
+LOCKSTEP, RANK_PROGRAM, RELAY, CONNECT, JUMPS = sys.argv[1:6]
 #: What the job is to come to, with the code that its ranks leave with and what they say of the one that is at fault.
 FAULTS = {"none": (0, None), "pause": (0, None), "kill": (5, "RANK_LOST: Rank {} ended without finishing the job"),
           "exit": (5, "RANK_LOST: Rank {} ended without finishing the job"),
@@ -43,10 +44,12 @@ class Trial:
         self.fault = list(FAULTS)[seed % len(FAULTS)]
         self.moment, self.faulty = draw.choice(["call", "wait"]), draw.randrange(self.ranks)
         self.coordinated, self.cold = draw.random() < 0.5, draw.random() < 0.5
+        self.jumping = draw.randrange(self.ranks) if draw.random() < 0.5 else None
 
     def __str__(self):
         return (f"seed {self.seed}: {self.ranks} ranks, {self.fault} of rank {self.faulty} in a {self.moment}, "
-                f"{'a' if self.coordinated else 'no'} coordinator, {'cold' if self.cold else 'warm'}")
+                f"{'a' if self.coordinated else 'no'} coordinator, {'cold' if self.cold else 'warm'}"
+                f"{'' if self.jumping is None else f', the clock of rank {self.jumping} jumps'}")
 
     def run(self, folder, warm):
         """How many streams were broken."""
@@ -65,7 +68,8 @@ class Trial:
                 coordinator = self.coordinator(folder, environment)
             ranks = [subprocess.Popen(
                 host([RANK_PROGRAM, self.fault, self.moment, str(self.faulty), "20"]), text=True, errors="replace",
-                env={**environment, "LOCKSTEP_RANK": str(rank), "LD_PRELOAD": CONNECT, "TCP_RELAY_PORT": port},
+                env={**environment, "LOCKSTEP_RANK": str(rank), "TCP_RELAY_PORT": port,
+                     "LD_PRELOAD": f"{CONNECT}:{JUMPS}" if rank == self.jumping else CONNECT},
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) for rank in range(self.ranks)]
             until = time.monotonic() + LIMIT
             said = [rank.communicate(timeout=max(until - time.monotonic(), 0.1))[0] for rank in ranks]
@@ -115,7 +119,7 @@ def main():
     if probe.returncode != 0:
         print(f"relayed_jobs_test: skipped: no hosts can be made here: {probe.stderr.strip()}")
         sys.exit(77)
-    seeds = [int(seed) for seed in sys.argv[5:]] or range(1, int(os.environ.get("LOCKSTEP_RELAYED_JOBS", "8")) + 1)
+    seeds = [int(seed) for seed in sys.argv[6:]] or range(1, int(os.environ.get("LOCKSTEP_RELAYED_JOBS", "8")) + 1)
     broken = failed = 0
     with tempfile.TemporaryDirectory() as warm:
         for seed in seeds:
