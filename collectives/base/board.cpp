@@ -24,6 +24,7 @@ struct alignas(64) BoardSlot {
   std::atomic<std::int64_t> lease{0};
   alignas(64) std::atomic<std::int32_t> pid{0};
   std::atomic<std::uint32_t> finished{0}, carried{0};
+  std::atomic<std::int64_t> beat{0};
   Word host{0};
   Word version{0};  // of the event: odd while it is being written
   std::array<Word, kEventBytes / 8> event{};
@@ -36,7 +37,7 @@ struct BoardGroup {
 
 /// Slots and, per group, one counter per rank follow in memory: 0 for no member, else 1 + begun.
 struct BoardMemory {
-  static constexpr std::uint64_t kMagic = 0x33'44524F'42534B4C;  // "LKSBORD3"
+  static constexpr std::uint64_t kMagic = 0x34'44524F'42534B4C;  // "LKSBORD4"
   std::uint64_t magic = kMagic;
   std::uint64_t size = 0;
   std::atomic<std::uint32_t> reporter{0};
@@ -88,6 +89,16 @@ std::string read_event(const BoardSlot& slot) {
   return "(being written)";
 }
 
+/// Of a slot whose version has become `version` + 1. Release on every word: a reader that sees a
+/// new word also sees the odd version before it.
+void write_event(BoardSlot& slot, std::string_view event, std::uint64_t version) {
+  std::array<std::uint64_t, kEventBytes / 8> words{};
+  std::memcpy(words.data(), event.data(), std::min(event.size(), kEventBytes));
+  for (std::size_t i = 0; i < words.size(); ++i)
+    slot.event[i].store(words[i], std::memory_order_release);
+  slot.version.store(version + 2, std::memory_order_release);
+}
+
 std::string read_name(const detail::BoardGroup& group) {
   std::array<std::uint64_t, kGroupNameBytes / 8> words{};
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -117,6 +128,7 @@ RankState read_slot(const BoardMemory& board, std::size_t rank) {
   state.event = read_event(slot);
   state.progress = Instant(slot.progress.load(std::memory_order_relaxed));
   state.lease = Instant(slot.lease.load(std::memory_order_relaxed));
+  state.beat = Instant(slot.beat.load(std::memory_order_relaxed));
   return state;
 }
 
@@ -144,15 +156,10 @@ void Seat::begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Ins
         .store(ordinal + 1, std::memory_order_release);
 }
 
-// Release on every word: a reader that sees a new word also sees the odd version before it.
 void Seat::note(std::string_view event, Instant now) {
-  std::array<std::uint64_t, kEventBytes / 8> words{};
-  std::memcpy(words.data(), event.data(), std::min(event.size(), kEventBytes));
   const std::uint64_t version = slot_->version.load(std::memory_order_relaxed);
   slot_->version.store(version + 1, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < words.size(); ++i)
-    slot_->event[i].store(words[i], std::memory_order_release);
-  slot_->version.store(version + 2, std::memory_order_release);
+  write_event(*slot_, event, version);
   slot_->progress.store(now.count(), std::memory_order_relaxed);
 }
 
@@ -160,6 +167,7 @@ void Seat::phase(Phase phase) {
   slot_->phase.store(static_cast<std::uint32_t>(phase), std::memory_order_relaxed);
 }
 void Seat::renew(Instant until) { slot_->lease.store(until.count(), std::memory_order_relaxed); }
+void Seat::beat(Instant now) { slot_->beat.store(now.count(), std::memory_order_relaxed); }
 void Seat::wait(bool waiting) { slot_->waiting.store(waiting, std::memory_order_release); }
 // Progress first: who sees that the wait is over sees when.
 void Seat::wait_over(Instant now) {
@@ -261,7 +269,12 @@ void Board::carry(Rank rank, const RankState& told, const std::vector<Begun>& be
   slot.carried.store(1, std::memory_order_relaxed);
   slot.lease.store(told.lease.count(), std::memory_order_relaxed);
   slot.begun.store(told.begun, std::memory_order_relaxed);
-  if (told.event != read_event(slot)) seat.note(told.event, told.progress);
+  slot.beat.store(told.beat.count(), std::memory_order_relaxed);
+  // Of two that carry at once, one after a pause, one writes.
+  if (std::uint64_t version = slot.version.load();
+      version % 2 == 0 && told.event != read_event(slot) &&
+      slot.version.compare_exchange_strong(version, version + 1))
+    write_event(slot, told.event, version);
   slot.progress.store(told.progress.count(), std::memory_order_relaxed);
   seat.resume(told.operation, static_cast<int>(entry), told.ordinal);
   seat.phase(told.phase);

@@ -48,6 +48,8 @@ class Seat {
   void phase(Phase phase);
   /// "Busy and alive until then": a compile that takes minutes renews it.
   void renew(Instant until);
+  /// Its process is not suspended. Any thread.
+  void beat(Instant now);
   /// Enters (true) or leaves a watched wait.
   void wait(bool waiting);
   /// Leaves one. Counts as progress: a rank that was waited for may have been late for long, and
@@ -95,8 +97,8 @@ class Board {
     std::uint64_t operations = 0;
   };
   [[nodiscard]] std::vector<Begun> begun(Rank rank) const;
-  /// The slot of a rank of another host and its counts, as it told them; by one thread of one
-  /// process of this host, and only for ranks without a seat at this board. `begun` keeps to
+  /// The slot of a rank of another host and its counts, as it told them; by one process of this
+  /// host, for a moment by two, and only for ranks without a seat at this board. `begun` keeps to
   /// groups that this board knows.
   void carry(Rank rank, const RankState& told, const std::vector<Begun>& begun, std::uint64_t host);
   [[nodiscard]] bool finished(Rank rank) const;

@@ -51,6 +51,7 @@ struct RankState {
   std::string event;    // last thing it noted
   Instant progress{0};  // when it last began an operation or noted something
   Instant lease{0};     // until when it says that it is busy and alive
+  Instant beat{0};      // when its watchdog last looked, in jobs over TCP
 };
 
 /// The operations of one group.

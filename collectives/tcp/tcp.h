@@ -7,11 +7,9 @@
 // while it polls or waits.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/watch.h>
@@ -62,32 +60,6 @@ class TcpMesh;
 /// these ranks speak from here on. All names are taken away again before this returns. Errors:
 /// Environment, Stuck (a rank of this host does not answer).
 [[nodiscard]] Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience);
-
-/// Carries the progress board between the hosts of a job: what this rank's slot says goes to one
-/// rank of each other host, and what ranks of other hosts have said goes onto this host's board, by
-/// one rank of it. For WatchOptions::look; one thread. Where all ranks are on one host it does
-/// nothing.
-class TcpCarrier {
- public:
-  /// Both outlive it.
-  TcpCarrier(TcpMesh& mesh, Board& board);
-  void look(Instant now);
-
- private:
-  struct Heard {
-    RankState state;
-    std::vector<Board::Begun> begun;
-    Instant at{0};
-    bool silent = false;
-  };
-  void hear(Instant now);
-  TcpMesh& mesh_;
-  Board& board_;
-  std::vector<Rank> tells_;  // the lowest rank of each other host
-  bool hears_ = false;       // this is the lowest rank of its own
-  Instant told_{0};
-  std::map<std::int32_t, Heard> heard_;
-};
 
 /// Tells all peers that the job is over and why, as far as they can be told within 0.2 s. For
 /// WatchOptions::tell.

@@ -1,58 +1,127 @@
-#include <set>
+#include <algorithm>
+#include <bit>
 
-#include <lockstep/collectives/tcp/tcp.h>
+#include <lockstep/collectives/tcp/tcp_carrier.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
+#include <lockstep/collectives/tree.h>
 
 namespace lockstep::collectives {
 namespace {
 
-/// How often a rank tells of itself, and after how long it is not believed to wait any more.
-constexpr std::chrono::milliseconds kEvery{200}, kSilence{2000};
+std::vector<std::uint64_t> hosts_of(const TcpMesh& mesh) {
+  std::vector<std::uint64_t> hosts;
+  for (std::int32_t r = 0; r < mesh.size(); ++r) hosts.push_back(mesh.peer(Rank{r}).host_id);
+  return hosts;
+}
 
 }  // namespace
 
-TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board) : mesh_(mesh), board_(board) {
-  const std::uint64_t own = mesh.peer(mesh.rank()).host_id;
-  std::set<std::uint64_t> hosts;
+TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board) : TcpCarrier(mesh, board, hosts_of(mesh)) {}
+
+TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, std::vector<std::uint64_t> hosts)
+    : mesh_(mesh), board_(board), ids_(std::move(hosts)) {
+  std::map<std::uint64_t, int> numbers;
   for (std::int32_t r = 0; r < mesh.size(); ++r) {
-    const std::uint64_t host = mesh.peer(Rank{r}).host_id;
-    if (!hosts.insert(host).second) continue;
-    if (host != own)
-      tells_.push_back(Rank{r});
-    else
-      hears_ = r == mesh.rank().value;
+    const auto [found, is_new] =
+        numbers.try_emplace(ids_[static_cast<std::size_t>(r)], static_cast<int>(hosts_.size()));
+    if (is_new) hosts_.emplace_back();
+    hosts_[static_cast<std::size_t>(found->second)].push_back(Rank{r});
+    host_of_.push_back(found->second);
   }
+  own_ = host_of_[static_cast<std::size_t>(mesh.rank().value)];
+  // The ordered tree: what lies beyond a neighbour is a range of hosts, or all but a range.
+  const auto count = static_cast<int>(hosts_.size());
+  const TreePlace place = TreePlace::of(Rank{own_}, count);
+  int low = 0, high = count - 1;  // of the hosts that this one heads
+  for (int head = low + (high - low) / 2; head != own_; head = low + (high - low) / 2)
+    (own_ < head ? high : low) = own_ < head ? head - 1 : head + 1;
+  if (place.left) neighbours_.push_back({place.left->value, low, own_ - 1, true});
+  if (place.right) neighbours_.push_back({place.right->value, own_ + 1, high, true});
+  if (place.parent) neighbours_.push_back({place.parent->value, low, high, false});
+  const auto log = static_cast<int>(std::bit_width(static_cast<unsigned>(count)));
+  const int between = std::max(0, 2 * (log - 1) - 1);
+  silence_ += 2 * between * Duration{kEvery};
 }
 
 void TcpCarrier::look(Instant now) {
-  if (tells_.empty() || now - told_ < kEvery) return;
-  told_ = now;
-  // Counts last: a slot that says it waits has counted its operation.
-  Progress mine{board_.state(mesh_.rank()), board_.begun(mesh_.rank())};
-  mine.state.progress = now - mine.state.progress;
-  mine.state.lease = std::max(Instant{0}, mine.state.lease - now);
-  mesh_.say_progress(tells_, mine);
-  if (hears_) hear(now);
+  if (neighbours_.empty() || (looked_ && now - *looked_ < kEvery)) return;
+  const bool lowest = hosts_[static_cast<std::size_t>(own_)].front() == mesh_.rank();
+  if (!looked_)
+    not_before_ = lowest ? now : now + kTakesOver;
+  else if (now - *looked_ > kTakesOver)  // suspended: another rank may speak by now
+    not_before_ = now + 2 * kEvery;
+  looked_ = now;
+  board_.seat(mesh_.rank()).beat(now);
+  hear(now);
+  if (!speaks(now)) return;
+  for (const Neighbour& each : neighbours_) tell(now, each);
 }
 
+/// A process of this host that runs has said so.
+bool TcpCarrier::speaks(Instant now) {
+  for (const Rank rank : hosts_[static_cast<std::size_t>(own_)]) {
+    if (rank == mesh_.rank()) return now >= not_before_;
+    if (now - board_.state(rank).beat < kTakesOver) return false;
+  }
+  return false;
+}
+
+/// What came while another rank speaks is old when this one does.
 void TcpCarrier::hear(Instant now) {
-  const auto carry = [&](std::int32_t rank, const Heard& heard) {
-    board_.carry(Rank{rank}, heard.state, heard.begun, mesh_.peer(Rank{rank}).host_id);
-  };
-  for (auto& [rank, progress] : mesh_.take_progress()) {
-    Heard& heard = heard_[rank];
-    heard = {std::move(progress.state), std::move(progress.begun), now, false};
-    heard.state.progress = now - heard.state.progress;
-    heard.state.lease += heard.state.lease > Instant{0} ? now : Instant{0};
-    carry(rank, heard);
+  const bool own_turn = speaks(now);
+  for (auto& [rank, told] : mesh_.take_progress()) {
+    if (!own_turn || host_of_[static_cast<std::size_t>(rank)] == own_) continue;
+    RankState& state = told.state;
+    state.progress = now - state.progress;
+    state.beat = now - state.beat;
+    state.lease += state.lease > Instant{0} ? now : Instant{0};
+    heard_[rank] = {std::move(told)};
   }
-  // Suspended, or out of reach: whatever it waited for then is no excuse now.
+  if (!own_turn) return heard_.clear();
   for (auto& [rank, heard] : heard_) {
-    if (heard.silent || heard.state.finished || now - heard.at < kSilence) continue;
-    heard.silent = true;
-    heard.state.waiting = false;
-    carry(rank, heard);
+    // Suspended, or out of reach: whatever it waited for then is no excuse now.
+    const bool silent = !heard.told.state.finished && now - heard.told.state.beat > silence_;
+    RankState shown = heard.told.state;
+    shown.waiting = shown.waiting && !silent;
+    board_.carry(Rank{rank}, shown, heard.told.begun, ids_[static_cast<std::size_t>(rank)]);
   }
+}
+
+/// The lowest rank of that host that is heard of as running; the lowest of all where none is.
+Rank TcpCarrier::speaker(int host, Instant now) const {
+  const std::vector<Rank>& ranks = hosts_[static_cast<std::size_t>(host)];
+  const auto runs = std::find_if(ranks.begin(), ranks.end(), [&](Rank rank) {
+    const auto heard = heard_.find(rank.value);
+    return heard != heard_.end() && now - heard->second.told.state.beat < kTakesOver + 2 * kEvery;
+  });
+  return runs == ranks.end() ? ranks.front() : *runs;
+}
+
+/// Counts last: a slot that says it waits has counted its operation.
+std::optional<Progress> TcpCarrier::known(Rank rank) const {
+  if (host_of_[static_cast<std::size_t>(rank.value)] == own_) {
+    Progress own{rank, board_.state(rank), {}};
+    if (!own.state.known) return std::nullopt;
+    own.begun = board_.begun(rank);
+    return own;
+  }
+  const auto heard = heard_.find(rank.value);
+  return heard == heard_.end() ? std::nullopt : std::optional(heard->second.told);
+}
+
+void TcpCarrier::tell(Instant now, const Neighbour& to) {
+  std::vector<Progress> words;
+  for (std::int32_t r = 0; r < mesh_.size(); ++r) {
+    const int host = host_of_[static_cast<std::size_t>(r)];
+    if ((host >= to.low && host <= to.high) == to.within) continue;  // from there it would come
+    auto word = known(Rank{r});
+    if (!word) continue;
+    word->state.progress = now - word->state.progress;
+    word->state.beat = now - word->state.beat;
+    word->state.lease = std::max(Instant{0}, word->state.lease - now);
+    words.push_back(*std::move(word));
+  }
+  mesh_.say_progress(speaker(to.host, now), words);
 }
 
 }  // namespace lockstep::collectives

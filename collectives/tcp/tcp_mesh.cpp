@@ -223,7 +223,8 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
     if (!one.association.acknowledged(told->received))
       wrong("acknowledges a message that it was never sent");
   } else if (auto* progress = std::get_if<Progress>(&message)) {
-    progress_[one.peer.value] = std::move(*progress);
+    if (progress->rank.value >= size()) return wrong("tells of a rank that there is not");
+    progress_[progress->rank.value] = std::move(*progress);
   } else if (const auto* verdict = std::get_if<Verdict>(&message)) {
     one.knows = true;
     fail(verdict->status);
@@ -424,17 +425,16 @@ std::map<std::int32_t, Progress> TcpMesh::take_progress() {
   return std::exchange(progress_, {});
 }
 
-void TcpMesh::say_progress(const std::vector<Rank>& to, const Progress& progress) {
+void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
   ++telling_;
   const std::lock_guard lock(mutex_);
   --telling_;
-  for (const Rank rank : to) {
-    Pair& one = pair(rank);
-    TcpLink* link = one.up();
-    // A rank that does not read hears the next one.
-    if (link != nullptr && link->queued() == 0) link->send(progress);
-    if (link == nullptr && !one.finished && !one.out_of_reach && !failure_) one.association.open();
-  }
+  Pair& one = pair(to);
+  TcpLink* link = one.up();
+  // One that does not read hears the next.
+  if (link != nullptr && link->queued() == 0)
+    for (const Progress& each : progress) link->send(each);
+  if (link == nullptr && !one.finished && !one.out_of_reach && !failure_) one.association.open();
   if (!failure_) run_for(*loop_, Duration{0});
 }
 

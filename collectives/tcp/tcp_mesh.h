@@ -76,11 +76,11 @@ class TcpMesh {
   [[nodiscard]] Result<void> wait(Duration waited);
   /// The rank whose process has ended without a clean exit; that is then the error of move().
   [[nodiscard]] std::optional<Rank> lost() const;
-  /// What ranks have told of themselves since the last call, the latest of each. Any thread.
+  /// What has been told of ranks since the last call, the latest of each. Any thread.
   [[nodiscard]] std::map<std::int32_t, Progress> take_progress();
-  /// Tells those to whom a connection stands, and moves; by another thread than the one that polls.
-  /// Any thread.
-  void say_progress(const std::vector<Rank>& to, const Progress& progress);
+  /// Tells one peer, if a connection to it stands and it reads, and moves; by another thread than
+  /// the one that polls. Any thread.
+  void say_progress(Rank to, const std::vector<Progress>& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
   /// See tcp_leave. Any thread.

@@ -90,6 +90,7 @@ void write(ByteWriter& out, const Verdict& verdict) {
 
 void write(ByteWriter& out, const Progress& progress) {
   const RankState& s = progress.state;
+  out.u32(static_cast<std::uint32_t>(progress.rank.value));
   out.u8(s.waiting ? 1 : 0);
   out.u8(s.finished ? 1 : 0);
   out.u8(static_cast<std::uint8_t>(s.phase));
@@ -100,6 +101,7 @@ void write(ByteWriter& out, const Progress& progress) {
   out.u64(s.ordinal);
   write(out, s.event, kEventBytes);
   out.i64(std::clamp(s.progress, Instant{0}, kLongest).count());
+  out.i64(std::clamp(s.beat, Instant{0}, kLongest).count());
   out.i64(std::clamp(s.lease, Instant{0}, kLongest).count());
   out.u32(static_cast<std::uint32_t>(std::min(progress.begun.size(), kBoardGroups)));
   for (std::size_t i = 0; i < progress.begun.size() && i < kBoardGroups; ++i) {
@@ -229,7 +231,7 @@ Verdict read_verdict(Checked& from) {
 }
 
 Progress read_progress(Checked& from) {
-  Progress progress;
+  Progress progress{.rank = from.rank(), .state = {}, .begun = {}};
   RankState& s = progress.state;
   s.known = s.carried = true;
   s.waiting = from.byte_below(2) == 1;
@@ -243,6 +245,7 @@ Progress read_progress(Checked& from) {
   s.ordinal = from.in.u64();
   s.event = from.line(kEventBytes);
   s.progress = from.span();
+  s.beat = from.span();
   s.lease = from.span();
   progress.begun.resize(from.count(kBoardGroups, 16));
   for (Board::Begun& count : progress.begun) {

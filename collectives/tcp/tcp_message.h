@@ -17,7 +17,7 @@
 namespace lockstep::collectives {
 
 /// Version of these messages. A JoinRequest with another version is refused.
-inline constexpr std::uint32_t kTcpVersion = 3;
+inline constexpr std::uint32_t kTcpVersion = 4;
 inline constexpr std::size_t kMostRanks = 65'536;
 /// Tells one start of a job from every other.
 using RendezvousId = std::array<std::byte, 16>;
@@ -101,9 +101,11 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-/// A rank's slot of the progress board, for hosts that do not share it: times as spans.
+/// A rank's slot of the progress board, for hosts that do not share it, told by that rank or passed
+/// on: times as spans.
 struct Progress {
-  RankState state;  // progress: time since then; lease: time left
+  Rank rank{};
+  RankState state;  // progress, beat: time since then; lease: time left
   std::vector<Board::Begun> begun;
   bool operator==(const Progress& other) const;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <lockstep/collectives/simulated/fake.h>
+#include <lockstep/collectives/tcp/tcp_carrier.h>
 #include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/worker/process/rendezvous.h>
 #include <lockstep/worker/process/report_folder.h>

@@ -386,7 +386,7 @@ TEST(RendezvousMembers, OtherMessages_AreRefusedNamingBothVersions) {
   ASSERT_TRUE(answer.refusal);
   EXPECT_EQ(answer.refusal->code, Code::Version);
   EXPECT_NE(answer.refusal->message.find("speaks version 4"), std::string::npos);
-  EXPECT_NE(answer.refusal->message.find("rank 0 (process 1 on a) version 3"), std::string::npos);
+  EXPECT_NE(answer.refusal->message.find("rank 0 (process 1 on a) version 4"), std::string::npos);
   later.version = kTcpVersion;
   later.rank = {2};
   EXPECT_EQ(members.join(later, "").refusal->code, Code::BadInput);

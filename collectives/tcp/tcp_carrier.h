@@ -1,0 +1,67 @@
+// The progress board between the hosts of a job over TCP: what each host knows goes along a tree of
+// hosts. Used by the job's watchdog.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <lockstep/collectives/base/board.h>
+#include <lockstep/collectives/tcp/tcp_message.h>
+
+namespace lockstep::collectives {
+
+class TcpMesh;
+
+/// One rank's part. Of each host the lowest rank that is not suspended speaks: it tells the speakers
+/// of at most three other hosts what the ranks on its side of them do, and puts what it hears onto
+/// the board of its host. Where all ranks are on one host it does nothing. One thread.
+class TcpCarrier {
+ public:
+  /// How often a rank says that it is not suspended, and a speaker speaks.
+  static constexpr std::chrono::milliseconds kEvery{200};
+  /// After so long without that another rank of the host speaks in its place.
+  static constexpr std::chrono::milliseconds kTakesOver{900};
+  /// After so long a rank of another host is not believed any more to wait, and kEvery twice more
+  /// for each host that passes the word on.
+  static constexpr std::chrono::milliseconds kSilence{2000};
+
+  /// Mesh and board outlive it.
+  TcpCarrier(TcpMesh& mesh, Board& board);
+  /// `hosts`: of each rank; else as the rendezvous says.
+  TcpCarrier(TcpMesh& mesh, Board& board, std::vector<std::uint64_t> hosts);
+  /// Every now and then, more often than kEvery; for WatchOptions::look.
+  void look(Instant now);
+
+ private:
+  /// A host that this one speaks with; by it those from `low` to `high` are reached, by number, or
+  /// all others.
+  struct Neighbour {
+    int host;
+    int low, high;
+    bool within;
+  };
+  struct Heard {
+    Progress told;  // with times of this host
+    bool silent = false;
+  };
+  [[nodiscard]] bool speaks(Instant now);
+  void hear(Instant now);
+  void tell(Instant now, const Neighbour& to);
+  [[nodiscard]] Rank speaker(int host, Instant now) const;
+  [[nodiscard]] std::optional<Progress> known(Rank rank) const;
+
+  TcpMesh& mesh_;
+  Board& board_;
+  std::vector<std::vector<Rank>> hosts_;  // in the order of their lowest ranks
+  std::vector<int> host_of_;              // by rank
+  std::vector<std::uint64_t> ids_;        // of their hosts, by rank
+  int own_ = 0;
+  std::vector<Neighbour> neighbours_;
+  Duration silence_{kSilence};
+  std::optional<Instant> looked_;
+  Instant not_before_{0};  // it speaks
+  std::map<std::int32_t, Heard> heard_;
+};
+
+}  // namespace lockstep::collectives
