@@ -87,14 +87,37 @@ void TcpCarrier::hear(Instant now) {
   }
 }
 
-/// The lowest rank of that host that is heard of as running; the lowest of all where none is.
-Rank TcpCarrier::speaker(int host, Instant now) const {
-  const std::vector<Rank>& ranks = hosts_[static_cast<std::size_t>(host)];
-  const auto runs = std::find_if(ranks.begin(), ranks.end(), [&](Rank rank) {
+/// The lowest rank of that host that is heard of as running.
+std::optional<Rank> TcpCarrier::running(int host, Instant now) const {
+  for (const Rank rank : hosts_[static_cast<std::size_t>(host)]) {
     const auto heard = heard_.find(rank.value);
-    return heard != heard_.end() && now - heard->second.told.state.beat < kTakesOver + 2 * kEvery;
-  });
-  return runs == ranks.end() ? ranks.front() : *runs;
+    if (heard != heard_.end() && now - heard->second.told.state.beat < kTakesOver + 2 * kEvery)
+      return rank;
+  }
+  return std::nullopt;
+}
+
+/// A neighbour, or those beyond it, where it has been told for a while and nothing is heard of it.
+std::set<int> TcpCarrier::reached_by(int host, Instant now) {
+  std::set<int> out, seen{own_};
+  std::vector<int> left{host};
+  while (!left.empty()) {
+    const int next = left.back();
+    left.pop_back();
+    if (!seen.insert(next).second) continue;
+    const Instant since = told_.try_emplace(next, now).first->second;
+    if (running(next, now)) {
+      told_[next] = now;
+      out.insert(next);
+      continue;
+    }
+    out.insert(next);  // it may come to itself
+    if (now - since < kTakesOver + 2 * kEvery) continue;
+    const TreePlace place = TreePlace::of(Rank{next}, static_cast<int>(hosts_.size()));
+    for (const auto& beyond : {place.parent, place.left, place.right})
+      if (beyond) left.push_back(beyond->value);
+  }
+  return out;
 }
 
 /// Counts last: a slot that says it waits has counted its operation.
@@ -121,7 +144,9 @@ void TcpCarrier::tell(Instant now, const Neighbour& to) {
     word->state.lease = std::max(Instant{0}, word->state.lease - now);
     words.push_back(*std::move(word));
   }
-  mesh_.say_progress(speaker(to.host, now), words);
+  for (const int host : reached_by(to.host, now))
+    mesh_.say_progress(running(host, now).value_or(hosts_[static_cast<std::size_t>(host)].front()),
+                       words);
 }
 
 }  // namespace lockstep::collectives

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <lockstep/collectives/base/board.h>
@@ -13,9 +14,11 @@ namespace lockstep::collectives {
 
 class TcpMesh;
 
-/// One rank's part. Of each host the lowest rank that is not suspended speaks: it tells the speakers
-/// of at most three other hosts what the ranks on its side of them do, and puts what it hears onto
-/// the board of its host. Where all ranks are on one host it does nothing. One thread.
+/// One rank's part. Of each host the lowest rank that is not suspended speaks: it tells the
+/// speakers of at most three other hosts what the ranks on its side of them do, and puts what it
+/// hears onto the board of its host. A host of which no rank is heard of as running is passed over:
+/// its neighbours speak with each other. Where all ranks are on one host it does nothing. One
+/// thread.
 class TcpCarrier {
  public:
   /// How often a rank says that it is not suspended, and a speaker speaks.
@@ -24,7 +27,7 @@ class TcpCarrier {
   static constexpr std::chrono::milliseconds kTakesOver{900};
   /// After so long a rank of another host is not believed any more to wait, and kEvery twice more
   /// for each host that passes the word on.
-  static constexpr std::chrono::milliseconds kSilence{2000};
+  static constexpr std::chrono::milliseconds kSilence{2500};
 
   /// Mesh and board outlive it.
   TcpCarrier(TcpMesh& mesh, Board& board);
@@ -48,7 +51,8 @@ class TcpCarrier {
   [[nodiscard]] bool speaks(Instant now);
   void hear(Instant now);
   void tell(Instant now, const Neighbour& to);
-  [[nodiscard]] Rank speaker(int host, Instant now) const;
+  [[nodiscard]] std::optional<Rank> running(int host, Instant now) const;
+  [[nodiscard]] std::set<int> reached_by(int host, Instant now);
   [[nodiscard]] std::optional<Progress> known(Rank rank) const;
 
   TcpMesh& mesh_;
@@ -62,6 +66,7 @@ class TcpCarrier {
   std::optional<Instant> looked_;
   Instant not_before_{0};  // it speaks
   std::map<std::int32_t, Heard> heard_;
+  std::map<int, Instant> told_;  // hosts, since when
 };
 
 }  // namespace lockstep::collectives

@@ -101,9 +101,11 @@ class Trial:
 
     def check(self, codes, said):
         code, wanted = FAULTS[self.fault]
-        # A suspended rank does not open its connection to the coordinator again, once the relay has cut it.
-        if self.fault == "stop" and self.coordinated and codes[self.faulty - 1] == 5:
-            code, wanted = 5, "RANK_LOST: Rank {} \\(.*\\) has closed the connection without finishing the job"
+        # A suspended rank on another host whose connections the relay cuts, and which opens none again: lost, for all
+        # that can be seen from there.
+        if self.fault == "stop" and codes[self.faulty - 1] == 5:
+            code, wanted = 5, (r"RANK_LOST: Rank {} (\(.*\) has closed the connection without finishing the job|"
+                               r"ended without finishing the job \(.*; out of reach for)")
         every = "\n".join(f"--- rank {rank} left with {code}\n{text}" for rank, (code, text) in
                           enumerate(zip(codes, said)))
         well = [rank for rank in range(self.ranks) if code == 0 or rank != self.faulty]

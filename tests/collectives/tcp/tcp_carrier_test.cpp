@@ -1,5 +1,5 @@
-// The board between hosts: real meshes of one process, a board for each host that the test makes up,
-// and time that the test says.
+// The board between hosts: real meshes of one process, a board for each host that the test makes
+// up, and time that the test says.
 #include <bit>
 #include <random>
 #include <set>
@@ -122,13 +122,32 @@ TEST(TcpCarrier, SpeakerThatIsSuspended_IsTheOnlyOneThatIsSilent) {
   }
 }
 
-TEST(TcpCarrier, HostOfWhichNobodyRuns_IsSilentAndHidesWhatLiesBeyond) {
-  Hosts job(in_order(3, 2));  // the host in the middle heads the tree
-  job.pass(4s);
-  job.suspended[2] = job.suspended[3] = true;
-  job.pass(6s);
-  EXPECT_EQ(job.believed(70), std::set<std::size_t>{});
-  EXPECT_EQ(job.believed(72), std::set<std::size_t>{});
+TEST(TcpCarrier, HostsOfWhichNobodyRuns_HideNobodyBeyond) {
+  for (const std::size_t hosts : {3U, 8U}) {
+    for (const std::set<std::size_t>& silent :
+         hosts == 3 ? std::set<std::set<std::size_t>>{{1}}  // it heads the tree
+                    : std::set<std::set<std::size_t>>{{3}, {5}, {3, 5}, {3, 1, 5}}) {
+      Hosts job(in_order(hosts, 1));
+      job.pass(4s);
+      for (const std::size_t r : silent) job.suspended[r] = true;
+      for (int i = 0; i < 32; ++i) {
+        job.pass(250ms);
+        for (const auto& [host, board] : job.boards) {
+          if (silent.contains(host - 70)) continue;
+          auto seen = job.believed(host);
+          seen.insert(silent.begin(), silent.end());
+          if (silent.size() == 1) EXPECT_EQ(seen.size(), hosts - 1) << host << ", " << i;
+        }
+      }
+      for (const auto& [host, board] : job.boards)
+        if (!silent.contains(host - 70)) {
+          EXPECT_EQ(job.believed(host).size(), hosts - 1 - silent.size()) << host;
+        }
+      for (const std::size_t r : silent) job.suspended[r] = false;
+      job.pass(8s);
+      job.expect_all_believed_but({});
+    }
+  }
 }
 
 TEST(TcpCarrier, TimesOfOtherHosts_AreShownInThisHostsTime) {
