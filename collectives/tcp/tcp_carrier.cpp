@@ -77,7 +77,10 @@ void TcpCarrier::hear(Instant now) {
     state.lease += state.lease > Instant{0} ? now : Instant{0};
     heard_[rank] = {std::move(told)};
   }
-  if (!own_turn) return heard_.clear();
+  if (!own_turn) {
+    told_.clear();
+    return heard_.clear();
+  }
   for (auto& [rank, heard] : heard_) {
     // Suspended, or out of reach: whatever it waited for then is no excuse now.
     const bool silent = !heard.told.state.finished && now - heard.told.state.beat > silence_;

@@ -13,18 +13,19 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from lockstep.torch.guard_text import size_guards
 
 SEEDS = 600
-NAMES = {f"L['x'].size()[{dim}]": f"x.size({dim})" for dim in range(2)}
+NAMES = {**{f"L['x'].size()[{dim}]": f"x.size({dim})" for dim in range(2)}, "L['n']": "n"}
 RELATIONS = [lambda a, b: a <= b, lambda a, b: a < b, lambda a, b: a >= b, lambda a, b: a > b, lambda a, b: a != b,
              lambda a, b: a == b]
 
 
 def sized(seed):
-    """A ShapeEnv with a tensor of two dynamic sizes, and these."""
+    """A ShapeEnv with a tensor of two dynamic sizes and an int, and these."""
     env = ShapeEnv(duck_shape=False)
     context = StatelessSymbolicContext([DimDynamic.DYNAMIC] * 2)
     value = torch.zeros(12, 12 if seed % 4 == 0 else 20)
     x = FakeTensorMode(shape_env=env).from_tensor(value, symbolic_context=context, source=LocalSource("x"))
-    return env, [x.size(0), x.size(1)]
+    n = env.create_unspecified_symbol(7, LocalSource("n"), DimDynamic.DYNAMIC)
+    return env, [x.size(0), x.size(1), env.create_symintnode(n, hint=7, source=LocalSource("n"))]
 
 
 def conditions(env):
@@ -45,7 +46,7 @@ def same_sizes_fit(env, sizes, rng):
             tried[1] = tried[0]
         values = {symbol: value for symbol, value in zip(env.var_to_sources, tried)}
         fits = all(guard.expr.xreplace(values) for guard in env.guards)
-        assert fits == all(eval(code, {"x": Sizes(tried), "Mod": lambda a, b: a % b}) for code in read), (
+        assert fits == all(eval(code, {"x": Sizes(tried), "n": tried[2], "Mod": lambda a, b: a % b}) for code in read), (
             tried, fits, conditions(env))
 
 

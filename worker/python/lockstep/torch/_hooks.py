@@ -429,11 +429,11 @@ def equals_of(shape_env: Any) -> List[Tuple[Any, Any]]:
     return [(symbol, shape_env.simplify(symbol)) for symbol in shape_env.replacements]
 
 
-def ranges_of(shape_env: Any) -> Dict[Any, Tuple[int, Optional[int]]]:
-    """The least and the largest value of each other size. Seen in 2.15."""
-    return {symbol: (int(allowed.lower), int(allowed.upper) if allowed.upper.is_Integer else None)
-            for symbol, allowed in shape_env.var_to_range.items()
-            if symbol not in shape_env.replacements and allowed.lower.is_Integer}
+def ranges_of(shape_env: Any) -> Dict[Any, Tuple[Optional[int], Optional[int]]]:
+    """The least and the largest value of each other size and int; None: there is none. Seen in 2.15."""
+    return {symbol: (int(allowed.lower) if allowed.lower.is_Integer else None,
+                     int(allowed.upper) if allowed.upper.is_Integer else None)
+            for symbol, allowed in shape_env.var_to_range.items() if symbol not in shape_env.replacements}
 
 
 def least_size(shape_env: Any) -> int:
@@ -441,12 +441,13 @@ def least_size(shape_env: Any) -> int:
     return int(shape_env._default_value_range().lower)
 
 
-def is_implied(condition: Any, ranges: Mapping[Any, Tuple[int, Optional[int]]]) -> bool:
+def is_implied(condition: Any, ranges: Mapping[Any, Tuple[Optional[int], Optional[int]]]) -> bool:
     """By the ranges of its sizes. Seen in 2.15."""
     values: Any = importlib.import_module("torch.utils._sympy.value_ranges")
     without_end = importlib.import_module("torch.utils._sympy.numbers").int_oo
     known = values.bound_sympy(condition, {
-        symbol: values.ValueRanges(ranges[symbol][0], without_end if ranges[symbol][1] is None else ranges[symbol][1])
+        symbol: values.ValueRanges(*(end if value is None else value for value, end in
+                                     zip(ranges[symbol], (-without_end, without_end))))
         for symbol in condition.free_symbols if symbol in ranges})
     return bool(known.is_singleton() and known.lower)
 

@@ -44,7 +44,7 @@ def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
     equal = [_relation("==", _text(left, symbols), _text(right, symbols)) for left, right in equals_of(shape_env)]
     least = least_size(shape_env)
     bounds = [f"{symbols[str(symbol)]} {relation} {value}" for symbol, (low, high) in ranges.items()
-              for relation, value in ((">=", low if low > least else None), ("<=", high))
+              for relation, value in ((">=", None if low == least else low), ("<=", high))
               if value is not None and str(symbol) in symbols]
     others = [condition for condition, expression in simplified if not is_implied(expression, ranges)]
     return [SizeGuard(condition, places.get(condition, "")) for condition in (*filter(None, equal), *bounds, *others)]

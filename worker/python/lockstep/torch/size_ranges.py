@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-Range = Tuple[int, Optional[int]]  # the largest value: None where there is none
+Range = Tuple[Optional[int], Optional[int]]  # the least and the largest value; None where there is none
 _ROUNDS = 100  # of conditions that each bound the other's sizes a little more
 
 
@@ -58,4 +58,5 @@ def _tighten(known: Dict[Any, Range], total: Mapping[Any, int]) -> None:
             most = -rest // factor
             known[symbol] = low, most if high is None else min(high, most)
         else:
-            known[symbol] = max(low, -(-rest // -factor)), high
+            least = -(-rest // -factor)
+            known[symbol] = least if low is None else max(low, least), high
