@@ -75,6 +75,8 @@ def main():
                           MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ.get("MASTER_PORT", "29511"))
     torch.set_num_threads(1)
     gpus = torch.cuda.device_count() if given.device == "cuda" else 0
+    if given.device == "cuda" and not gpus:
+        parser.error("--device cuda: PyTorch finds no GPU here; leave it out to train on the CPU")
     ranks = int(os.environ["WORLD_SIZE"])
     dist.init_process_group("nccl" if gpus >= ranks else "gloo")  # NCCL wants a GPU for each rank
     rank = dist.get_rank()

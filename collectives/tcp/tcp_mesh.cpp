@@ -263,7 +263,7 @@ void TcpMesh::ended(Pair& one, Association::Link link, bool refused, const Statu
     one.pause.expires_after(kHearsay);
     one.pause.async_wait([this, &one, why](const boost::system::error_code& stopped) {
       hear_ring(one);
-      if (!stopped && !one.finished) lose(one, why.message);
+      if (!stopped && !one.finished && !failure_) lose(one, why.message);
     });
     return;
   }
