@@ -11,6 +11,7 @@
 
 #include <lockstep/collectives/base/dtype.h>
 #include <lockstep/collectives/base/status.h>
+#include <lockstep/collectives/host_runs.h>
 #include <lockstep/collectives/round.h>
 
 namespace lockstep::collectives {
@@ -75,6 +76,10 @@ class Communicator {
   /// Every other rank is taken to do and to send what this one does (fake.h): what one rank alone
   /// says in a round, this one says for it.
   [[nodiscard]] virtual bool mirrors() const { return false; }
+
+  /// Which of its ranks share a host, for rounds that gather what a host says; null where that is
+  /// not known. The same on all ranks.
+  [[nodiscard]] virtual const HostRuns* hosts() const { return nullptr; }
 
   /// Starts a round; the round must outlive it. Moves as far as it can without waiting.
   virtual void start(Round& round) = 0;

@@ -78,11 +78,12 @@ Bytes join_settings(std::span<const std::byte> lower, std::span<const std::byte>
 
 Result<void> startup_round(Communicator& group, std::string_view configuration) {
   const XXH128_hash_t digest = XXH3_128bits(configuration.data(), configuration.size());
-  VoteRound vote(group.rank(), group.size(), Vote::of(Vote::kOnes, digest.low64, digest.high64, 0));
+  VoteRound vote(group.rank(), group.size(), Vote::of(Vote::kOnes, digest.low64, digest.high64, 0),
+                 Combine::And, group.hosts());
   if (auto voted = group.run(vote); !voted) return voted;
   if (vote.result().same_key() && vote.result().same_state()) return {};
   TreeRound round(group.rank(), group.size(), encode(parse(group.rank(), configuration)),
-                  join_settings);
+                  join_settings, group.hosts());
   if (auto joined = group.run(round); !joined) return joined;
   for (const auto& [key, census] : decode(round.result()).keys)
     if (!census.unanimous())

@@ -5,8 +5,17 @@
 namespace lockstep::collectives {
 
 // Each range of ranks is headed by its middle; the two halves beside it are its subtrees.
-TreePlace TreePlace::of(Rank self, int size) {
+TreePlace TreePlace::of(Rank self, int size, const HostRuns* hosts) {
   TreePlace place;
+  if (hosts != nullptr && !hosts->empty()) {
+    place = on_host(self, *hosts);
+    if (place.parent) return place;
+    const TreePlace host = of(Rank{hosts->run_of(self)}, hosts->count());
+    if (host.parent) place.parent = hosts->head(host.parent->value);
+    if (host.left) place.far_left = hosts->head(host.left->value);
+    if (host.right) place.far_right = hosts->head(host.right->value);
+    return place;
+  }
   std::int32_t low = 0, high = size - 1;
   std::int32_t head = low + (high - low) / 2;
   while (head != self.value) {
@@ -19,6 +28,22 @@ TreePlace TreePlace::of(Rank self, int size) {
   return place;
 }
 
+TreePlace TreePlace::on_host(Rank self, const HostRuns& hosts) {
+  const int run = hosts.run_of(self);
+  const std::int32_t first = hosts.first(run).value;
+  TreePlace place = of(Rank{self.value - first}, hosts.length(run));
+  for (auto* each : {&place.parent, &place.left, &place.right})
+    if (*each) (*each)->value += first;
+  return place;
+}
+
+std::vector<Rank> TreePlace::neighbours() const {
+  std::vector<Rank> out;
+  for (const auto& each : {parent, left, right, far_left, far_right})
+    if (each) out.push_back(*each);
+  return out;
+}
+
 Round::Want TreeWalk::want() const {
   using Need = Round::Need;
   const auto with = [](Need need, const std::optional<Rank>& peer) {
@@ -27,12 +52,20 @@ Round::Want TreeWalk::want() const {
   switch (stage_) {
     case Stage::Left:
       return with(Need::Receive, place_.left);
+    case Stage::FarLeft:
+      return with(Need::Receive, place_.far_left);
     case Stage::Right:
       return with(Need::Receive, place_.right);
+    case Stage::FarRight:
+      return with(Need::Receive, place_.far_right);
     case Stage::Up:
       return with(Need::Send, place_.parent);
     case Stage::Down:
       return with(Need::Receive, place_.parent);
+    case Stage::ToFarLeft:
+      return with(Need::Send, place_.far_left);
+    case Stage::ToFarRight:
+      return with(Need::Send, place_.far_right);
     case Stage::ToLeft:
       return with(Need::Send, place_.left);
     case Stage::ToRight:
@@ -43,8 +76,8 @@ Round::Want TreeWalk::want() const {
   return {};
 }
 
-TreeRound::TreeRound(Rank self, int size, Bytes mine, Join join)
-    : walk_(self, size), payload_(std::move(mine)), join_(std::move(join)) {
+TreeRound::TreeRound(Rank self, int size, Bytes mine, Join join, const HostRuns* hosts)
+    : walk_(self, size, hosts), payload_(std::move(mine)), join_(std::move(join)) {
   plan();
 }
 
@@ -58,9 +91,9 @@ void TreeRound::sent() {
 }
 
 void TreeRound::received(std::span<const std::byte> message) {
-  if (walk_.stage() == Stage::Left)
+  if (walk_.stage() <= Stage::FarLeft)
     payload_ = join_(message, payload_);
-  else if (walk_.stage() == Stage::Right)
+  else if (walk_.stage() <= Stage::FarRight)
     payload_ = join_(payload_, message);
   else
     payload_.assign(message.begin(), message.end());
@@ -68,7 +101,8 @@ void TreeRound::received(std::span<const std::byte> message) {
   plan();
 }
 
-TalkRound::TalkRound(Rank self, int size, TreeTalk& talk) : walk_(self, size), talk_(talk) {
+TalkRound::TalkRound(Rank self, int size, TreeTalk& talk)
+    : walk_(self, size, nullptr), talk_(talk) {
   plan();
 }
 

@@ -1,20 +1,28 @@
 // The ordered tree: joins one payload per rank in rank order and gives every rank the result. The
 // tree is a binary search tree over rank numbers, so left ⊔ self ⊔ right keeps rank order, a rank
 // receives at most two payloads on the way up and one on the way down, whatever the group's size.
+// Where hosts are known (host_runs.h), the ranks of each stand in a tree of their own, whose head
+// stands in a tree of the hosts: of what a host says, one message goes to another host.
 #pragma once
 
 #include <functional>
 #include <optional>
 
 #include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/host_runs.h>
 #include <lockstep/collectives/round.h>
 
 namespace lockstep::collectives {
 
-/// Where a rank stands in the ordered tree. Pure function of (self, size).
+/// Where a rank stands in the ordered tree. Pure function of (self, size, hosts).
 struct TreePlace {
   std::optional<Rank> parent, left, right;
-  [[nodiscard]] static TreePlace of(Rank self, int size);
+  /// Of the head of a host: the heads of hosts whose ranks are below, and above, all of its own.
+  std::optional<Rank> far_left{}, far_right{};
+  [[nodiscard]] static TreePlace of(Rank self, int size, const HostRuns* hosts = nullptr);
+  /// Without what lies on other hosts. Requires that `hosts` are not empty.
+  [[nodiscard]] static TreePlace on_host(Rank self, const HostRuns& hosts);
+  [[nodiscard]] std::vector<Rank> neighbours() const;
 };
 
 /// lower ⊔ higher, both payloads of contiguous rank ranges, lower's ranks below higher's. Must be
@@ -25,8 +33,20 @@ using Join =
 /// The order of a rank's messages with its neighbours in the tree: up, then down.
 class TreeWalk {
  public:
-  enum class Stage : std::uint8_t { Left, Right, Up, Down, ToLeft, ToRight, Done };
-  TreeWalk(Rank self, int size) : place_(TreePlace::of(self, size)) {}
+  enum class Stage : std::uint8_t {
+    Left,
+    FarLeft,
+    Right,
+    FarRight,
+    Up,
+    Down,
+    ToFarLeft,
+    ToFarRight,
+    ToLeft,
+    ToRight,
+    Done
+  };
+  TreeWalk(Rank self, int size, const HostRuns* hosts) : place_(TreePlace::of(self, size, hosts)) {}
 
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] Round::Want want() const;
@@ -42,7 +62,8 @@ class TreeWalk {
 /// One join of all ranks' payloads.
 class TreeRound final : public Round {
  public:
-  TreeRound(Rank self, int size, Bytes mine, Join join);
+  /// `hosts`: see Communicator::hosts(); the result is the same with any.
+  TreeRound(Rank self, int size, Bytes mine, Join join, const HostRuns* hosts = nullptr);
 
   [[nodiscard]] Want want() const override { return walk_.want(); }
   [[nodiscard]] std::span<const std::byte> outgoing() const override { return payload_; }

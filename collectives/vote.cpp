@@ -13,51 +13,76 @@ Vote Vote::of(std::uint64_t entries, std::uint64_t key, std::uint64_t state,
   return vote;
 }
 
-VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine)
+VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine, const HostRuns* hosts)
     : vote_(mine),
-      self_(self.value),
-      size_(size),
-      core_(static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size)))),
+      hosts_(hosts != nullptr && !hosts->empty() ? hosts : nullptr),
+      self_(hosts_ != nullptr ? hosts_->run_of(self) : self.value),
+      size_(hosts_ != nullptr ? hosts_->count() : size),
+      core_(static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size_)))),
       combine_(combine) {
+  if (hosts_ != nullptr) place_ = TreePlace::on_host(self, *hosts_);
   plan();
 }
 
-// Ranks from core_ on fold their vote into the rank core_ below them and are told the result; the
+// Hosts from core_ on fold their vote into the host core_ below them and are told the result; the
 // others exchange with the partner that differs in bit_, for each bit.
-void VoteRound::plan() {
+Round::Want VoteRound::want_between_hosts() const {
+  const auto with = [this](Need need, std::int32_t host) {
+    return Want{need, hosts_ != nullptr ? hosts_->head(host) : Rank{host}};
+  };
   const bool folded = self_ >= core_;
+  if (stage_ == Stage::Double)
+    return !folded && bit_ < core_ ? with(Need::Swap, self_ ^ bit_) : Want{};
   const std::int32_t partner = folded ? self_ - core_ : self_ + core_;
-  const bool has_partner = partner < size_;
-  if (stage_ == Stage::FoldIn) {
-    if (has_partner) {
-      want_ = {folded ? Need::Send : Need::Receive, Rank{partner}};
-      return;
+  if (partner >= size_) return {};
+  return with((stage_ == Stage::FoldIn) == folded ? Need::Send : Need::Receive, partner);
+}
+
+void VoteRound::plan() {
+  const auto with = [](Need need, const std::optional<Rank>& peer) {
+    return peer ? Want{need, *peer} : Want{};
+  };
+  for (want_ = {}; stage_ != Stage::Done;
+       stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1)) {
+    switch (stage_) {
+      case Stage::Left:
+        want_ = with(Need::Receive, place_.left);
+        break;
+      case Stage::Right:
+        want_ = with(Need::Receive, place_.right);
+        break;
+      case Stage::Up:
+        want_ = with(Need::Send, place_.parent);
+        break;
+      case Stage::Down:
+        want_ = with(Need::Receive, place_.parent);
+        break;
+      case Stage::ToLeft:
+        want_ = with(Need::Send, place_.left);
+        break;
+      case Stage::ToRight:
+        want_ = with(Need::Send, place_.right);
+        break;
+      default:
+        if (!place_.parent) want_ = want_between_hosts();
     }
-    stage_ = Stage::Double;
+    if (want_.need != Need::Done) return;
   }
-  if (stage_ == Stage::Double) {
-    if (!folded && bit_ < core_) {
-      want_ = {Need::Swap, Rank{self_ ^ bit_}};
-      return;
-    }
-    stage_ = Stage::FoldOut;
-  }
-  if (stage_ == Stage::FoldOut && has_partner) {
-    want_ = {folded ? Need::Receive : Need::Send, Rank{partner}};
-    return;
-  }
-  stage_ = Stage::Done;
-  want_ = {};
+}
+
+void VoteRound::next() {
+  if (stage_ == Stage::Double)
+    bit_ <<= 1;
+  else
+    stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1);
+  plan();
 }
 
 std::span<const std::byte> VoteRound::outgoing() const {
   return std::as_bytes(std::span(vote_.words));
 }
 
-void VoteRound::sent() {
-  stage_ = stage_ == Stage::FoldIn ? Stage::Double : Stage::Done;
-  plan();
-}
+void VoteRound::sent() { next(); }
 
 void VoteRound::received(std::span<const std::byte> message) {
   Vote theirs;
@@ -69,17 +94,7 @@ void VoteRound::received(std::span<const std::byte> message) {
     std::uint64_t& word = vote_.words[i];
     word = combine_ == Combine::And ? word & theirs.words[i] : std::min(word, theirs.words[i]);
   }
-  switch (stage_) {
-    case Stage::FoldIn:
-      stage_ = Stage::Double;
-      break;
-    case Stage::Double:
-      bit_ <<= 1;
-      break;
-    default:
-      stage_ = Stage::Done;
-  }
-  plan();
+  next();
 }
 
 }  // namespace lockstep::collectives

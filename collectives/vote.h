@@ -1,11 +1,13 @@
 // The vote: one AND over eight 64-bit words, by which all ranks learn at once whether they agree
-// (ARCHITECTURE.md). Sans-I/O: recursive doubling, folded where the group is no power of two.
+// (ARCHITECTURE.md). Sans-I/O: recursive doubling, folded where the group is no power of two; where
+// hosts are known (host_runs.h), between one rank of each, which gathers the votes of the others.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 #include <lockstep/collectives/round.h>
+#include <lockstep/collectives/tree.h>
 
 namespace lockstep::collectives {
 
@@ -62,10 +64,14 @@ enum class Combine : std::uint8_t {
   Min,  // word by word unsigned minimum; elects the lowest rank that can give the hints
 };
 
-/// One vote among `size` ranks. A rank receives at most ceil(log2 size)+1 messages of 64 bytes.
+/// One vote among `size` ranks. A rank receives at most ceil(log2 size)+1 messages of 64 bytes;
+/// with `hosts` (see Communicator::hosts(); they outlive the round) the one that speaks for its
+/// host at most ceil(log2 hosts)+1 from other hosts and two from its own, and the others three, of
+/// their own.
 class VoteRound final : public Round {
  public:
-  VoteRound(Rank self, int size, const Vote& mine, Combine combine = Combine::And);
+  VoteRound(Rank self, int size, const Vote& mine, Combine combine = Combine::And,
+            const HostRuns* hosts = nullptr);
 
   [[nodiscard]] Want want() const override { return want_; }
   [[nodiscard]] std::size_t message_bytes() const override { return sizeof(Vote); }
@@ -78,15 +84,30 @@ class VoteRound final : public Round {
   [[nodiscard]] const Vote& result() const { return vote_; }
 
  private:
-  enum class Stage : std::uint8_t { FoldIn, Double, FoldOut, Done };
+  enum class Stage : std::uint8_t {
+    Left,
+    Right,
+    Up,
+    FoldIn,
+    Double,
+    FoldOut,
+    Down,
+    ToLeft,
+    ToRight,
+    Done
+  };
   void plan();
+  void next();
+  [[nodiscard]] Want want_between_hosts() const;
   Vote vote_;
   Want want_;
-  std::int32_t self_;
-  std::int32_t size_;
-  std::int32_t core_;  // largest power of two <= size
+  const HostRuns* hosts_;  // null: each rank is one
+  TreePlace place_{};      // on its host
+  std::int32_t self_;      // the number of this host
+  std::int32_t size_;      // hosts
+  std::int32_t core_;      // largest power of two <= size
   std::int32_t bit_ = 1;
-  Stage stage_ = Stage::FoldIn;
+  Stage stage_ = Stage::Left;
   Combine combine_;
 };
 

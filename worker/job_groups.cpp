@@ -56,8 +56,9 @@ Result<std::vector<RankSet>> JobGroups::compare(const Result<Group>& mine) {
   if (auto well = everyone().status_round(key_, rank_status); !well) return well.error();
   RankSet speaks_for = RankSet::of(all.rank());
   if (all.mirrors()) speaks_for.insert(mine->members);
-  collectives::TreeRound round(
-      all.rank(), all.size(), rank_table_payload(speaks_for, declaration(*mine)), join_rank_tables);
+  collectives::TreeRound round(all.rank(), all.size(),
+                               rank_table_payload(speaks_for, declaration(*mine)), join_rank_tables,
+                               all.hosts());
   if (auto joined = all.run(round); !joined) return joined.error();
   return compare_declarations(rank_table_values(round.result()));
 }

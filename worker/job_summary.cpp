@@ -110,7 +110,8 @@ FrameLines frame_lines(Rank self, const std::vector<FrameCounts>& frames) {
 Result<FrameLines> gather(collectives::Communicator& all, const FrameLines& mine) {
   FrameLines out;
   for (const auto lines : {&FrameLines::rows, &FrameLines::advice}) {
-    collectives::TreeRound round(all.rank(), all.size(), payload_of(mine.*lines), join_rank_tables);
+    collectives::TreeRound round(all.rank(), all.size(), payload_of(mine.*lines), join_rank_tables,
+                                 all.hosts());
     if (auto done = all.run(round); !done) return done.error();
     out.*lines = lines_in(round.result());
   }

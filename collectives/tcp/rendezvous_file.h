@@ -1,6 +1,6 @@
 // How ranks of one host find each other without an address that they all know: a file of this
 // user's, in which rank 0 says where it listens and with which secret. Used by tcp_rendezvous.cpp
-// and tcp_rendezvous_peer.cpp only.
+// and tcp_rendezvous_child.cpp only.
 #pragma once
 
 #include <string>

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <lockstep/collectives/tcp/rendezvous_members.h>
@@ -19,7 +21,7 @@ bool same_process(const JoinRequest& a, const JoinRequest& b) {
 
 RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const std::string& at) {
   const auto refused = [](Code code, std::string why, bool ends_all = false) {
-    return Answer{Status{code, std::move(why), "", {}}, ends_all};
+    return Answer{Status{code, std::move(why), "", {}}, ends_all, {}};
   };
   if (a.version != kTcpVersion)
     return refused(Code::Version,
@@ -48,21 +50,52 @@ RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const st
                                subject(a), a.build, who(root_), root_.build),
                    true);
   const auto earlier = joined_.find(a.rank.value);
-  if (earlier != joined_.end() && same_process(earlier->second.request, a)) return {};
+  if (earlier != joined_.end() && same_process(earlier->second.request, a)) {
+    is_here(earlier->second);
+    return {};  // it waits here: whom it was sent to may be gone
+  }
   if (a.rank == root_.rank || earlier != joined_.end())
     return refused(
         Code::BadInput,
         fmt::format("{} came second: {} is there already; give each process a "
                     "LOCKSTEP_RANK of its own.",
                     subject(a), who(a.rank == root_.rank ? root_ : earlier->second.request)));
-  joined_[a.rank.value] = {a, at};
-  return {};
+  Member& member = joined_[a.rank.value] = {a, at};
+  const Rank parent = root_.rank.value == 0 ? tree_.parent(a.rank, a.host_id) : root_.rank;
+  if (parent == root_.rank) {
+    is_here(member);
+    return {};
+  }
+  const Member& with = joined_.at(parent.value);
+  return {.wait_at = Endpoint{with.address, with.request.port}};
+}
+
+void RendezvousMembers::is_here(Member& member) {
+  if (std::exchange(member.on_its_way, false)) ++here_;
+}
+
+void RendezvousMembers::arrived(Rank rank) {
+  if (const auto found = joined_.find(rank.value); found != joined_.end()) is_here(found->second);
+}
+
+void RendezvousMembers::left(Rank rank) {
+  const auto found = joined_.find(rank.value);
+  if (found == joined_.end()) return;
+  if (!found->second.on_its_way) --here_;
+  joined_.erase(found);
+  tree_.left(rank);
 }
 
 RankSet RendezvousMembers::missing() const {
-  RankSet here = RankSet::of(root_.rank);
-  for (const auto& [rank, member] : joined_) here.insert(RankSet::of(Rank{rank}));
-  return RankSet::all(root_.size).minus(here);
+  RankSet out;
+  std::int32_t next = 1;
+  for (const auto& [rank, member] : joined_) {
+    if (member.on_its_way) continue;
+    if (next < rank) out.insert(RankSet::Run{next, rank - 1});
+    next = rank + 1;
+  }
+  if (next < root_.size) out.insert(RankSet::Run{next, root_.size - 1});
+  return out;
 }
 
 std::vector<Peer> RendezvousMembers::roster() const {

@@ -1,44 +1,56 @@
 // The processes that have joined the rendezvous of a job without a launcher, as a pure state
-// machine: no socket, no clock. Driven by rank 0 (tcp_rendezvous_root.cpp).
+// machine: no socket, no clock. Driven by rank 0, and by those who pass the list on
+// (tcp_rendezvous_parent.cpp).
 #pragma once
 
 #include <map>
 #include <optional>
 
+#include <lockstep/collectives/tcp/rendezvous_tree.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
 
 namespace lockstep::collectives {
 
-/// Rank 0, the root of the rendezvous, and the ranks that have joined it. One thread.
+/// A process at the rendezvous, `root`, and the ranks that have joined it: at rank 0 all, at
+/// another those that wait with it. One thread.
 class RendezvousMembers {
  public:
-  /// Requires that `root`, rank 0, is a rank of its job.
-  explicit RendezvousMembers(JoinRequest root) : root_(std::move(root)) {}
+  /// Requires that `root` is a rank of its job.
+  explicit RendezvousMembers(JoinRequest root) : root_(std::move(root)), tree_(root_.host_id) {}
 
   struct Answer {
-    std::optional<Status> refusal;  // none: the rank has joined
-    bool ends_all = false;          // no process of this job can be started like that
+    std::optional<Status> refusal;    // none: the rank has joined
+    bool ends_all = false;            // no process of this job can be started like that
+    std::optional<Endpoint> wait_at;  // where, if not here
   };
   /// `at` is the address that the request came from. Refused with BadInput: another job, no rank of
   /// this job, a rank that another process has joined as; with Version: other messages. A process
-  /// that comes again, since its connection broke, has joined. The refusal ends the
+  /// that comes again, since its connection broke, has joined, and waits here. The refusal ends the
   /// rendezvous for all where a rank of this job has another build (Version) or another world size
   /// (BadInput).
   [[nodiscard]] Answer join(const JoinRequest& request, const std::string& at);
+  /// It was sent on, and is where it was sent to; until then it is missing.
+  void arrived(Rank rank);
   /// Its connection has ended before all had joined: it may join again.
-  void left(Rank rank) { joined_.erase(rank.value); }
+  void left(Rank rank);
 
+  /// At rank 0: nobody is missing; and who is.
+  [[nodiscard]] bool complete() const { return here_ == root_.size - 1; }
   [[nodiscard]] RankSet missing() const;
-  /// By rank. Requires that nobody is missing.
+  /// By rank. Requires complete().
   [[nodiscard]] std::vector<Peer> roster() const;
 
  private:
   struct Member {
     JoinRequest request;
     std::string address;
+    bool on_its_way = true;
   };
+  void is_here(Member& member);
   JoinRequest root_;
+  RendezvousTree tree_;                    // at rank 0
   std::map<std::int32_t, Member> joined_;  // without the root
+  int here_ = 0;                           // of those, who are not on their way
 };
 
 }  // namespace lockstep::collectives

@@ -16,7 +16,11 @@ namespace {
 class Tcp final : public Communicator {
  public:
   Tcp(std::shared_ptr<TcpMesh> mesh, Watch* watch, TcpGroup group)
-      : mesh_(std::move(mesh)), watch_(watch), group_(std::move(group)), data_(group_) {}
+      : mesh_(std::move(mesh)),
+        watch_(watch),
+        group_(std::move(group)),
+        hosts_(mesh_->hosts(group_.ranks)),
+        data_(group_) {}
 
   void joins_board(const RankSet& members, std::string_view name) {
     if (watch_ != nullptr) entry_ = watch_->board().entry(group_.id, members, name);
@@ -24,6 +28,7 @@ class Tcp final : public Communicator {
   [[nodiscard]] Rank rank() const override { return group_.self; }
   [[nodiscard]] int size() const override { return static_cast<int>(group_.ranks.size()); }
   [[nodiscard]] std::string name() const override { return "tcp"; }
+  [[nodiscard]] const HostRuns* hosts() const override { return &hosts_; }
   void start(Round& round) override;
   [[nodiscard]] Result<void> start(const Collective& collective) override;
   using Communicator::run;
@@ -47,6 +52,7 @@ class Tcp final : public Communicator {
   std::shared_ptr<TcpMesh> mesh_;
   Watch* watch_;
   TcpGroup group_;
+  HostRuns hosts_;
   int entry_ = -1;
   std::uint64_t begun_ = 0;
   std::optional<OperationKind> unseen_;  // of a round that the board does not show yet

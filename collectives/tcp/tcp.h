@@ -35,6 +35,8 @@ struct TcpOptions {
   Encryption encryption = Encryption::Off;
   /// Compared between the ranks; see RendezvousMembers.
   std::string job, build;
+  /// The same on ranks that share memory, and on no others.
+  std::uint64_t host_id = lockstep::host_id();
   /// How long the ranks may take to come.
   Duration patience = std::chrono::seconds(300);
   /// How long a peer may be out of reach before it counts as lost. One whose process has ended is

@@ -6,7 +6,6 @@
 
 #include <lockstep/collectives/tcp/tcp.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
-#include <lockstep/collectives/tree.h>
 
 namespace lockstep::collectives {
 namespace {
@@ -33,6 +32,12 @@ void run_for(TcpLoop& loop, Duration time) {
   if (time > Duration{0})
     loop.io.run_one_for(std::chrono::duration_cast<std::chrono::steady_clock::duration>(time));
   loop.io.poll();
+}
+
+std::vector<Rank> ranks_below(int size) {
+  std::vector<Rank> out;
+  for (std::int32_t r = 0; r < size; ++r) out.push_back(Rank{r});
+  return out;
 }
 
 }  // namespace
@@ -103,6 +108,8 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
       self_(parts.self),
       id_(parts.id),
       roster_(std::move(parts.roster)),
+      hosts_(hosts(ranks_below(size()))),
+      tree_(TreePlace::of(self_, size(), &hosts_)),
       list_(std::move(parts.list)),
       out_of_reach_(out_of_reach),
       inbox_(longest_message) {
@@ -121,8 +128,7 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
                          "",
                          {}});
                  }});
-  // By the tree all ranks are connected, so that the end of one, or a verdict, comes to all.
-  if (const auto parent = TreePlace::of(self_, size()).parent) pair(*parent).association.open();
+  if (tree_.parent) pair(*tree_.parent).association.open();
 }
 
 TcpMesh::~TcpMesh() {
@@ -135,6 +141,12 @@ TcpMesh::~TcpMesh() {
   door_.reset();
   list_.reset();
   for (const auto& [rank, one] : pairs_) one->close_all();
+}
+
+HostRuns TcpMesh::hosts(const std::vector<Rank>& ranks) const {
+  std::vector<std::uint64_t> hosts;
+  for (const Rank rank : ranks) hosts.push_back(peer(rank).host_id);
+  return HostRuns(hosts);
 }
 
 TcpMesh::Pair& TcpMesh::pair(Rank peer) {
@@ -169,6 +181,8 @@ void TcpMesh::will_tell(const Status& verdict) {
 }
 
 void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
+  if (const auto* request = std::get_if<JoinRequest>(&message); request != nullptr && list_)
+    return list_->came(link, *request);
   const auto* word = std::get_if<Introduction>(&message);
   if (word == nullptr || word->id != id_ || word->rank == self_ || word->rank.value >= size())
     return link->close();
@@ -442,11 +456,8 @@ void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
 /// finds this process gone, takes it for the lost one.
 void TcpMesh::flush() {
   const Instant until = told_ ? told_at_ + kVerdict : clock_.now() + kLastWords;
-  if (told_) {  // by the tree it comes to all
-    const TreePlace place = TreePlace::of(self_, size());
-    for (const auto& neighbour : {place.parent, place.left, place.right})
-      if (neighbour) pair(*neighbour).association.open();
-  }
+  if (told_)
+    for (const Rank neighbour : tree_.neighbours()) pair(neighbour).association.open();
   const auto waits = [this](const auto& known) {
     const Pair& one = *known.second;
     if (told_)
@@ -484,10 +495,9 @@ void TcpMesh::leave(Duration patience) {
       if (!one->gone && !told_) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
     flush();
   }
-  std::vector<Rank> all;
-  for (std::int32_t r = 0; r < size(); ++r) all.push_back(Rank{r});
-  TreeRound round(self_, size(), {}, [](auto, auto) { return Bytes{}; });
-  (void)run_round(*this, all, Part::Kind::Leave, round, clock_.now() + patience);
+  TreeRound round(
+      self_, size(), {}, [](auto, auto) { return Bytes{}; }, &hosts_);
+  (void)run_round(*this, ranks_below(size()), Part::Kind::Leave, round, clock_.now() + patience);
   const std::lock_guard lock(mutex_);
   flush();
 }

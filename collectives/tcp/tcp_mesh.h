@@ -15,6 +15,7 @@
 #include <lockstep/collectives/tcp/tcp_door.h>
 #include <lockstep/collectives/tcp/tcp_inbox.h>
 #include <lockstep/collectives/tcp/tcp_roster.h>
+#include <lockstep/collectives/tree.h>
 
 namespace lockstep::collectives {
 
@@ -25,7 +26,7 @@ struct TcpMeshParts {
   Rank self;
   RendezvousId id{};
   std::vector<Peer> roster;         // by rank
-  std::unique_ptr<TcpRoster> list;  // by rank 0: the same, for those who do not have it yet
+  std::unique_ptr<TcpRoster> list;  // the same, for those who have it from this process
 };
 
 /// See tcp.h.
@@ -42,6 +43,8 @@ class TcpMesh {
   [[nodiscard]] const Peer& peer(Rank rank) const {
     return roster_[static_cast<std::size_t>(rank.value)];
   }
+  /// Of `ranks`, in their order.
+  [[nodiscard]] HostRuns hosts(const std::vector<Rank>& ranks) const;
 
   /// From here on what goes to `here`, the ranks of this host, goes by its rings, where there is
   /// memory for one. Called on all of them, before anything but Part::Kind::Board is said.
@@ -112,6 +115,9 @@ class TcpMesh {
   Rank self_;
   RendezvousId id_;
   std::vector<Peer> roster_;
+  HostRuns hosts_;
+  TreePlace tree_;  // by which all ranks are connected, so that the end of one, or a verdict, comes
+                    // to all
   std::unique_ptr<TcpRoster> list_;
   Duration out_of_reach_;
   SystemClock clock_;

@@ -44,13 +44,21 @@ void write(ByteWriter& out, const TurnedAway& turned) {
   out.u8(static_cast<std::uint8_t>(turned.code));
   write(out, turned.message, kSentenceBytes);
 }
+void write(ByteWriter& out, const Endpoint& at) {
+  write(out, at.address, kAddressBytes);
+  out.u32(at.port);
+}
+void write(ByteWriter& out, const WaitAt& wait) { write(out, wait.parent); }
+void write(ByteWriter& out, const Presence& told) {
+  out.u32(static_cast<std::uint32_t>(told.rank.value));
+  out.u8(told.here ? 1 : 0);
+}
 void write(ByteWriter& out, const RosterPart& part) {
   write(out, part.id);
   out.u32(part.first);
   out.u32(static_cast<std::uint32_t>(part.peers.size()));
   for (const Peer& peer : part.peers) {
-    write(out, peer.listens.address, kAddressBytes);
-    out.u32(peer.listens.port);
+    write(out, peer.listens);
     write(out, peer.host, kNameBytes);
     out.u64(peer.host_id);
     out.u32(static_cast<std::uint32_t>(peer.pid));
@@ -141,6 +149,12 @@ class Checked {
   }
   Rank rank() { return Rank{static_cast<std::int32_t>(below(kMostRanks))}; }
   std::uint16_t port() { return static_cast<std::uint16_t>(below(65'536)); }
+  Endpoint endpoint() {
+    Endpoint at;
+    at.address = line(kAddressBytes);
+    at.port = port();
+    return at;
+  }
   Code code() { return Code(byte_below(static_cast<std::uint8_t>(Code::Internal) + 1)); }
   Instant span() {
     const Instant value{in.i64()};
@@ -191,8 +205,7 @@ RosterPart read_roster(Checked& from) {
   part.first = from.below(kMostRanks);
   part.peers.resize(from.count(RosterPart::kMostPeers, 24));
   for (Peer& peer : part.peers) {
-    peer.listens.address = from.line(kAddressBytes);
-    peer.listens.port = from.port();
+    peer.listens = from.endpoint();
     peer.host = from.line(kNameBytes);
     peer.host_id = from.in.u64();
     peer.pid = static_cast<std::int32_t>(from.in.u32());
@@ -281,6 +294,12 @@ std::optional<TcpMessage> read(std::uint8_t type, Checked& from) {
       return read_verdict(from);
     case 8:
       return read_progress(from);
+    case 9:
+      return WaitAt{from.endpoint()};
+    case 10: {
+      const Rank rank = from.rank();
+      return Presence{rank, from.byte_below(2) == 1};
+    }
     default:
       return std::nullopt;
   }

@@ -17,7 +17,7 @@
 namespace lockstep::collectives {
 
 /// Version of these messages. A JoinRequest with another version is refused.
-inline constexpr std::uint32_t kTcpVersion = 4;
+inline constexpr std::uint32_t kTcpVersion = 5;
 inline constexpr std::size_t kMostRanks = 65'536;
 /// Tells one start of a job from every other.
 using RendezvousId = std::array<std::byte, 16>;
@@ -89,8 +89,8 @@ struct Part {
   Bytes bytes;
   bool operator==(const Part&) const = default;
 };
-/// What has come, where nothing is to be said that would tell it; to rank 0 at the rendezvous: the
-/// list of all.
+/// What has come, where nothing is to be said that would tell it; at the rendezvous: the list of
+/// all.
 struct Acknowledgement {
   std::uint64_t received = 0;
   bool operator==(const Acknowledgement&) const = default;
@@ -110,9 +110,22 @@ struct Progress {
   bool operator==(const Progress& other) const;
 };
 
+/// From rank 0 to one that has joined: where another gives it the list.
+struct WaitAt {
+  Endpoint parent;
+  bool operator==(const WaitAt&) const = default;
+};
+/// To rank 0, by way of those above: a rank that was sent on waits with this one, or has waited and
+/// is gone.
+struct Presence {
+  Rank rank;
+  bool here = true;
+  bool operator==(const Presence&) const = default;
+};
+
 /// In the order of their wire types, from kFirstSealedType on.
 using TcpMessage = std::variant<JoinRequest, Waiting, TurnedAway, RosterPart, Introduction, Part,
-                                Acknowledgement, Verdict, Progress>;
+                                Acknowledgement, Verdict, Progress, WaitAt, Presence>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
 /// Texts that are too long are cut, and so is the table of a verdict.

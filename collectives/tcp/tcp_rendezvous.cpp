@@ -52,7 +52,7 @@ TcpRendezvous::~TcpRendezvous() {
   if (published_) ::unlink(options_.file.c_str());
   here_.reset();
   for (const auto& [rank, link] : waiting_) link->close();
-  if (to_root_) to_root_->close();
+  if (to_parent_) to_parent_->close();
 }
 
 JoinRequest TcpRendezvous::own_request() const {
@@ -62,7 +62,7 @@ JoinRequest TcpRendezvous::own_request() const {
           .size = options_.size,
           .build = options_.build,
           .host = host_name(),
-          .host_id = host_id(),
+          .host_id = options_.host_id,
           .pid = ::getpid(),
           .port = 0};
 }
@@ -97,20 +97,7 @@ std::string TcpRendezvous::place() const {
 
 Result<void> TcpRendezvous::open() {
   here_ = std::make_unique<TcpDoor>(*made_.loop, most_strangers(options_));
-  here_->on({.word =
-                 [this](const TcpLinkPtr& link, const TcpMessage& message) {
-                   const auto* request = std::get_if<JoinRequest>(&message);
-                   request != nullptr ? came(link, *request) : link->close();
-                 },
-             .failed =
-                 [this](const std::string& why) {
-                   fail({Code::Environment,
-                         fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
-                                     "files (ulimit -n).",
-                                     options_.rank.value, why),
-                         "",
-                         {}});
-                 }});
+  here_->on(at_the_door());
   const bool by_file = !options_.file.empty();
   if (by_file) options_.rendezvous = {"127.0.0.1", 0};
   if (auto open = listen(*here_, options_.rendezvous); !open) return open;
@@ -163,7 +150,7 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   while (!complete() && !over() && clock_.now() < until_) {
     made_.loop->io.run_one_for(std::chrono::milliseconds(50));
     if (!is_root() || met_ || failure_) continue;
-    members_.missing().empty() ? hand_out_roster() : tell_who_is_missing();
+    look_who_is_missing();
   }
   if (met_ && !failure_) return std::move(made_);
   fail(too_late());

@@ -1,6 +1,7 @@
-// The rendezvous on one process: rank 0, the root, listens until all have joined
-// (tcp_rendezvous_root.cpp); the others join (tcp_rendezvous_peer.cpp). All learn where each
-// listens. Used by these files and tcp_rendezvous.cpp only.
+// The rendezvous on one process. All ask rank 0, the root, which keeps some and sends the others on
+// to wait with one of those (rendezvous_tree.h): what a process does for its children is in
+// tcp_rendezvous_parent.cpp, what it does as a child in tcp_rendezvous_child.cpp. All learn where
+// each listens. Used by these files and tcp_rendezvous.cpp only.
 #pragma once
 
 #include <map>
@@ -28,19 +29,26 @@ class TcpRendezvous {
   [[nodiscard]] bool complete() const;
   [[nodiscard]] Result<void> listen(TcpDoor& door, const Endpoint& at);
   [[nodiscard]] std::string place() const;
-  // As rank 0:
+  // As a parent:
   [[nodiscard]] Result<void> open();
+  [[nodiscard]] TcpDoor::Events at_the_door();
   void came(const TcpLinkPtr& link, const JoinRequest& request);
+  void turn_away(const TcpLinkPtr& link, Rank rank, const RendezvousMembers::Answer& answer);
+  void keep(const TcpLinkPtr& link, Rank rank);
+  void heard_of(const Presence& told);
+  void look_who_is_missing();
   void tell_who_is_missing();
   void turn_away_all();
-  void hand_out_roster();
-  // As another rank:
+  void all_have_come();
+  void hand_out_roster(std::unique_ptr<TcpDoor> door);
+  // As a child:
   void seek();
   void seek_later();
+  void ask(const Endpoint& parent);
   [[nodiscard]] bool read_place();
   void found();
-  void root_said(TcpMessage message);
-  void root_ended(const Status& why);
+  void parent_said(TcpMessage message);
+  void parent_ended(const Status& why);
   void took(const RosterPart& part);
   void fail(Status status);
   [[nodiscard]] Status too_late() const;
@@ -52,10 +60,13 @@ class TcpRendezvous {
   boost::asio::steady_timer pause_;
   Instant until_;
   RendezvousMembers members_;
-  std::map<std::int32_t, TcpLinkPtr> waiting_;  // on rank 0: the ranks that have joined
-  TcpLinkPtr to_root_;                          // on the others
+  std::map<std::int32_t, TcpLinkPtr> waiting_;  // children
+  RankSet below_;                               // children, and theirs
+  TcpLinkPtr to_parent_;                        // on others than rank 0
+  bool sent_on_ = false;                        // it is not rank 0 who is asked
   RankSet missing_;
-  RankSet told_;  // by rank 0: that the job cannot start
+  Instant looked_{0};  // by rank 0: who is missing
+  RankSet told_;       // by rank 0: that the job cannot start
   std::string last_trouble_;
   bool published_ = false;      // by rank 0: the file says where it listens
   std::optional<Instant> met_;  // all have come, and it is known where they are

@@ -14,11 +14,16 @@ TcpRoster::TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMem
   for (std::size_t first = 0; first < peers.size(); first += RosterPart::kMostPeers) {
     const auto from = peers.begin() + static_cast<std::ptrdiff_t>(first);
     const std::size_t count = std::min(RosterPart::kMostPeers, peers.size() - first);
-    parts_.push_back({id, static_cast<std::uint32_t>(first),
-                      {from, from + static_cast<std::ptrdiff_t>(count)}});
+    parts_.push_back(
+        {id, static_cast<std::uint32_t>(first), {from, from + static_cast<std::ptrdiff_t>(count)}});
   }
-  door_->on({.word = [this](const TcpLinkPtr& link, const TcpMessage& m) { came(link, m); },
-             .failed = {}});
+  if (door_)
+    door_->on({.word =
+                   [this](const TcpLinkPtr& link, const TcpMessage& message) {
+                     const auto* request = std::get_if<JoinRequest>(&message);
+                     request != nullptr ? came(link, *request) : link->close();
+                   },
+               .failed = {}});
   limit_.expires_after(kPatience);
   limit_.async_wait([this](const boost::system::error_code& stopped) {
     if (!stopped) stop();
@@ -28,17 +33,17 @@ TcpRoster::TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMem
 TcpRoster::~TcpRoster() { stop(); }
 
 void TcpRoster::stop() {
+  over_ = true;
   limit_.cancel();
-  door_->close();
+  if (door_) door_->close();
   for (const auto& [rank, link] : std::exchange(reading_, {})) link->close();
 }
 
-void TcpRoster::came(const TcpLinkPtr& link, const TcpMessage& message) {
-  const auto* request = std::get_if<JoinRequest>(&message);
-  if (request == nullptr) return link->close();
-  std::optional<Status> refusal = members_.join(*request, link->peer_address()).refusal;
+void TcpRoster::came(const TcpLinkPtr& link, const JoinRequest& request) {
+  if (over_) return link->close();
+  std::optional<Status> refusal = members_.join(request, link->peer_address()).refusal;
   if (ended_) refusal = ended_;
-  if (!refusal) return give(request->rank, link);
+  if (!refusal) return give(request.rank, link);
   link->send(TurnedAway{refusal->code, refusal->message});
   link->finish();
 }

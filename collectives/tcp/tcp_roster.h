@@ -1,4 +1,5 @@
-// The list of all ranks, as rank 0 gives it to those who have joined. Used by the TCP backend only.
+// The list of all ranks, as it is given to those who have joined: by rank 0, and by those with whom
+// others wait. Used by the TCP backend only.
 #pragma once
 
 #include <map>
@@ -10,20 +11,23 @@
 
 namespace lockstep::collectives {
 
-/// Stays at the rendezvous until each rank has said that it has the list, or kPatience have gone by,
-/// so that a rank whose connection broke while it came may come again. Outlived by the loop. One
-/// thread at a time.
+/// Gives it until each rank has said that it has the list, or kPatience have gone by, so that a
+/// rank whose connection broke while it came may come again. Outlived by the loop. One thread at a
+/// time.
 class TcpRoster {
  public:
   static constexpr std::chrono::seconds kPatience{10};
 
-  /// `door` is that of the rendezvous, `members` all ranks of the job, of whom `peers` is the list.
+  /// `door` is that of the rendezvous, null on others than rank 0; `members` have joined here;
+  /// `peers` is the list.
   TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMembers members,
             const RendezvousId& id, const std::vector<Peer>& peers);
   ~TcpRoster();
   TcpRoster(const TcpRoster&) = delete;
   TcpRoster& operator=(const TcpRoster&) = delete;
 
+  /// One asks to join.
+  void came(const TcpLinkPtr& link, const JoinRequest& request);
   /// To one that has joined.
   void give(Rank rank, const TcpLinkPtr& link);
   /// It has shown that it has the list.
@@ -34,7 +38,6 @@ class TcpRoster {
   [[nodiscard]] bool idle() const { return reading_.empty(); }
 
  private:
-  void came(const TcpLinkPtr& link, const TcpMessage& message);
   void stop();
 
   std::unique_ptr<TcpDoor> door_;
@@ -44,6 +47,7 @@ class TcpRoster {
   std::map<std::int32_t, TcpLinkPtr> reading_;
   boost::asio::steady_timer limit_;
   std::optional<Status> ended_;
+  bool over_ = false;
 };
 
 }  // namespace lockstep::collectives

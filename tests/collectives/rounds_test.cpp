@@ -35,6 +35,78 @@ std::vector<int> sizes(std::uint64_t seed) {
   return out;
 }
 
+/// Hosts of 1 to 8 consecutive ranks, some of which come again.
+std::vector<std::uint64_t> hosts_of(int n, std::mt19937_64& random) {
+  std::vector<std::uint64_t> out;
+  while (static_cast<int>(out.size()) < n) {
+    const std::uint64_t host = random() % 4 == 0 ? 7 : out.size() + 10;
+    for (std::uint64_t k = 1 + random() % 8; k > 0 && static_cast<int>(out.size()) < n; --k)
+      out.push_back(host);
+  }
+  return out;
+}
+
+/// A round whose messages to other runs are counted.
+template <class RoundType>
+class Watched final : public Round {
+ public:
+  Watched(RoundType round, int run, const HostRuns& runs, std::vector<int>& crossings)
+      : round_(std::move(round)), run_(run), runs_(runs), crossings_(crossings) {}
+  [[nodiscard]] Want want() const override { return round_.want(); }
+  [[nodiscard]] std::size_t message_bytes() const override { return round_.message_bytes(); }
+  [[nodiscard]] std::span<const std::byte> outgoing() const override { return round_.outgoing(); }
+  void sent() override {
+    count();
+    round_.sent();
+  }
+  void received(std::span<const std::byte> message) override {
+    if (want().need == Need::Swap) count();
+    round_.received(message);
+  }
+  [[nodiscard]] const auto& result() const { return round_.result(); }
+  [[nodiscard]] bool speaks() const { return speaks_; }
+
+ private:
+  void count() {
+    if (runs_.empty() || runs_.run_of(want().peer) == run_) return;
+    speaks_ = true;
+    ++crossings_[static_cast<std::size_t>(run_)];
+  }
+  RoundType round_;
+  int run_;
+  const HostRuns& runs_;
+  std::vector<int>& crossings_;
+  bool speaks_ = false;
+};
+
+/// Runs what `round_of` gives for each rank, with hosts and without, and expects the same result of
+/// all. With hosts one rank of each run speaks to others, at most `most` times.
+template <class RoundType, class Of>
+void expect_same_with_hosts(int n, std::uint64_t seed, Of round_of, int most) {
+  std::mt19937_64 random(seed);
+  const HostRuns runs(hosts_of(n, random)), none;
+  std::vector<int> crossings(static_cast<std::size_t>(runs.empty() ? 1 : runs.count()), 0);
+  std::vector<Watched<RoundType>> flat, hosted;
+  for (std::int32_t r = 0; r < n; ++r) {
+    flat.emplace_back(round_of(Rank{r}, nullptr), 0, none, crossings);
+    hosted.emplace_back(round_of(Rank{r}, &runs), runs.empty() ? 0 : runs.run_of(Rank{r}), runs,
+                        crossings);
+  }
+  VirtualNetwork first({.size = n, .seed = seed}), second({.size = n, .seed = seed + 1});
+  run_all(first, flat);
+  run_all(second, hosted);
+  std::vector<int> speakers(crossings.size(), 0);
+  for (std::size_t r = 0; r < hosted.size(); ++r) {
+    EXPECT_EQ(hosted[r].result(), flat[r].result()) << "rank " << r;
+    if (hosted[r].speaks())
+      ++speakers[static_cast<std::size_t>(runs.run_of(Rank{static_cast<std::int32_t>(r)}))];
+  }
+  for (std::size_t run = 0; run < speakers.size() && !runs.empty(); ++run) {
+    EXPECT_EQ(speakers[run], 1) << "run " << run;
+    EXPECT_LE(crossings[run], most) << "run " << run;
+  }
+}
+
 class Rounds : public testing::TestWithParam<std::uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, Rounds, testing::Values(1, 2, 3));
 
@@ -88,6 +160,44 @@ TEST_P(Rounds, Tree_JoinThatDoesNotCommute_KeepsRankOrder) {
       EXPECT_LE(network.traffic(Rank{r}).messages, 3u);
     }
   }
+}
+
+TEST_P(Rounds, RanksThatShareHosts_OneOfThemSpeaksForAllAndNothingElseChanges) {
+  for (const int n : sizes(GetParam())) {
+    SCOPED_TRACE(testing::Message() << "n=" << n << " seed=" << GetParam());
+    const auto log2 = std::bit_width(static_cast<unsigned>(n - 1));
+    for (const Combine combine : {Combine::And, Combine::Min})
+      expect_same_with_hosts<VoteRound>(
+          n, GetParam(),
+          [&](Rank r, const HostRuns* hosts) {
+            std::mt19937_64 random(GetParam() * 1000 + static_cast<std::uint64_t>(r.value));
+            Vote mine;
+            for (auto& word : mine.words) word = random() | random();
+            return VoteRound(r, n, mine, combine, hosts);
+          },
+          log2 + 1);
+    expect_same_with_hosts<TreeRound>(
+        n, GetParam(),
+        [&](Rank r, const HostRuns* hosts) {
+          return TreeRound(r, n, bytes_of("<" + std::to_string(r.value) + ">"), concatenate, hosts);
+        },
+        3);
+  }
+}
+
+TEST(HostRuns, OneHostOrNoNeighboursOnOne_AreNone) {
+  const auto runs = [](std::vector<std::uint64_t> hosts) { return HostRuns(hosts); };
+  EXPECT_TRUE(runs({}).empty());
+  EXPECT_TRUE(runs({3}).empty());
+  EXPECT_TRUE(runs({3, 3, 3}).empty());
+  EXPECT_TRUE(runs({3, 4, 3, 4}).empty());
+  const HostRuns mixed = runs({3, 3, 4, 3, 3, 3});
+  ASSERT_EQ(mixed.count(), 3);
+  EXPECT_EQ(mixed.length(0), 2);
+  EXPECT_EQ(mixed.length(1), 1);
+  EXPECT_EQ(mixed.run_of(Rank{1}), 0);
+  EXPECT_EQ(mixed.run_of(Rank{3}), 2);
+  EXPECT_EQ(mixed.head(2), Rank{4});
 }
 
 TEST_P(Rounds, Broadcast_AnyRoot_EveryRankGetsItOnce) {

@@ -28,7 +28,7 @@ Result<Vote> CallDriver::vote(const Vote& mine, collectives::Combine combine,
                               const RankStatus& rank_status) {
   if (auto in = finish_pending_vote(rank_status); !in) return in.error();
   const Instant start = now();
-  TimedVote round({group_.rank(), group_.size(), mine, combine}, clock_);
+  TimedVote round({group_.rank(), group_.size(), mine, combine, group_.hosts()}, clock_);
   const auto done = group_.run(round);
   count_vote(now() - start, round.wait(), done ? &round.result() : nullptr, combine);
   if (!done) return done.error();
@@ -76,7 +76,8 @@ void CallDriver::tell(CallMachine& machine, const Bytes& joined) {
 Result<Bytes> CallDriver::tree_join(Bytes mine, collectives::Join join) {
   if (auto in = finish_pending_vote({}); !in) return in.error();
   const Instant start = now();
-  collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join));
+  collectives::TreeRound round(group_.rank(), group_.size(), std::move(mine), std::move(join),
+                               group_.hosts());
   const auto done = group_.run(round);
   count_exchange(start, done.has_value());
   if (!done) return done.error();

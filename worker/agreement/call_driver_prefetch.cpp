@@ -59,7 +59,8 @@ void CallDriver::begin(std::uint64_t call_number) {
                       std::move(next.rank_status));
   Vote mine = std::get<action::Vote>(machine.next()).mine;
   mine.raise(VoteFlag::Ahead);
-  const collectives::VoteRound round(group_.rank(), group_.size(), mine, Combine::And);
+  const collectives::VoteRound round(group_.rank(), group_.size(), mine, Combine::And,
+                                     group_.hosts());
   ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.cache);
   out_ = true;
   settled_ = false;

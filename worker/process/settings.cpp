@@ -79,14 +79,16 @@ Result<void> read_rendezvous(Settings& settings) {
   settings.rendezvous = variable("LOCKSTEP_RENDEZVOUS");
   if (settings.rendezvous.empty() && !settings.trace) return {};
   const auto launcher = launcher_from_environment();
+  // A command that is no rank needs neither number; who meets is asked for both by rendezvous_of().
   const auto told = [&](int Launcher::*which) {
-    return launcher ? std::optional((*launcher).*which) : std::nullopt;
+    if (launcher) return std::optional((*launcher).*which);
+    return settings.trace ? std::nullopt : std::optional(Settings::kUntold);
   };
   const auto rank = whole_number("LOCKSTEP_RANK", 0, told(&Launcher::rank));
   if (!rank) return rank.error();
   const auto size = whole_number("LOCKSTEP_WORLD_SIZE", 1, told(&Launcher::size));
   if (!size) return size.error();
-  if (*rank >= *size)
+  if (*size != Settings::kUntold && *rank >= *size)
     return bad("LOCKSTEP_RANK", std::to_string(*rank),
                fmt::format("a number below LOCKSTEP_WORLD_SIZE, which is {}", *size));
   settings.rank = *rank;

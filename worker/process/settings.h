@@ -48,8 +48,10 @@ struct Settings {
   std::string token_file;  // LOCKSTEP_TOKEN_FILE: holds it
   /// LOCKSTEP_RENDEZVOUS: where processes meet over TCP: an address, or the path of a file.
   std::string rendezvous;
-  /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet; else as their launcher has told.
+  /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet; else as their launcher has told, or
+  /// kUntold.
   int rank = 0, world_size = 1;
+  static constexpr int kUntold = -1;
   bool coordination = true;  // LOCKSTEP_COORDINATION=off
   /// LOCKSTEP_CHECK_CAPTURES: every so many calls of a frame that an entry serves, its function is
   /// traced again (Job::frame); 0: never.

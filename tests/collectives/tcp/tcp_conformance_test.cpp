@@ -309,33 +309,66 @@ TEST(TcpMesh, TenThousandAtEncryptedDoors_DisturbNoVote) {
   vote_beside_strangers(Encryption::On, 3'334);
 }
 
-TEST(TcpMesh, RoundsOfManyRanks_TakeFewConnectionsEach) {
-  for (const int size : {1, 2, 13, 64}) {
-    const auto meshes = meet(size);
-    std::vector<std::unique_ptr<Communicator>> ranks;
-    for (const auto& mesh : meshes) ranks.push_back(tcp_communicator(mesh, nullptr).value());
-    std::vector<Communicator*> pointers;
-    for (const auto& one : ranks) pointers.push_back(one.get());
-    const auto run = [&](auto round_of) {
-      std::vector<std::unique_ptr<Round>> rounds;
-      for (int r = 0; r < size; ++r) {
-        rounds.push_back(round_of(Rank{r}));
-        ranks[static_cast<std::size_t>(r)]->start(*rounds.back());
-      }
-      finish(pointers);
-    };
-    run([&](Rank r) { return std::make_unique<VoteRound>(r, size, Vote::of(1, 2, 3, 4)); });
-    run([&](Rank r) { return std::make_unique<TreeRound>(r, size, text_bytes("x"), join_census); });
-    for (const int root : {0, size / 3, size - 1})
-      run([&](Rank r) {
-        return std::make_unique<BroadcastRound>(r, size, Rank{root}, text_bytes("y"));
+/// Rounds of all kinds, each of which comes to the same on all ranks, over few connections.
+void expect_few_connections(int size, int per_host) {
+  SCOPED_TRACE(testing::Message() << size << " ranks, " << per_host << " on each host");
+  const auto meshes = meet(size, Encryption::Off, per_host);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (const auto& mesh : meshes) ranks.push_back(tcp_communicator(mesh, nullptr).value());
+  std::vector<Communicator*> pointers;
+  for (const auto& one : ranks) pointers.push_back(one.get());
+  const auto run = [&](auto round_of, const auto& expect) {
+    std::vector<decltype(round_of(*ranks[0]))> rounds;
+    for (const auto& rank : ranks) rounds.push_back(round_of(*rank));
+    for (int r = 0; r < size; ++r)
+      ranks[static_cast<std::size_t>(r)]->start(rounds[static_cast<std::size_t>(r)]);
+    finish(pointers);
+    for (const auto& round : rounds) expect(round.result());
+  };
+  run(
+      [](const Communicator& c) {
+        return VoteRound(c.rank(), c.size(),
+                         Vote::of(~(std::uint64_t{1} << c.rank().value), 2, 3, 4), Combine::And,
+                         c.hosts());
+      },
+      [&](const Vote& vote) {
+        EXPECT_EQ(vote.entries(), size == 64 ? 0 : ~((std::uint64_t{1} << size) - 1));
       });
-    const int log = std::bit_width(static_cast<unsigned>(size) - 1U);
-    for (const auto& mesh : meshes) EXPECT_LE(mesh->connections(), 3 * log + 8) << size;
-    if (size == 64) {
-      EXPECT_LT(meshes[0]->connections(), size / 2) << "it would be all with all";
-    }
+  std::string in_order;
+  for (int r = 0; r < size; ++r) in_order += std::to_string(r) + " ";
+  run(
+      [](const Communicator& c) {
+        return TreeRound(
+            c.rank(), c.size(), text_bytes(std::to_string(c.rank().value) + " "),
+            [](auto lower, auto higher) {
+              Bytes out(lower.begin(), lower.end());
+              out.insert(out.end(), higher.begin(), higher.end());
+              return out;
+            },
+            c.hosts());
+      },
+      [&](const Bytes& joined) { EXPECT_EQ(joined, text_bytes(in_order)); });
+  for (const int root : {0, size / 3, size - 1})
+    run(
+        [&](const Communicator& c) {
+          return BroadcastRound(c.rank(), size, Rank{root},
+                                text_bytes(c.rank() == Rank{root} ? "y" : ""));
+        },
+        [](const Bytes& told) { EXPECT_EQ(told, text_bytes("y")); });
+  const int log = std::bit_width(static_cast<unsigned>(size) - 1U);
+  for (const auto& mesh : meshes) EXPECT_LE(mesh->connections(), 3 * log + 8);
+  if (size == 64) {
+    EXPECT_LT(meshes[0]->connections(), size / 2) << "it would be all with all";
   }
+}
+
+TEST(TcpMesh, RoundsOfManyRanks_TakeFewConnectionsEach) {
+  for (const int size : {1, 2, 13, 64}) expect_few_connections(size, 0);
+}
+
+TEST(TcpMesh, RoundsOfManyHosts_TakeFewConnectionsEach_AndComeToTheSame) {
+  for (const auto& [size, per_host] : {std::pair{13, 1}, {13, 3}, {48, 8}, {64, 2}})
+    expect_few_connections(size, per_host);
 }
 
 TEST(TcpMesh, ProgressToldByOtherThreads_HoldsUpNoVoteAndArrives) {

@@ -5,8 +5,10 @@
 // Strangers are wire_fuzz's.
 // scripts/fuzz-coordinator runs it.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "../../support/fuzz_target.h"
 
@@ -45,13 +47,19 @@ void each_message(ByteReader in, Take take) {
 void who_comes(ByteReader in) {
   RendezvousMembers members(
       {.job = "", .rank = {0}, .size = 3, .build = "", .host = "", .host_id = 0, .pid = 0});
+  std::map<std::int32_t, JoinRequest> here;
   each_message(in, [&](std::uint8_t from, const TcpMessage& message) {
     if (from >= 128) members.left(Rank{from % 4});
+    if (const auto* told = std::get_if<Presence>(&message))
+      told->here ? members.arrived(told->rank) : members.left(told->rank);
     const auto* request = std::get_if<JoinRequest>(&message);
     if (request == nullptr) return;
     const bool was_missing = members.missing().contains(request->rank);
     const auto answer = members.join(*request, "127.0.0.1");
-    require(answer.refusal.has_value() || was_missing, "a rank came that was not missing");
+    require(!answer.wait_at || was_missing, "who comes again is sent on");
+    if (answer.refusal) return;
+    const JoinRequest earlier = std::exchange(here[request->rank.value], *request);
+    require(was_missing || earlier.pid == request->pid, "a rank came that was not missing");
     require(!members.missing().empty() || members.roster().size() == 3, "no roster");
   });
 }

@@ -51,7 +51,8 @@ void be_rank(const TcpOptions& options, bool shared, int votes, Rank lost, Told&
   if (!all) return said(all.error());
   while (true) {
     VoteRound vote(options.rank, options.size,
-                   Vote::of(1, static_cast<std::uint64_t>(told.votes), 3, 4));
+                   Vote::of(1, static_cast<std::uint64_t>(told.votes), 3, 4), Combine::And,
+                   (*all)->hosts());
     const auto voted = (*all)->run(vote);
     if (!voted) return said(voted.error());
     if (!vote.result().same_key()) return said({Code::Internal, "another vote", "", {}});
@@ -62,7 +63,7 @@ void be_rank(const TcpOptions& options, bool shared, int votes, Rank lost, Told&
   }
 }
 
-void meet_vote_and_lose_one(bool shared, Encryption encryption) {
+void meet_vote_and_lose_one(bool shared, Encryption encryption, int per_host = 0) {
   const int size = ranks(), votes = size > 100 && !shared ? 1'000 : 100;
   const Rank lost{size / 3};
   const Endpoint at = free_endpoint();
@@ -78,6 +79,7 @@ void meet_vote_and_lose_one(bool shared, Encryption encryption) {
     TcpOptions options = tcp_options(at, r, size);
     options.patience = std::chrono::seconds(100);
     options.encryption = encryption;
+    if (per_host > 0) options = on_hosts(options, per_host);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -118,6 +120,10 @@ void meet_vote_and_lose_one(bool shared, Encryption encryption) {
 
 TEST(TcpProcesses, ManyRanks_MeetAndVote_AndAllNameOneThatIsLost) {
   meet_vote_and_lose_one(false, Encryption::On);
+}
+
+TEST(TcpProcesses, ManyRanksOfManyHosts_MeetAndVote_AndAllNameOneThatIsLost) {
+  meet_vote_and_lose_one(true, Encryption::On, 4);
 }
 
 TEST(TcpProcesses, ManyRanksOfOneHost_MeetAndVote_AndAllNameOneThatIsLost) {

@@ -35,6 +35,11 @@ TcpOptions tcp_options(const Endpoint& at, int rank, int size) {
           .patience = std::chrono::seconds(20)};
 }
 
+TcpOptions on_hosts(TcpOptions options, int per_host) {
+  options.host_id = 100 + static_cast<std::uint64_t>(options.rank.value / per_host);
+  return options;
+}
+
 std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks) {
   std::vector<std::optional<Rendezvous>> came(ranks.size());
   std::vector<std::thread> threads;
@@ -46,12 +51,13 @@ std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks) {
   return out;
 }
 
-std::vector<std::shared_ptr<TcpMesh>> meet(int size, Encryption encryption) {
+std::vector<std::shared_ptr<TcpMesh>> meet(int size, Encryption encryption, int per_host) {
   const Endpoint at = free_endpoint();
   std::vector<TcpOptions> options;
   for (int r = 0; r < size; ++r) {
     options.push_back(tcp_options(at, r, size));
     options.back().encryption = encryption;
+    if (per_host > 0) options.back() = on_hosts(options.back(), per_host);
   }
   std::vector<std::shared_ptr<TcpMesh>> out;
   for (Rendezvous& one : meet(options)) {

@@ -17,13 +17,16 @@ namespace lockstep::collectives {
 
 /// Options of `rank`, all alike but for the rank.
 [[nodiscard]] TcpOptions tcp_options(const Endpoint& at, int rank, int size);
+/// The same, as if so many neighbours each had a host.
+[[nodiscard]] TcpOptions on_hosts(TcpOptions options, int per_host);
 
 using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
 /// What tcp_rendezvous comes to on each of `ranks`, all at the same time; by their order.
 [[nodiscard]] std::vector<Rendezvous> meet(const std::vector<TcpOptions>& ranks);
-/// All ranks of a job of `size`, none connected with another.
+/// All ranks of a job of `size`, none connected with another; `per_host` of 0: all on one host.
 [[nodiscard]] std::vector<std::shared_ptr<TcpMesh>> meet(int size,
-                                                         Encryption encryption = Encryption::Off);
+                                                         Encryption encryption = Encryption::Off,
+                                                         int per_host = 0);
 /// The boards of all ranks, and from here on their rings: as ranks of one host.
 [[nodiscard]] std::vector<std::unique_ptr<Board>> share_host(
     const std::vector<std::shared_ptr<TcpMesh>>& ranks);

@@ -12,6 +12,7 @@
 
 #include <lockstep/collectives/tcp/rendezvous_file.h>
 #include <lockstep/collectives/tcp/rendezvous_members.h>
+#include <lockstep/collectives/tcp/tcp_door.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
 #include <lockstep/collectives/vote.h>
 #include <lockstep/collectives/wire/hmac.h>
@@ -26,6 +27,13 @@ std::vector<TcpOptions> alike(int size) {
   const Endpoint at = free_endpoint();
   std::vector<TcpOptions> out;
   for (int r = 0; r < size; ++r) out.push_back(tcp_options(at, r, size));
+  return out;
+}
+
+/// As if each two neighbours had a host: more hosts than wait with that of rank 0.
+std::vector<TcpOptions> on_pairs(int size) {
+  auto out = alike(size);
+  for (TcpOptions& one : out) one = on_hosts(one, 2);
   return out;
 }
 
@@ -231,6 +239,108 @@ TEST(TcpRendezvous, AnotherWorldSize_EndsItForAll_NamingBoth) {
   options[2].size = 4;
   for (const Rendezvous& one : meet(options))
     expect_refused(one, Code::BadInput, "was started for 4 ranks, rank 0 (process");
+}
+
+TEST(TcpRendezvous, RanksOfManyHosts_AreAJob) {
+  for (const Encryption encryption : {Encryption::Off, Encryption::On}) {
+    auto options = on_pairs(25);
+    for (TcpOptions& one : options) one.encryption = encryption;
+    expect_a_job(meet(options));
+  }
+}
+
+TEST(TcpRendezvous, OfManyHosts_WhoDoesNotComeIsNamedOnAllThatDid) {
+  auto options = on_pairs(25);
+  for (TcpOptions& one : options) one.patience = 1s;
+  options.erase(options.begin() + 7);
+  for (const Rendezvous& one : meet(options))
+    expect_refused(one, Code::Stuck, "rank 7 had not come");
+}
+
+TEST(TcpRendezvous, OfManyHosts_AnotherWorldSizeEndsItForAll) {
+  auto options = on_pairs(25);
+  options[13].size = 26;
+  for (const Rendezvous& one : meet(options))
+    expect_refused(one, Code::BadInput, "was started for 26 ranks, rank 0 (process");
+}
+
+/// Rank 1, the first of its host, with whom rank 2 is to wait: it does not serve it, and goes.
+TEST(TcpRendezvous, WhoseParentIsNoHelp_WaitsWithRank0) {
+  auto options = alike(4);
+  options[1].host_id = options[2].host_id = 7;
+  const auto come = [&](std::size_t r) {
+    return std::async(std::launch::async, [&, r] { return tcp_rendezvous(options[r]); });
+  };
+  auto host = come(0);
+  std::optional<std::future<Rendezvous>> child;
+  {
+    RawSocket first(options[0].rendezvous);
+    SealedSession client(SealedSession::Side::Client, of_ranks(tcp_secret()), random_nonce());
+    ASSERT_TRUE(first.write(client.open()));
+    ASSERT_TRUE(first.write(client.take(first.read()).reply));
+    ASSERT_FALSE(client.take(first.read()).refusal);
+    const JoinRequest rank1{.job = "train",
+                            .rank = {1},
+                            .size = 4,
+                            .build = "b1",
+                            .host = "h",
+                            .host_id = 7,
+                            .port = free_endpoint().port};
+    ASSERT_TRUE(first.write(client.seal(type_of(rank1), encode(rank1))));
+    ASSERT_FALSE(first.read().empty()) << "who is missing";
+    child = come(2);
+    ASSERT_FALSE(first.read().empty()) << "who is missing, now that rank 2 has come";
+  }
+  std::this_thread::sleep_for(1s);  // rank 0 has seen that it went
+  auto again = come(1), last = come(3);
+  expect_a_job({host.get(), again.get(), child->get(), last.get()});
+}
+
+/// Rank 1 waits with rank 2, the first of their host, goes, and comes again as another process:
+/// that rank 2 has to say.
+TEST(TcpRendezvous, RankThatWaitedWithAnotherAndWentAgain_MayComeAgain) {
+  auto options = alike(4);
+  options[1].host_id = options[2].host_id = 7;
+  const auto come = [&](std::size_t r) {
+    return std::async(std::launch::async, [&, r] { return tcp_rendezvous(options[r]); });
+  };
+  auto host = come(0), parent = come(2);
+  std::this_thread::sleep_for(300ms);
+  JoinRequest rank1{.job = "train",
+                    .rank = {1},
+                    .size = 4,
+                    .build = "b1",
+                    .host = "h",
+                    .host_id = 7,
+                    .port = free_endpoint().port};
+  TcpLoop loop;
+  loop.secret = of_ranks(tcp_secret());
+  std::optional<Endpoint> wait_at;
+  bool waits = false;
+  const auto ask = [&](const Endpoint& at) {
+    TcpLinkPtr link;
+    link = TcpLink::connect(loop, at,
+                            {.established = [&] { link->send(rank1); },
+                             .message =
+                                 [&](const TcpMessage& said) {
+                                   if (const auto* there = std::get_if<WaitAt>(&said))
+                                     wait_at = there->parent;
+                                   waits = waits || std::holds_alternative<Waiting>(said);
+                                 },
+                             .ended = [](const Status&) {}});
+    loop.io.restart();
+    loop.io.run_for(1s);
+    link->close();
+    loop.io.restart();
+    loop.io.run_for(10ms);
+  };
+  ask(options[0].rendezvous);
+  ASSERT_TRUE(wait_at);
+  ask(*wait_at);
+  EXPECT_TRUE(waits);
+  std::this_thread::sleep_for(1s);
+  auto again = come(1), last = come(3);
+  expect_a_job({host.get(), again.get(), parent.get(), last.get()});
 }
 
 TEST(TcpRendezvous, AnotherBuild_EndsItForAll_NamingBoth) {

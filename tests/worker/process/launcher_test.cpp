@@ -198,6 +198,19 @@ TEST_F(Environment, RankAndSizeOfThoseThatMeet_MayComeFromTheLauncher) {
   EXPECT_FALSE(Settings::from_environment());
 }
 
+TEST_F(Environment, ARendezvousWithoutARank_IsAskedForWhereProcessesMeet) {
+  set("LOCKSTEP_RENDEZVOUS", "127.0.0.1:4711");
+  for (const char* name : {"LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE"}) {
+    const auto of_a_command = Settings::from_environment();
+    ASSERT_TRUE(of_a_command) << of_a_command.error().text();
+    const auto met = rendezvous_of(*of_a_command, "b");
+    ASSERT_FALSE(met);
+    EXPECT_NE(met.error().message.find(std::string("and ") + name + " is not"), std::string::npos)
+        << met.error().message;
+    set(name, "0");
+  }
+}
+
 TEST_F(Environment, WithoutALauncherOrARendezvous_ItIsRankZero) {
   set("LOCKSTEP_RANK", "3");
   EXPECT_EQ(rank_told(), 0) << "it goes with LOCKSTEP_RENDEZVOUS";

@@ -1,11 +1,10 @@
 // The clocks of ranks against the rounds themselves: on the simulated network where every message
 // takes the same time, and by a driver of rounds that prices every message by itself.
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <random>
 
+#include "priced_rounds.h"
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/simulated/simulated.h>
@@ -18,7 +17,6 @@ namespace {
 
 using collectives::BroadcastRound;
 using collectives::Round;
-using collectives::TreePlace;
 using collectives::TreeRound;
 using collectives::VirtualNetwork;
 using collectives::VoteRound;
@@ -125,73 +123,6 @@ std::vector<std::int64_t> on_network(const Case& of, std::int64_t delay) {
   return ends;
 }
 
-/// Rounds that are moved rank by rank, in any order: who waits for a message that has not been sent
-/// is left alone. Each rank has a clock of its own, which messages carry.
-class PricedRounds {
- public:
-  PricedRounds(const NetworkModel& network, std::vector<std::int64_t> now)
-      : network_(network.in_world(static_cast<int>(now.size()))), now_(std::move(now)) {}
-
-  void run(const Step& step) {
-    const auto size = static_cast<std::int32_t>(now_.size());
-    std::vector<std::unique_ptr<Round>> rounds;
-    for (std::int32_t r = 0; r < size; ++r) rounds.push_back(round_of(step, Rank{r}, size));
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::int32_t r = size; r-- > 0;)
-        while (move(Rank{r}, *rounds[static_cast<std::size_t>(r)], step.kind)) moved = true;
-    }
-    if (step.kind != Kind::Exchange) return;
-    for (std::size_t i = 0; i < now_.size(); ++i)
-      now_[i] += transfer_ns(rounds[i]->outgoing().size(), network_.read_bytes_per_us);
-  }
-  [[nodiscard]] const std::vector<std::int64_t>& now() const { return now_; }
-
- private:
-  struct Message {
-    std::int64_t arrival;
-    Bytes body;
-  };
-
-  void post(Rank self, Rank peer, const Round& round) {
-    const auto body = round.outgoing();
-    posted_[{self.value, peer.value}].push_back(
-        {clock(self) + network_.message_ns(self, peer, body.size()), {body.begin(), body.end()}});
-    clock(self) += network_.busy_ns(self, peer, body.size());
-  }
-
-  bool move(Rank self, Round& round, Kind kind) {
-    const Round::Want want = round.want();
-    if (want.need == Round::Need::Done) return false;
-    if (want.need == Round::Need::Send) {
-      post(self, want.peer, round);
-      round.sent();
-      return true;
-    }
-    if (want.need == Round::Need::Swap && !swapping_[self.value]) {
-      swapping_[self.value] = true;
-      post(self, want.peer, round);
-    }
-    auto& mail = posted_[{want.peer.value, self.value}];
-    if (mail.empty()) return false;
-    const Message message = std::move(mail.front());
-    mail.pop_front();
-    swapping_[self.value] = false;
-    clock(self) = std::max(clock(self), message.arrival);
-    const int size = static_cast<int>(now_.size());
-    if (kind == Kind::Exchange && TreePlace::of(self, size).parent != want.peer)
-      clock(self) += transfer_ns(message.body.size(), network_.join_bytes_per_us);
-    round.received(message.body);
-    return true;
-  }
-  std::int64_t& clock(Rank rank) { return now_[static_cast<std::size_t>(rank.value)]; }
-
-  NetworkModel network_;
-  std::vector<std::int64_t> now_;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::deque<Message>> posted_;
-  std::map<std::int32_t, bool> swapping_;
-};
-
 TEST(RankClocks, FixedDelays_GiveTheTimesOfTheSimulatedNetwork) {
   std::mt19937_64 random(5);
   for (int size = 1; size <= 33; ++size)
@@ -220,7 +151,11 @@ TEST(RankClocks, PricedMessages_GiveTheTimesOfTheRoundsThemselves) {
           .read_bytes_per_us = up_to(3000),
           .crowds = {{6, up_to(9000), 1 + up_to(900)}, {20, up_to(9000), 1 + up_to(900)}}};
       PricedRounds rounds(network, of.arrivals);
-      for (const Step& step : of.steps) rounds.run(step);
+      for (const Step& step : of.steps) {
+        std::vector<std::unique_ptr<Round>> all;
+        for (std::int32_t r = 0; r < size; ++r) all.push_back(round_of(step, Rank{r}, size));
+        rounds.run(all, step.kind == Kind::Exchange);
+      }
       ASSERT_EQ(by_clocks(of, network), rounds.now()) << size << " ranks, case " << i;
     }
 }

@@ -69,7 +69,8 @@ Result<std::shared_ptr<const Status>> first_failure(collectives::Communicator& w
     const auto chosen = lower.empty() ? higher : lower;
     return Bytes(chosen.begin(), chosen.end());
   };
-  collectives::TreeRound round(workers.rank(), workers.size(), std::move(own), first);
+  collectives::TreeRound round(workers.rank(), workers.size(), std::move(own), first,
+                               workers.hosts());
   if (auto done = workers.run(round); !done) return done.error();
   if (round.result().empty()) return std::shared_ptr<const Status>{};
   const auto told = decode_command(round.result());

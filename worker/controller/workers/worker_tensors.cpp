@@ -146,7 +146,7 @@ Result<void> WorkerLoop::on(const AskSizes& ask) {
     return encode(*a);
   };
   collectives::TreeRound round(workers().rank(), workers().size(), encode(Reply(std::move(mine))),
-                               join);
+                               join, workers().hosts());
   if (auto done = workers().run(round); !done) return done.error();
   const auto told = decode_reply(round.result());
   if (!told) return Status{Code::Internal, "a worker gives what are no sizes"};

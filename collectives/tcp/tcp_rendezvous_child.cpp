@@ -31,14 +31,20 @@ bool TcpRendezvous::read_place() {
 }
 
 void TcpRendezvous::seek() {
+  sent_on_ = false;
   if (!options_.file.empty() && !read_place()) return seek_later();
-  to_root_ = TcpLink::connect(*made_.loop, options_.rendezvous,
-                              {.established = [this] { found(); },
-                               .message = [this](TcpMessage m) { root_said(std::move(m)); },
-                               .ended = [this](const Status& why) { root_ended(why); }});
+  ask(options_.rendezvous);
 }
 
-void TcpRendezvous::root_ended(const Status& why) {
+void TcpRendezvous::ask(const Endpoint& parent) {
+  to_parent_ = TcpLink::connect(*made_.loop, parent,
+                                {.established = [this] { found(); },
+                                 .message = [this](TcpMessage m) { parent_said(std::move(m)); },
+                                 .ended = [this](const Status& why) { parent_ended(why); }});
+}
+
+void TcpRendezvous::parent_ended(const Status& why) {
+  if (sent_on_) return seek_later();  // rank 0 knows of another
   last_trouble_ = why.message;
   missing_ = RankSet{};
   // A file that an earlier job has left may name a port that is another's by now.
@@ -62,18 +68,27 @@ void TcpRendezvous::seek_later() {
 
 void TcpRendezvous::found() {
   until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
-  if (!made_.door->listens())
-    if (auto open = listen(*made_.door, {to_root_->own_address(), 0}); !open)
+  if (!made_.door->listens()) {
+    made_.door->on(at_the_door());
+    if (auto open = listen(*made_.door, {to_parent_->own_address(), 0}); !open)
       return fail(open.error());
+  }
   made_.roster.clear();  // of a connection that broke while it came
   JoinRequest request = own_request();
   request.port = made_.door->port();
-  to_root_->send(request);
+  to_parent_->send(request);
+  for (const RankSet::Run& run : below_.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) to_parent_->send(Presence{Rank{r}, true});
 }
 
-void TcpRendezvous::root_said(TcpMessage message) {
+void TcpRendezvous::parent_said(TcpMessage message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     missing_ = waiting->missing;
+    tell_who_is_missing();
+  } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !sent_on_) {
+    sent_on_ = true;
+    to_parent_->close();
+    ask(elsewhere->parent);
   } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
     fail({turned->code, turned->message, "", {}});
   } else if (const auto* part = std::get_if<RosterPart>(&message)) {
@@ -90,9 +105,9 @@ void TcpRendezvous::took(const RosterPart& part) {
   if (made_.roster.size() < size) return;
   made_.id = part.id;
   made_.roster.front().listens.address = options_.rendezvous.address;
-  met_ = clock_.now();
-  to_root_->send(Acknowledgement{});
-  to_root_->finish();
+  to_parent_->send(Acknowledgement{});
+  to_parent_->finish();
+  hand_out_roster(nullptr);
 }
 
 }  // namespace lockstep::collectives
