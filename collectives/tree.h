@@ -2,7 +2,8 @@
 // tree is a binary search tree over rank numbers, so left ⊔ self ⊔ right keeps rank order, a rank
 // receives at most two payloads on the way up and one on the way down, whatever the group's size.
 // Where hosts are known (host_runs.h), the ranks of each stand in a tree of their own, whose head
-// stands in a tree of the hosts: of what a host says, one message goes to another host.
+// stands in a tree of the hosts: of what a host says, one message goes to another host. A head
+// receives four payloads at most on the way up.
 #pragma once
 
 #include <functional>

@@ -51,6 +51,7 @@ RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const st
                    true);
   const auto earlier = joined_.find(a.rank.value);
   if (earlier != joined_.end() && same_process(earlier->second.request, a)) {
+    earlier->second.address = at;
     is_here(earlier->second);
     return {};  // it waits here: whom it was sent to may be gone
   }

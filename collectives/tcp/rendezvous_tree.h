@@ -1,4 +1,5 @@
-// Who gives whom the list of all ranks, as a pure state machine. Used by rendezvous_members.cpp only.
+// Who gives whom the list of all ranks, as a pure state machine. Used by rendezvous_members.cpp
+// only.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 
 namespace lockstep::collectives {
 
-/// A tree over hosts, in the order in which they come, with rank 0's at its top: the first rank of a
-/// host waits with that of another, of kHosts at most, and the other ranks of its host with it. No
-/// process holds more connections than that, and none gives the list more often. One thread.
+/// A tree over hosts, in the order in which they come, with rank 0's at its top: the first rank of
+/// a host waits with that of another, of kHosts at most, and the other ranks of its host with it.
+/// So many children a process has, and so often it gives the list. One thread.
 class RendezvousTree {
  public:
   static constexpr std::size_t kHosts = 4;
@@ -25,7 +26,7 @@ class RendezvousTree {
   void left(Rank rank);
 
  private:
-  std::vector<std::uint64_t> hosts_;         // in the order in which they came
+  std::vector<std::uint64_t> hosts_;      // in the order in which they came
   std::map<std::uint64_t, Rank> firsts_;  // the first rank of each, unless it has left
 };
 

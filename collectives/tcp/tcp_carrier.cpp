@@ -19,7 +19,7 @@ std::vector<std::uint64_t> hosts_of(const TcpMesh& mesh) {
 TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board) : TcpCarrier(mesh, board, hosts_of(mesh)) {}
 
 TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, std::vector<std::uint64_t> hosts)
-    : mesh_(mesh), board_(board), ids_(std::move(hosts)) {
+    : mesh_(mesh), board_(board), ids_(std::move(hosts)), every_(every(mesh.size())) {
   std::map<std::uint64_t, int> numbers;
   for (std::int32_t r = 0; r < mesh.size(); ++r) {
     const auto [found, is_new] =
@@ -40,7 +40,11 @@ TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, std::vector<std::uint64_t> h
   if (place.parent) neighbours_.push_back({place.parent->value, low, high, false});
   const auto log = static_cast<int>(std::bit_width(static_cast<unsigned>(count)));
   const int between = std::max(0, 2 * (log - 1) - 1);
-  silence_ += 2 * between * Duration{kEvery};
+  silence_ += 2 * between * every_ + 4 * (every_ - kEvery);
+}
+
+Duration TcpCarrier::every(int ranks) {
+  return std::max<Duration>(kEvery, ranks * std::chrono::microseconds(100));
 }
 
 void TcpCarrier::look(Instant now) {
@@ -53,7 +57,8 @@ void TcpCarrier::look(Instant now) {
   looked_ = now;
   board_.seat(mesh_.rank()).beat(now);
   hear(now);
-  if (!speaks(now)) return;
+  if (!speaks(now) || (spoke_ && now - *spoke_ < every_)) return;
+  spoke_ = now;
   for (const Neighbour& each : neighbours_) tell(now, each);
 }
 
@@ -94,7 +99,7 @@ void TcpCarrier::hear(Instant now) {
 std::optional<Rank> TcpCarrier::running(int host, Instant now) const {
   for (const Rank rank : hosts_[static_cast<std::size_t>(host)]) {
     const auto heard = heard_.find(rank.value);
-    if (heard != heard_.end() && now - heard->second.told.state.beat < kTakesOver + 2 * kEvery)
+    if (heard != heard_.end() && now - heard->second.told.state.beat < kTakesOver + 2 * every_)
       return rank;
   }
   return std::nullopt;
@@ -115,7 +120,7 @@ std::set<int> TcpCarrier::reached_by(int host, Instant now) {
       continue;
     }
     out.insert(next);  // it may come to itself
-    if (now - since < kTakesOver + 2 * kEvery) continue;
+    if (now - since < kTakesOver + 2 * every_) continue;
     const TreePlace place = TreePlace::of(Rank{next}, static_cast<int>(hosts_.size()));
     for (const auto& beyond : {place.parent, place.left, place.right})
       if (beyond) left.push_back(beyond->value);

@@ -21,11 +21,14 @@ class TcpMesh;
 /// thread.
 class TcpCarrier {
  public:
-  /// How often a rank says that it is not suspended, and a speaker speaks.
+  /// How often a rank says on its board that it is not suspended.
   static constexpr std::chrono::milliseconds kEvery{200};
+  /// How often a speaker speaks: kEvery, and less often in jobs of more than 2,000 ranks, so that
+  /// no neighbour is told of more than 10,000 ranks a second.
+  [[nodiscard]] static Duration every(int ranks);
   /// After so long without that another rank of the host speaks in its place.
   static constexpr std::chrono::milliseconds kTakesOver{900};
-  /// After so long a rank of another host is not believed any more to wait, and kEvery twice more
+  /// After so long a rank of another host is not believed any more to wait, and every() twice more
   /// for each host that passes the word on.
   static constexpr std::chrono::milliseconds kSilence{2500};
 
@@ -62,8 +65,8 @@ class TcpCarrier {
   std::vector<std::uint64_t> ids_;        // of their hosts, by rank
   int own_ = 0;
   std::vector<Neighbour> neighbours_;
-  Duration silence_{kSilence};
-  std::optional<Instant> looked_;
+  Duration every_, silence_{kSilence};
+  std::optional<Instant> looked_, spoke_;
   Instant not_before_{0};  // it speaks
   std::map<std::int32_t, Heard> heard_;
   std::map<int, Instant> told_;  // hosts, since when

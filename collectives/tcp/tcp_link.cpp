@@ -15,7 +15,7 @@ using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
 /// How long the other side may take to prove the secret, and to read last words.
-constexpr std::chrono::seconds kHandshake{5}, kLinger{1};
+constexpr std::chrono::seconds kLinger{1};
 /// A peer whose machine is gone is noticed after so many seconds, and three more.
 constexpr int kQuietSeconds = 5;
 
@@ -32,7 +32,7 @@ std::shared_ptr<TcpLink> TcpLink::accept(TcpLoop& loop, Socket socket, Events ev
   auto link = std::make_shared<TcpLink>(loop, std::move(socket), SealedSession::Side::Server,
                                         std::move(events));
   link->prepare();
-  link->limit(kHandshake, "it has not proven the secret in time");
+  link->limit(loop.handshake, "it has not proven the secret in time");
   link->read();
   return link;
 }
@@ -44,7 +44,7 @@ std::shared_ptr<TcpLink> TcpLink::connect(TcpLoop& loop, const Endpoint& to, Eve
   Failure failure;
   const tcp::endpoint where(asio::ip::make_address(to.address, failure), to.port);
   link->socket_.open(where.protocol(), failure);
-  link->limit(kHandshake, "it does not answer", patient ? Code::Environment : Code::Version);
+  link->limit(loop.handshake, "it does not answer", patient ? Code::Environment : Code::Version);
   link->socket_.async_connect(where, [link, patient](const Failure& failed) {
     if (link->over_) return;
     link->refused_ = failed == asio::error::connection_refused;
@@ -80,17 +80,24 @@ void TcpLink::limit(Duration time, const char* why, Code code) {
 void TcpLink::read() {
   socket_.async_wait(tcp::socket::wait_read, [link = shared_from_this()](const Failure& stopped) {
     if (stopped || link->over_) return;
-    Failure failure;
-    auto& buffer = link->loop_.incoming;
-    const std::size_t n = link->socket_.read_some(asio::buffer(buffer), failure);
-    if (failure == asio::error::would_block) return link->read();
-    if (failure == asio::error::eof)
-      return link->end(Code::RankLost, "it has closed the connection");
-    if (failure)
-      return link->end(Code::RankLost, "the connection broke off (" + failure.message() + ")");
-    if (!link->deaf_) link->took(std::span(buffer).first(n));
+    link->receive();
     if (!link->over_) link->read();
   });
+}
+
+void TcpLink::receive() {
+  Failure failure;
+  auto& buffer = loop_.incoming;
+  const std::size_t n = socket_.read_some(asio::buffer(buffer), failure);
+  if (failure == asio::error::would_block) return;
+  if (failure == asio::error::eof) return end(Code::RankLost, "it has closed the connection");
+  if (failure) return end(Code::RankLost, "the connection broke off (" + failure.message() + ")");
+  if (!deaf_) took(std::span(buffer).first(n));
+}
+
+void TcpLink::read_now() {
+  const auto self = shared_from_this();
+  if (!over_) receive();
 }
 
 void TcpLink::took(std::span<const std::byte> bytes) {

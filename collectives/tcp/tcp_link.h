@@ -23,7 +23,8 @@ struct TcpLoop {
   boost::asio::io_context io{1};
   Secret secret;
   Encryption encryption = Encryption::Off;
-  std::array<std::byte, 64 * 1024> incoming{};  // of whichever connection is being read
+  Duration handshake = std::chrono::seconds(5);  // how long one may take
+  std::array<std::byte, 64 * 1024> incoming{};   // of whichever connection is being read
 };
 
 /// One connection. Held by what is under way on it, and by who uses it; outlived by the loop. One
@@ -53,6 +54,8 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   /// One that encode() has made; `type` as type_of() says.
   void send(std::uint8_t type, std::span<const std::byte> encoded);
   [[nodiscard]] bool established() const { return session_.established(); }
+  /// Takes what has come, for who does not wait for the loop to say so.
+  void read_now();
   /// Bytes that the system has not taken yet.
   [[nodiscard]] std::size_t queued() const { return queued_; }
   /// It has ended since nobody listens there.
@@ -68,6 +71,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   void prepare();
   void limit(Duration time, const char* why, Code code = Code::Version);
   void read();
+  void receive();
   void took(std::span<const std::byte> bytes);
   void push(Bytes bytes);
   void flush();

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kHearsay{300};
 constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
 /// How long it sleeps at most; and while a ring has no room, of which it is not told.
 constexpr std::chrono::milliseconds kSleep{5}, kNoRoom{1};
-/// Connections are looked at in one of so many moves while all that is said goes by rings.
+/// The loop is looked at in one of so many moves of one who spins.
 constexpr unsigned kMovesWithout = 32;
 /// The type of a Part, the one message that is numbered.
 const std::uint8_t kPartType = type_of(Part{});
@@ -346,6 +346,7 @@ std::optional<TcpMesh::Message> TcpMesh::take(Rank from, std::uint64_t group, Pa
     message = inbox_.take(from, group, kind);
     if (message || failure_) return message;
   }
+  awaited_ = &one;
   if (!one.finished && !one.out_of_reach) one.association.open();
   return std::nullopt;
 }
@@ -374,18 +375,31 @@ std::optional<Rank> TcpMesh::lost() const {
 }
 
 Result<void> TcpMesh::move(Duration most) {
+  const bool only_rings = rings_ != nullptr && here_.size() == roster_.size();
+  return move_by(most == Duration{0} && only_rings, most);
+}
+
+Result<void> TcpMesh::wait(Duration waited) {
+  if (waited > kYield) return move_by(false, kSleep);
+  if (crowded_ || waited > kSpin) ::sched_yield();
+  return move_by(true, Duration{0});
+}
+
+Result<void> TcpMesh::move_by(bool glancing, Duration most) {
   while (telling_.load() > 0) ::sched_yield();
   const std::lock_guard lock(mutex_);
-  if (!failure_) run(most);
+  if (!failure_) glancing ? glance() : run(most);
   if (failure_) return *failure_;
   return {};
 }
 
-Result<void> TcpMesh::wait(Duration waited) {
-  const bool rings = rings_ != nullptr;
-  const bool sleep = rings ? waited > kYield : crowded_ || waited > kSpin;
-  if (!sleep && (crowded_ || waited > kSpin)) ::sched_yield();
-  return move(sleep ? Duration{kSleep} : Duration{0});
+/// Most likely what whoever is awaited has said is there: that is looked at without the loop.
+void TcpMesh::glance() {
+  if (rings_) move_rings();
+  TcpLink* link = awaited_ == nullptr || awaited_->by_ring ? nullptr : awaited_->up();
+  if (link != nullptr) link->read_now();
+  const bool stands = link != nullptr || (awaited_ != nullptr && awaited_->by_ring);
+  if (!stands || ++moves_ % kMovesWithout == 0) run_for(*loop_, Duration{0});
 }
 
 void TcpMesh::share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& here) {
@@ -416,15 +430,14 @@ void TcpMesh::wake(Pair& one) {
   if (TcpLink* link = one.up()) link->send(Acknowledgement{one.association.received()});
 }
 
+void TcpMesh::move_rings() {
+  hear_host();
+  rings_->flush([this](int reader) { wake(pair(here_[static_cast<std::size_t>(reader)])); });
+}
+
 void TcpMesh::run(Duration most) {
   if (!rings_) return run_for(*loop_, most);
-  const auto move_rings = [this] {
-    hear_host();
-    rings_->flush([this](int reader) { wake(pair(here_[static_cast<std::size_t>(reader)])); });
-  };
   move_rings();
-  const bool only_rings = here_.size() == roster_.size();
-  if (most == Duration{0} && only_rings && ++moves_ % kMovesWithout != 0) return;
   const bool sleep = most > Duration{0} && rings_->sleeps();
   if (rings_->full()) most = std::min<Duration>(most, kNoRoom);
   run_for(*loop_, sleep ? most : Duration{0});

@@ -95,7 +95,10 @@ class TcpMesh {
   [[nodiscard]] const Pair* known(Rank peer) const;
   /// Moves what rings and connections hold; waits up to `most` for the first thing.
   void run(Duration most);
+  void glance();
+  [[nodiscard]] Result<void> move_by(bool glancing, Duration most);
   void hear_host();
+  void move_rings();
   void hear_ring(Pair& pair);
   void wake(Pair& pair);
   void take_part(Pair& pair, Part part);
@@ -124,6 +127,7 @@ class TcpMesh {
   std::atomic<int> telling_{0};  // threads that want the mutex before the one that polls
   mutable std::mutex mutex_;     // of all below, and of the loop
   std::map<std::int32_t, std::unique_ptr<Pair>> pairs_;  // with whom there has been something
+  Pair* awaited_ = nullptr;                              // of whom take() had nothing, last
   TcpInbox inbox_;
   std::unique_ptr<HostRings> rings_;  // null: all goes by connections
   std::vector<Rank> here_;            // by their place in the rings

@@ -115,8 +115,8 @@ struct WaitAt {
   Endpoint parent;
   bool operator==(const WaitAt&) const = default;
 };
-/// To rank 0, by way of those above: a rank that was sent on waits with this one, or has waited and
-/// is gone.
+/// To rank 0, by way of those above: a rank that was sent on waits with this one, or below it, or
+/// has waited there and is gone.
 struct Presence {
   Rank rank;
   bool here = true;

@@ -15,6 +15,8 @@ namespace {
 constexpr std::chrono::milliseconds kFarewell{200};
 /// Rank 0 stays for so long until the list is read; it is given out beyond that, too.
 constexpr std::chrono::seconds kHandsOut{1};
+/// So much longer may a handshake take for each rank: rank 0 has one with all.
+constexpr std::chrono::milliseconds kHandshake{1};
 /// Connections that have not proven the secret, beside one for each rank.
 constexpr std::size_t kStrangers = 64;
 
@@ -45,14 +47,16 @@ TcpRendezvous::TcpRendezvous(const TcpOptions& options)
   made_.self = options.rank;
   if (options.file.empty()) made_.loop->secret = secret_of_ranks(options.secret);
   made_.loop->encryption = options.encryption;
+  made_.loop->handshake += options.size * kHandshake;
   made_.door = std::make_unique<TcpDoor>(*made_.loop, most_strangers(options));
 }
 
 TcpRendezvous::~TcpRendezvous() {
   if (published_) ::unlink(options_.file.c_str());
   here_.reset();
-  for (const auto& [rank, link] : waiting_) link->close();
-  if (to_parent_) to_parent_->close();
+  for (auto& [rank, child] : std::exchange(children_, {})) child.link->close();
+  for (const TcpLinkPtr& link : {to_root_, to_parent_})
+    if (link) link->close();
 }
 
 JoinRequest TcpRendezvous::own_request() const {
@@ -149,13 +153,13 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   };
   while (!complete() && !over() && clock_.now() < until_) {
     made_.loop->io.run_one_for(std::chrono::milliseconds(50));
-    if (!is_root() || met_ || failure_) continue;
-    look_who_is_missing();
+    if (met_ || failure_) continue;
+    is_root() ? look_who_is_missing() : look_at_parent();
   }
   if (met_ && !failure_) return std::move(made_);
   fail(too_late());
   const Status& why = *failure_;
-  turn_away_all();
+  if (is_root()) turn_away_all();
   made_.loop->io.run_for(kFarewell);
   return why;
 }

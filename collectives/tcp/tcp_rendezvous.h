@@ -1,7 +1,7 @@
 // The rendezvous on one process. All ask rank 0, the root, which keeps some and sends the others on
-// to wait with one of those (rendezvous_tree.h): what a process does for its children is in
-// tcp_rendezvous_parent.cpp, what it does as a child in tcp_rendezvous_child.cpp. All learn where
-// each listens. Used by these files and tcp_rendezvous.cpp only.
+// to wait with a rank that has come before (rendezvous_tree.h): what a process does for its
+// children is in tcp_rendezvous_parent.cpp, what it does as a child in tcp_rendezvous_child.cpp.
+// All learn where each listens. Used by these files and tcp_rendezvous.cpp only.
 #pragma once
 
 #include <map>
@@ -24,6 +24,13 @@ class TcpRendezvous {
   [[nodiscard]] Result<TcpMeshParts> run();
 
  private:
+  /// How often all are told who is missing.
+  static constexpr std::chrono::seconds kEvery{1};
+  struct Child {
+    TcpLinkPtr link;
+    RankSet below;         // who wait with it, or with its children
+    bool sent_on = false;  // it is on its way to where it will wait
+  };
   [[nodiscard]] JoinRequest own_request() const;
   [[nodiscard]] bool is_root() const { return options_.rank.value == 0; }
   [[nodiscard]] bool complete() const;
@@ -34,21 +41,28 @@ class TcpRendezvous {
   [[nodiscard]] TcpDoor::Events at_the_door();
   void came(const TcpLinkPtr& link, const JoinRequest& request);
   void turn_away(const TcpLinkPtr& link, Rank rank, const RendezvousMembers::Answer& answer);
-  void keep(const TcpLinkPtr& link, Rank rank);
-  void heard_of(const Presence& told);
+  void keep(const TcpLinkPtr& link, Rank rank, bool sent_on);
+  void forget(const RankSet& gone);
+  void no_longer_below(Rank rank);
+  void heard_of(Rank child, const Presence& told);
+  void tell_parent(Rank rank, bool here);
   void look_who_is_missing();
   void tell_who_is_missing();
   void turn_away_all();
+  void drop_children();
   void all_have_come();
   void hand_out_roster(std::unique_ptr<TcpDoor> door);
   // As a child:
   void seek();
   void seek_later();
-  void ask(const Endpoint& parent);
   [[nodiscard]] bool read_place();
-  void found();
-  void parent_said(TcpMessage message);
-  void parent_ended(const Status& why);
+  void found_root();
+  void ask(TcpLink& link);
+  void go_to(const Endpoint& parent);
+  void lost_parent();
+  void look_at_parent();
+  void said(TcpMessage message);
+  void root_ended(const Status& why);
   void took(const RosterPart& part);
   void fail(Status status);
   [[nodiscard]] Status too_late() const;
@@ -60,10 +74,10 @@ class TcpRendezvous {
   boost::asio::steady_timer pause_;
   Instant until_;
   RendezvousMembers members_;
-  std::map<std::int32_t, TcpLinkPtr> waiting_;  // children
-  RankSet below_;                               // children, and theirs
-  TcpLinkPtr to_parent_;                        // on others than rank 0
-  bool sent_on_ = false;                        // it is not rank 0 who is asked
+  std::map<std::int32_t, Child> children_;
+  TcpLinkPtr to_root_;    // on others than rank 0, until that has heard that they wait elsewhere
+  TcpLinkPtr to_parent_;  // if that is another than rank 0
+  Instant heard_{0};      // something of the parent
   RankSet missing_;
   Instant looked_{0};  // by rank 0: who is missing
   RankSet told_;       // by rank 0: that the job cannot start

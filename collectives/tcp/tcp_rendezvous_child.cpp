@@ -15,6 +15,8 @@ using Failure = boost::system::error_code;
 constexpr std::chrono::milliseconds kPause{50};
 /// Rank 0 is the one to say who is missing; the others wait so much longer for it.
 constexpr std::chrono::seconds kGrace{2};
+/// A parent that says nothing for so long is suspended, or out of reach.
+constexpr std::chrono::seconds kSilence{5};
 
 }  // namespace
 
@@ -31,20 +33,18 @@ bool TcpRendezvous::read_place() {
 }
 
 void TcpRendezvous::seek() {
-  sent_on_ = false;
   if (!options_.file.empty() && !read_place()) return seek_later();
-  ask(options_.rendezvous);
+  to_root_ = TcpLink::connect(*made_.loop, options_.rendezvous,
+                              {.established = [this] { found_root(); },
+                               .message = [this](TcpMessage m) { said(std::move(m)); },
+                               .ended = [this](const Status& why) { root_ended(why); }});
 }
 
-void TcpRendezvous::ask(const Endpoint& parent) {
-  to_parent_ = TcpLink::connect(*made_.loop, parent,
-                                {.established = [this] { found(); },
-                                 .message = [this](TcpMessage m) { parent_said(std::move(m)); },
-                                 .ended = [this](const Status& why) { parent_ended(why); }});
-}
-
-void TcpRendezvous::parent_ended(const Status& why) {
-  if (sent_on_) return seek_later();  // rank 0 knows of another
+/// Nothing is lost where this process waits elsewhere: rank 0 has no more to say to it.
+void TcpRendezvous::root_ended(const Status& why) {
+  to_root_.reset();
+  if (to_parent_) return;
+  drop_children();
   last_trouble_ = why.message;
   missing_ = RankSet{};
   // A file that an earlier job has left may name a port that is another's by now.
@@ -66,31 +66,62 @@ void TcpRendezvous::seek_later() {
   });
 }
 
-void TcpRendezvous::found() {
-  until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
+void TcpRendezvous::found_root() {
   if (!made_.door->listens()) {
     made_.door->on(at_the_door());
-    if (auto open = listen(*made_.door, {to_parent_->own_address(), 0}); !open)
+    if (auto open = listen(*made_.door, {to_root_->own_address(), 0}); !open)
       return fail(open.error());
   }
+  ask(*to_root_);
+}
+
+/// To wait, with all that wait with this process.
+void TcpRendezvous::ask(TcpLink& link) {
+  until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
   made_.roster.clear();  // of a connection that broke while it came
   JoinRequest request = own_request();
   request.port = made_.door->port();
-  to_parent_->send(request);
-  for (const RankSet::Run& run : below_.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) to_parent_->send(Presence{Rank{r}, true});
+  link.send(request);
+  for (const auto& [rank, child] : children_) {
+    RankSet here = child.below;
+    here.insert(RankSet::of(Rank{rank}));
+    for (const RankSet::Run& run : here.runs())
+      for (std::int32_t r = run.first; r <= run.last; ++r) link.send(Presence{Rank{r}, true});
+  }
 }
 
-void TcpRendezvous::parent_said(TcpMessage message) {
+void TcpRendezvous::go_to(const Endpoint& parent) {
+  heard_ = clock_.now();
+  to_parent_ = TcpLink::connect(*made_.loop, parent,
+                                {.established = [this] { ask(*to_parent_); },
+                                 .message = [this](TcpMessage m) { said(std::move(m)); },
+                                 .ended = [this](const Status&) { lost_parent(); }});
+}
+
+/// Back to rank 0, which keeps it; and so do those that waited with this process.
+void TcpRendezvous::lost_parent() {
+  to_parent_.reset();
+  drop_children();
+  to_root_ && to_root_->established() ? ask(*to_root_) : seek_later();
+}
+
+/// It says something once in kEvery.
+void TcpRendezvous::look_at_parent() {
+  if (!to_parent_ || clock_.now() - heard_ < kSilence) return;
+  to_parent_->close();
+  lost_parent();
+}
+
+void TcpRendezvous::said(TcpMessage message) {
+  heard_ = clock_.now();
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     missing_ = waiting->missing;
     tell_who_is_missing();
-  } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !sent_on_) {
-    sent_on_ = true;
-    to_parent_->close();
-    ask(elsewhere->parent);
+  } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !to_parent_) {
+    go_to(elsewhere->parent);
   } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
     fail({turned->code, turned->message, "", {}});
+    turn_away_all();
   } else if (const auto* part = std::get_if<RosterPart>(&message)) {
     took(*part);
   }
@@ -105,8 +136,9 @@ void TcpRendezvous::took(const RosterPart& part) {
   if (made_.roster.size() < size) return;
   made_.id = part.id;
   made_.roster.front().listens.address = options_.rendezvous.address;
-  to_parent_->send(Acknowledgement{});
-  to_parent_->finish();
+  const TcpLinkPtr from = to_parent_ ? to_parent_ : to_root_;
+  from->send(Acknowledgement{});
+  from->finish();
   hand_out_roster(nullptr);
 }
 

@@ -9,8 +9,6 @@ namespace {
 
 /// Where the job cannot start, those that come so much later are told why, too.
 constexpr std::chrono::seconds kAftermath{2};
-/// How often all are told who is missing.
-constexpr std::chrono::milliseconds kEvery{500};
 
 }  // namespace
 
@@ -33,14 +31,16 @@ TcpDoor::Events TcpRendezvous::at_the_door() {
 
 void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
   if (made_.list) return made_.list->came(link, request);
-  RendezvousMembers::Answer answer = members_.join(request, link->peer_address());
+  const std::string at = link->peer_address();
+  if (at.empty()) return link->close();  // it has gone again
+  RendezvousMembers::Answer answer = members_.join(request, at);
   if (failure_) answer.refusal = *failure_;
   if (answer.refusal) return turn_away(link, request.rank, answer);
-  if (answer.wait_at) {
-    link->send(WaitAt{*answer.wait_at});
-    return link->finish();
-  }
-  keep(link, request.rank);
+  keep(link, request.rank, answer.wait_at.has_value());
+  if (answer.wait_at) return link->send(WaitAt{*answer.wait_at});
+  if (is_root()) return;
+  tell_parent(request.rank, true);
+  if (!missing_.empty()) link->send(Waiting{missing_});
 }
 
 void TcpRendezvous::turn_away(const TcpLinkPtr& link, Rank rank,
@@ -55,53 +55,102 @@ void TcpRendezvous::turn_away(const TcpLinkPtr& link, Rank rank,
   until_ = std::min(until_, clock_.now() + kAftermath);
 }
 
-void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank) {
-  // In place of an earlier connection, of which this side has not noticed that it broke.
-  if (const TcpLinkPtr earlier = std::exchange(waiting_[rank.value], link)) earlier->close();
+/// One that is sent on is kept until it is heard of from where it was sent to, so that its end is
+/// noticed; it also comes back by this connection.
+void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
+  if (const auto earlier = children_.find(rank.value); earlier != children_.end()) {
+    // Of a connection of which this side has not noticed that it broke. Whoever waited with that
+    // rank has lost it, too.
+    if (earlier->second.link != link) earlier->second.link->close();
+    const RankSet below = std::exchange(earlier->second.below, {});
+    forget(below);
+  }
+  no_longer_below(rank);
+  children_[rank.value] = {link, {}, sent_on};
   link->on({.message =
-                [this](const TcpMessage& said) {
-                  if (const auto* told = std::get_if<Presence>(&said)) heard_of(*told);
+                [this, rank, weak = std::weak_ptr(link)](const TcpMessage& said) {
+                  if (const auto* told = std::get_if<Presence>(&said)) heard_of(rank, *told);
+                  if (const auto* request = std::get_if<JoinRequest>(&said);
+                      request != nullptr && request->rank == rank)
+                    came(weak.lock(), *request);
                 },
             .ended =
                 [this, rank](const Status&) {
-                  waiting_.erase(rank.value);
-                  heard_of({rank, false});
+                  RankSet gone = children_.at(rank.value).below;
+                  gone.insert(RankSet::of(rank));
+                  children_.erase(rank.value);
+                  forget(gone);
                 }});
-  if (is_root()) return;
-  heard_of({rank, true});
-  if (!missing_.empty()) link->send(Waiting{missing_});
 }
 
-/// Who waits here meanwhile is not gone.
-void TcpRendezvous::heard_of(const Presence& told) {
-  if (!told.here && waiting_.contains(told.rank.value)) return;
-  told.here ? members_.arrived(told.rank) : members_.left(told.rank);
+/// They may come again.
+void TcpRendezvous::forget(const RankSet& gone) {
+  for (const RankSet::Run& run : gone.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) {
+      members_.left(Rank{r});
+      tell_parent(Rank{r}, false);
+    }
+}
+
+/// From a child, of one that waits with it or below.
+void TcpRendezvous::heard_of(Rank child, const Presence& told) {
   const RankSet one = RankSet::of(told.rank);
-  told.here ? below_.insert(one) : void(below_ = below_.minus(one));
-  if (to_parent_ && to_parent_->established()) to_parent_->send(told);
+  RankSet& below = children_.at(child.value).below;
+  if (!told.here) {
+    if (!below.contains(told.rank)) return;  // it has come another way since
+    below = below.minus(one);
+    return forget(one);
+  }
+  if (const auto own = children_.find(told.rank.value); own != children_.end()) {
+    if (!own->second.sent_on) return;
+    own->second.link->finish();
+    children_.erase(own);
+  }
+  no_longer_below(told.rank);
+  below.insert(one);
+  members_.arrived(told.rank);
+  tell_parent(told.rank, true);
+}
+
+/// It comes another way.
+void TcpRendezvous::no_longer_below(Rank rank) {
+  for (auto& [number, child] : children_)
+    if (child.below.contains(rank)) child.below = child.below.minus(RankSet::of(rank));
+}
+
+void TcpRendezvous::tell_parent(Rank rank, bool here) {
+  TcpLink* link = to_parent_ ? to_parent_.get() : to_root_.get();
+  if (link != nullptr && link->established()) link->send(Presence{rank, here});
 }
 
 void TcpRendezvous::look_who_is_missing() {
   if (members_.complete()) return all_have_come();
   if (clock_.now() - looked_ < kEvery) return;
   looked_ = clock_.now();
-  RankSet missing = members_.missing();
-  if (missing == missing_) return;
-  missing_ = std::move(missing);
+  missing_ = members_.missing();
   tell_who_is_missing();
 }
 
 void TcpRendezvous::tell_who_is_missing() {
-  for (const auto& [rank, link] : waiting_) link->send(Waiting{missing_});
+  for (const auto& [rank, child] : children_)
+    if (!child.sent_on) child.link->send(Waiting{missing_});
 }
 
 void TcpRendezvous::turn_away_all() {
-  for (const auto& [rank, link] : waiting_) {
-    link->send(TurnedAway{failure_->code, failure_->message});
-    link->finish();
+  for (auto& [rank, child] : std::exchange(children_, {})) {
+    child.link->send(TurnedAway{failure_->code, failure_->message});
+    child.link->finish();
     told_.insert(RankSet::of(Rank{rank}));
+    told_.insert(child.below);
   }
-  waiting_.clear();
+}
+
+/// They go back to rank 0.
+void TcpRendezvous::drop_children() {
+  for (auto& [rank, child] : std::exchange(children_, {})) {
+    child.link->close();
+    members_.left(Rank{rank});
+  }
 }
 
 /// Rank 0 listens at the address of the rendezvous, which the others know.
@@ -113,11 +162,16 @@ void TcpRendezvous::all_have_come() {
   hand_out_roster(std::move(here_));
 }
 
-/// Also to children that are still on their way here.
 void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
+  RankSet below;
+  for (const auto& [rank, child] : children_) {
+    below.insert(RankSet::of(Rank{rank}));
+    below.insert(child.below);
+  }
   made_.list = std::make_unique<TcpRoster>(*made_.loop, std::move(door), std::move(members_),
-                                           made_.id, made_.roster);
-  for (const auto& [rank, link] : std::exchange(waiting_, {})) made_.list->give(Rank{rank}, link);
+                                           made_.id, made_.roster, std::move(below));
+  for (const auto& [rank, child] : std::exchange(children_, {}))
+    made_.list->give(Rank{rank}, child.link);
   met_ = clock_.now();
 }
 

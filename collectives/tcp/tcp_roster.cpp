@@ -6,10 +6,10 @@
 namespace lockstep::collectives {
 
 TcpRoster::TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMembers members,
-                     const RendezvousId& id, const std::vector<Peer>& peers)
+                     const RendezvousId& id, const std::vector<Peer>& peers, RankSet below)
     : door_(std::move(door)),
       members_(std::move(members)),
-      without_(RankSet::all(static_cast<int>(peers.size())).minus(RankSet::of(Rank{0}))),
+      without_(std::move(below)),
       limit_(loop.io) {
   for (std::size_t first = 0; first < peers.size(); first += RosterPart::kMostPeers) {
     const auto from = peers.begin() + static_cast<std::ptrdiff_t>(first);
@@ -28,6 +28,7 @@ TcpRoster::TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMem
   limit_.async_wait([this](const boost::system::error_code& stopped) {
     if (!stopped) stop();
   });
+  if (without_.empty()) stop();
 }
 
 TcpRoster::~TcpRoster() { stop(); }
@@ -36,6 +37,7 @@ void TcpRoster::stop() {
   over_ = true;
   limit_.cancel();
   if (door_) door_->close();
+  parts_.clear();
   for (const auto& [rank, link] : std::exchange(reading_, {})) link->close();
 }
 

@@ -11,17 +11,17 @@
 
 namespace lockstep::collectives {
 
-/// Gives it until each rank has said that it has the list, or kPatience have gone by, so that a
-/// rank whose connection broke while it came may come again. Outlived by the loop. One thread at a
-/// time.
+/// Gives it until all that are to have it from here, or from those, are known to have it, or
+/// kPatience have gone by, so that a rank whose connection broke while it came may come again.
+/// Outlived by the loop. One thread at a time.
 class TcpRoster {
  public:
   static constexpr std::chrono::seconds kPatience{10};
 
   /// `door` is that of the rendezvous, null on others than rank 0; `members` have joined here;
-  /// `peers` is the list.
+  /// `peers` is the list, `below` those that are to have it.
   TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMembers members,
-            const RendezvousId& id, const std::vector<Peer>& peers);
+            const RendezvousId& id, const std::vector<Peer>& peers, RankSet below);
   ~TcpRoster();
   TcpRoster(const TcpRoster&) = delete;
   TcpRoster& operator=(const TcpRoster&) = delete;

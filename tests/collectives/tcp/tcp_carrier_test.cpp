@@ -168,5 +168,12 @@ TEST(TcpCarrier, OneHost_HasNothingToTell) {
   EXPECT_EQ(job.shown(70, 1).beat, Instant{0});
 }
 
+TEST(TcpCarrier, JobOfManyRanks_IsToldOfLessOften) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(TcpCarrier::every(2), 200ms);
+  EXPECT_EQ(TcpCarrier::every(2'000), 200ms);
+  EXPECT_EQ(TcpCarrier::every(16'384), 1638400us);
+}
+
 }  // namespace
 }  // namespace lockstep::collectives::tcp_carrier_test

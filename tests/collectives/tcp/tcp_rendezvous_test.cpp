@@ -1,5 +1,6 @@
 // The rendezvous on real sockets: who comes late, twice, wrong or not at all, and strangers.
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <future>
 
@@ -8,11 +9,13 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <lockstep/collectives/tcp/rendezvous_file.h>
 #include <lockstep/collectives/tcp/rendezvous_members.h>
 #include <lockstep/collectives/tcp/tcp_door.h>
+#include <lockstep/collectives/tcp/tcp_mesh.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
 #include <lockstep/collectives/vote.h>
 #include <lockstep/collectives/wire/hmac.h>
@@ -262,6 +265,82 @@ TEST(TcpRendezvous, OfManyHosts_AnotherWorldSizeEndsItForAll) {
   options[13].size = 26;
   for (const Rendezvous& one : meet(options))
     expect_refused(one, Code::BadInput, "was started for 26 ranks, rank 0 (process");
+}
+
+/// A process that comes to a rendezvous and stays there. Made before there are threads.
+class Comer {
+ public:
+  explicit Comer(const TcpOptions& options) : process_(::fork()) {
+    if (process_ != 0) return;
+    const auto came = tcp_rendezvous(options);
+    ::pause();
+    ::_exit(came ? 0 : 1);
+  }
+  ~Comer() { kill(SIGKILL); }
+  Comer(const Comer&) = delete;
+  Comer& operator=(const Comer&) = delete;
+  void kill(int signal) {
+    if (process_ <= 0) return;
+    ::kill(process_, signal);
+    if (signal != SIGKILL) return;
+    ::waitpid(std::exchange(process_, 0), nullptr, 0);
+  }
+
+ private:
+  pid_t process_;
+};
+
+TEST(TcpRendezvous, OfManyHosts_Rank0MayComeAgain) {
+  const auto options = on_pairs(25);
+  Comer first(options[0]);
+  std::vector<std::future<Rendezvous>> others;
+  for (std::size_t r = 1; r < options.size() - 1; ++r)
+    others.push_back(std::async(std::launch::async, [&, r] { return tcp_rendezvous(options[r]); }));
+  std::this_thread::sleep_for(700ms);
+  first.kill(SIGKILL);
+  const auto late = meet({options.front(), options.back()});
+  std::vector<Rendezvous> all{late[0]};
+  for (auto& one : others) all.push_back(one.get());
+  all.push_back(late[1]);
+  expect_a_job(all);
+}
+
+/// Ranks 2 and 4 are the first of their hosts, of which one waits with rank 0; their whole hosts
+/// go.
+TEST(TcpRendezvous, HostsWhoseRanksGoTogether_MayComeAgain) {
+  const auto options = on_pairs(16);
+  {
+    std::vector<std::unique_ptr<Comer>> gone;
+    for (const std::size_t r : {2U, 3U, 12U, 13U}) {
+      gone.push_back(std::make_unique<Comer>(options[r]));
+      std::this_thread::sleep_for(100ms);
+    }
+    auto host = std::async(std::launch::async, [&] { return tcp_rendezvous(options[0]); });
+    std::this_thread::sleep_for(700ms);
+    for (auto& one : gone) one->kill(SIGSTOP);
+    gone.clear();
+    std::vector<TcpOptions> rest(options.begin() + 1, options.end());
+    std::vector<Rendezvous> all = meet(rest);
+    all.insert(all.begin(), host.get());
+    expect_a_job(all);
+  }
+}
+
+/// Rank 3 waits with rank 2, the first of their host, which is suspended when the list comes.
+TEST(TcpRendezvous, WhoseParentIsSuspended_GetsTheListFromRank0) {
+  const auto options = on_pairs(5);
+  Comer suspended(options[2]);
+  auto host = std::async(std::launch::async, [&] { return tcp_rendezvous(options[0]); });
+  std::this_thread::sleep_for(500ms);
+  auto child = std::async(std::launch::async, [&] { return tcp_rendezvous(options[3]); });
+  std::this_thread::sleep_for(500ms);
+  suspended.kill(SIGSTOP);
+  const auto rest = meet({options[1], options[4]});
+  const Rendezvous met = host.get();
+  ASSERT_TRUE(met) << met.error().text();
+  while (child.wait_for(1ms) != std::future_status::ready) ASSERT_TRUE((*met)->move(5ms));
+  const Rendezvous came = child.get();
+  EXPECT_TRUE(came) << came.error().text();
 }
 
 /// Rank 1, the first of its host, with whom rank 2 is to wait: it does not serve it, and goes.

@@ -32,7 +32,8 @@ struct Met {
     EXPECT_FALSE(members.join(request(1, 101), "127.0.0.1").refusal);
     EXPECT_FALSE(members.join(request(2, 102), "127.0.0.1").refusal);
     const std::vector<Peer> peers = members.roster();
-    list.emplace(loop, std::move(door), std::move(members), RendezvousId{}, peers);
+    list.emplace(loop, std::move(door), std::move(members), RendezvousId{}, peers,
+                 RankSet::range(Rank{1}, Rank{2}));
   }
   TcpLoop loop;
   Endpoint at;
