@@ -39,8 +39,8 @@ struct TcpOptions {
   std::uint64_t host_id = lockstep::host_id();
   /// How long the ranks may take to come.
   Duration patience = std::chrono::seconds(300);
-  /// How long a peer may be out of reach before it counts as lost. One whose process has ended is
-  /// lost at once.
+  /// How long a peer may be out of reach before it counts as lost: its system takes no connection.
+  /// One whose process has ended is lost at once; one whose system answers may be suspended.
   Duration out_of_reach = std::chrono::seconds(60);
   /// The longest message of a peer that is believed.
   std::size_t longest_message = std::size_t{1} << 36;

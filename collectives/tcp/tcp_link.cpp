@@ -31,6 +31,7 @@ TcpLink::TcpLink(TcpLoop& loop, Socket socket, SealedSession::Side side, Events 
 std::shared_ptr<TcpLink> TcpLink::accept(TcpLoop& loop, Socket socket, Events events) {
   auto link = std::make_shared<TcpLink>(loop, std::move(socket), SealedSession::Side::Server,
                                         std::move(events));
+  link->answered_ = true;
   link->prepare();
   link->limit(loop.handshake, "it has not proven the secret in time");
   link->read();
@@ -49,6 +50,7 @@ std::shared_ptr<TcpLink> TcpLink::connect(TcpLoop& loop, const Endpoint& to, Eve
     if (link->over_) return;
     link->refused_ = failed == asio::error::connection_refused;
     if (failed) return link->end(Code::Environment, failed.message());
+    link->answered_ = true;
     if (patient) link->limit_.cancel();
     link->prepare();
     link->read();
@@ -68,6 +70,11 @@ void TcpLink::prepare() {
   ::setsockopt(file, IPPROTO_TCP, TCP_KEEPIDLE, &kQuietSeconds, sizeof kQuietSeconds);
   ::setsockopt(file, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof second);
   ::setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+void TcpLink::give_up_after(std::chrono::milliseconds time) {
+  const auto most = static_cast<unsigned>(time.count());
+  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof most);
 }
 
 void TcpLink::limit(Duration time, const char* why, Code code) {
@@ -159,6 +166,7 @@ void TcpLink::flush() {
                               });
   }
   if (failure) {
+    broken_ = true;
     queue_.clear();
     queued_ = sent_ = 0;
   }

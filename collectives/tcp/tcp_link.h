@@ -54,12 +54,19 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   /// One that encode() has made; `type` as type_of() says.
   void send(std::uint8_t type, std::span<const std::byte> encoded);
   [[nodiscard]] bool established() const { return session_.established(); }
+  /// Ends it where the other side's system has not acknowledged for so long what was sent;
+  /// keep-alive probes go out only where nothing was.
+  void give_up_after(std::chrono::milliseconds time);
   /// Takes what has come, for who does not wait for the loop to say so.
   void read_now();
   /// Bytes that the system has not taken yet.
   [[nodiscard]] std::size_t queued() const { return queued_; }
+  /// It takes nothing any more: that it has ended is about to be heard.
+  [[nodiscard]] bool broken() const { return broken_; }
   /// It has ended since nobody listens there.
   [[nodiscard]] bool refused() const { return refused_; }
+  /// The system of the other side has taken it.
+  [[nodiscard]] bool answered() const { return answered_; }
   /// Closes it once all is sent and the other side has read it, or after a second; no events.
   void finish();
   void close();
@@ -86,6 +93,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   std::size_t sent_ = 0;  // of the first in the queue
   std::size_t queued_ = 0;
   bool writing_ = false, deaf_ = false, over_ = false, refused_ = false;
+  bool answered_ = false, broken_ = false;
 };
 
 }  // namespace lockstep::collectives

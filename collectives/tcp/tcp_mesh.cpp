@@ -22,8 +22,8 @@ constexpr std::chrono::milliseconds kHearsay{300};
 constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
 /// How long it sleeps at most; and while a ring has no room, of which it is not told.
 constexpr std::chrono::milliseconds kSleep{5}, kNoRoom{1};
-/// The loop is looked at in one of so many moves of one who spins.
-constexpr unsigned kMovesWithout = 32;
+/// For so long one who spins leaves the loop alone.
+constexpr std::chrono::microseconds kWithout{50};
 /// The type of a Part, the one message that is numbered.
 const std::uint8_t kPartType = type_of(Part{});
 
@@ -58,11 +58,8 @@ struct TcpMesh::Pair final : AssociationPort {
   [[nodiscard]] TcpLink::Events events(Link link) {
     return {.established = [this, link] { association.established(link); },
             .message = [this, link](TcpMessage m) { mesh.heard(*this, link, std::move(m)); },
-            .ended =
-                [this, link](const Status& why) {
-                  const bool refused = links.at(link)->refused();
-                  mesh.ended(*this, link, refused, why);
-                }};
+            .ended = [this,
+                      link](const Status& why) { mesh.ended(*this, link, *links.at(link), why); }};
   }
   Link open() override {
     const Link link = ++last;
@@ -85,7 +82,9 @@ struct TcpMesh::Pair final : AssociationPort {
   }
   /// The connection that stands, or null.
   [[nodiscard]] TcpLink* up() const {
-    return association.up() ? links.at(association.link()).get() : nullptr;
+    if (!association.up()) return nullptr;
+    TcpLink* link = links.at(association.link()).get();
+    return link->broken() ? nullptr : link;
   }
 
   TcpMesh& mesh;
@@ -184,8 +183,11 @@ void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
   if (const auto* request = std::get_if<JoinRequest>(&message); request != nullptr && list_)
     return list_->came(link, *request);
   const auto* word = std::get_if<Introduction>(&message);
-  if (word == nullptr || word->id != id_ || word->rank == self_ || word->rank.value >= size())
-    return link->close();
+  if (word != nullptr && word->id != id_) {  // it looks for one that listened here before
+    link->send(Introduction{id_, self_, 0, 0});
+    return link->finish();
+  }
+  if (word == nullptr || word->rank == self_ || word->rank.value >= size()) return link->close();
   if (list_) list_->has(word->rank);
   Pair& one = pair(word->rank);
   const Association::Link number = one.take(link);
@@ -230,7 +232,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
     take_part(one, std::move(*part));
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
-      return wrong("is not where the rendezvous says that it is");
+      return lose(one, "a process of another job listens where it listened");
     one.association.answered(link, word->received);
     stands(one);
   } else if (const auto* told = std::get_if<Acknowledgement>(&message)) {
@@ -261,8 +263,9 @@ void TcpMesh::lose(const Pair& one, const std::string& why) {
 
 /// Only where nobody listens any more is the process known to be gone. A connection that broke is
 /// opened again, at once and then after pauses.
-void TcpMesh::ended(Pair& one, Association::Link link, bool refused, const Status& why) {
+void TcpMesh::ended(Pair& one, Association::Link link, const TcpLink& of, const Status& why) {
   const bool stood = one.association.up() && one.association.link() == link;
+  const bool refused = of.refused(), answered = of.answered();
   one.links.erase(link);
   hear_ring(one);  // a farewell may lie there
   if (!one.association.broken(link)) return;
@@ -272,7 +275,7 @@ void TcpMesh::ended(Pair& one, Association::Link link, bool refused, const Statu
   if (told_ && (one.gone || one.knows)) return;
   if (why.code == Code::Version) return lose(one, why.message);
   const Instant now = clock_.now();
-  if (!one.out_of_reach) one.out_of_reach = now;
+  if (!one.out_of_reach || answered) one.out_of_reach = now;
   if (refused) {
     one.pause.expires_after(kHearsay);
     one.pause.async_wait([this, &one, why](const boost::system::error_code& stopped) {
@@ -399,7 +402,10 @@ void TcpMesh::glance() {
   TcpLink* link = awaited_ == nullptr || awaited_->by_ring ? nullptr : awaited_->up();
   if (link != nullptr) link->read_now();
   const bool stands = link != nullptr || (awaited_ != nullptr && awaited_->by_ring);
-  if (!stands || ++moves_ % kMovesWithout == 0) run_for(*loop_, Duration{0});
+  const Instant now = clock_.now();
+  if (stands && now - ran_ < kWithout) return;
+  ran_ = now;
+  run_for(*loop_, Duration{0});
 }
 
 void TcpMesh::share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& here) {
@@ -449,6 +455,7 @@ std::map<std::int32_t, Progress> TcpMesh::take_progress() {
   ++telling_;
   const std::lock_guard lock(mutex_);
   --telling_;
+  if (!failure_) run_for(*loop_, Duration{0});
   return std::exchange(progress_, {});
 }
 

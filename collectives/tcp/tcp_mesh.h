@@ -79,7 +79,9 @@ class TcpMesh {
   [[nodiscard]] Result<void> wait(Duration waited);
   /// The rank whose process has ended without a clean exit; that is then the error of move().
   [[nodiscard]] std::optional<Rank> lost() const;
-  /// What has been told of ranks since the last call, the latest of each. Any thread.
+  /// Moves, and gives what has been told of ranks since the last call, the latest of each: called
+  /// every now and then while this process computes, so that connections that break are opened
+  /// again. Any thread.
   [[nodiscard]] std::map<std::int32_t, Progress> take_progress();
   /// Tells one peer, if a connection to it stands and it reads, and moves; by another thread than
   /// the one that polls. Any thread.
@@ -105,7 +107,7 @@ class TcpMesh {
   void came(const TcpLinkPtr& link, const TcpMessage& message);
   void stands(Pair& pair);
   void heard(Pair& pair, Association::Link link, TcpMessage message);
-  void ended(Pair& pair, Association::Link link, bool refused, const Status& why);
+  void ended(Pair& pair, Association::Link link, const TcpLink& of, const Status& why);
   void put(Pair& pair, std::uint64_t group, Part::Kind kind, std::uint64_t total,
            std::span<const std::byte> piece);
   void lose(const Pair& pair, const std::string& why);
@@ -132,7 +134,7 @@ class TcpMesh {
   std::unique_ptr<HostRings> rings_;  // null: all goes by connections
   std::vector<Rank> here_;            // by their place in the rings
   bool crowded_ = false;              // more ranks are here than cores
-  unsigned moves_ = 0;
+  Instant ran_{0};                    // the loop, for one who spins
   std::map<std::int32_t, Progress> progress_;
   std::optional<Rank> lost_;
   std::optional<Status> failure_;

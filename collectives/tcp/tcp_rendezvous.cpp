@@ -15,6 +15,8 @@ namespace {
 constexpr std::chrono::milliseconds kFarewell{200};
 /// Rank 0 stays for so long until the list is read; it is given out beyond that, too.
 constexpr std::chrono::seconds kHandsOut{1};
+/// How long the loop waits for something to happen, at most.
+constexpr std::chrono::milliseconds kTurn{50};
 /// So much longer may a handshake take for each rank: rank 0 has one with all.
 constexpr std::chrono::milliseconds kHandshake{1};
 /// Connections that have not proven the secret, beside one for each rank.
@@ -151,10 +153,13 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   const auto over = [this] {  // rank 0 also tells the others
     return failure_ && (!is_root() || told_.size() >= options_.size - 1);
   };
-  while (!complete() && !over() && clock_.now() < until_) {
-    made_.loop->io.run_one_for(std::chrono::milliseconds(50));
-    if (met_ || failure_) continue;
-    is_root() ? look_who_is_missing() : look_at_parent();
+  for (Instant last = clock_.now(); !complete() && !over() && clock_.now() < until_;) {
+    made_.loop->io.run_one_for(kTurn);
+    const Instant now = clock_.now();
+    // A process that was suspended itself has not heard what was said meanwhile.
+    if (now - std::exchange(last, now) > 10 * Duration{kTurn}) heard_ = now;
+    if (!met_ && !failure_) look_at_children();
+    if (!met_ && !failure_) look_at_parent();
   }
   if (met_ && !failure_) return std::move(made_);
   fail(too_late());

@@ -24,8 +24,6 @@ class TcpRendezvous {
   [[nodiscard]] Result<TcpMeshParts> run();
 
  private:
-  /// How often all are told who is missing.
-  static constexpr std::chrono::seconds kEvery{1};
   struct Child {
     TcpLinkPtr link;
     RankSet below;         // who wait with it, or with its children
@@ -46,9 +44,9 @@ class TcpRendezvous {
   void no_longer_below(Rank rank);
   void heard_of(Rank child, const Presence& told);
   void tell_parent(Rank rank, bool here);
-  void look_who_is_missing();
-  void tell_who_is_missing();
+  void look_at_children();
   void turn_away_all();
+  void end_for_all();
   void drop_children();
   void all_have_come();
   void hand_out_roster(std::unique_ptr<TcpDoor> door);
@@ -78,9 +76,10 @@ class TcpRendezvous {
   TcpLinkPtr to_root_;    // on others than rank 0, until that has heard that they wait elsewhere
   TcpLinkPtr to_parent_;  // if that is another than rank 0
   Instant heard_{0};      // something of the parent
+  Instant asked_{0};      // the parent
   RankSet missing_;
-  Instant looked_{0};  // by rank 0: who is missing
-  RankSet told_;       // by rank 0: that the job cannot start
+  Instant told_at_{0};  // the children, who is missing
+  RankSet told_;        // by rank 0: that the job cannot start
   std::string last_trouble_;
   bool published_ = false;      // by rank 0: the file says where it listens
   std::optional<Instant> met_;  // all have come, and it is known where they are

@@ -17,6 +17,10 @@ constexpr std::chrono::milliseconds kPause{50};
 constexpr std::chrono::seconds kGrace{2};
 /// A parent that says nothing for so long is suspended, or out of reach.
 constexpr std::chrono::seconds kSilence{5};
+/// And so much longer for each rank.
+constexpr std::chrono::milliseconds kLonger{1};
+/// What a parent says of who is missing is no older than that.
+constexpr std::chrono::seconds kUncounted{10};
 
 }  // namespace
 
@@ -78,6 +82,7 @@ void TcpRendezvous::found_root() {
 /// To wait, with all that wait with this process.
 void TcpRendezvous::ask(TcpLink& link) {
   until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
+  asked_ = clock_.now();
   made_.roster.clear();  // of a connection that broke while it came
   JoinRequest request = own_request();
   request.port = made_.door->port();
@@ -93,7 +98,11 @@ void TcpRendezvous::ask(TcpLink& link) {
 void TcpRendezvous::go_to(const Endpoint& parent) {
   heard_ = clock_.now();
   to_parent_ = TcpLink::connect(*made_.loop, parent,
-                                {.established = [this] { ask(*to_parent_); },
+                                {.established =
+                                     [this] {
+                                       heard_ = clock_.now();
+                                       ask(*to_parent_);
+                                     },
                                  .message = [this](TcpMessage m) { said(std::move(m)); },
                                  .ended = [this](const Status&) { lost_parent(); }});
 }
@@ -105,9 +114,15 @@ void TcpRendezvous::lost_parent() {
   to_root_ && to_root_->established() ? ask(*to_root_) : seek_later();
 }
 
-/// It says something once in kEvery.
+/// It says something every second; and rank 0 may not know that this process waits there, if their
+/// connection broke meanwhile.
 void TcpRendezvous::look_at_parent() {
-  if (!to_parent_ || clock_.now() - heard_ < kSilence) return;
+  if (!to_parent_) return;
+  const Instant now = clock_.now();
+  const bool silent = now - heard_ > kSilence + options_.size * kLonger;
+  const bool uncounted =
+      to_parent_->established() && now - asked_ > kUncounted && missing_.contains(options_.rank);
+  if (!silent && !uncounted) return;
   to_parent_->close();
   lost_parent();
 }
@@ -116,8 +131,8 @@ void TcpRendezvous::said(TcpMessage message) {
   heard_ = clock_.now();
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     missing_ = waiting->missing;
-    tell_who_is_missing();
   } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !to_parent_) {
+    drop_children();  // rank 0 hears it by the connection that it has
     go_to(elsewhere->parent);
   } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
     fail({turned->code, turned->message, "", {}});

@@ -9,6 +9,10 @@ namespace {
 
 /// Where the job cannot start, those that come so much later are told why, too.
 constexpr std::chrono::seconds kAftermath{2};
+/// How often children are told who is missing.
+constexpr std::chrono::seconds kEvery{1};
+/// After so long without an answer of its system a child is gone.
+constexpr std::chrono::seconds kGone{10};
 
 }  // namespace
 
@@ -26,13 +30,14 @@ TcpDoor::Events TcpRendezvous::at_the_door() {
                                   options_.rank.value, why),
                       "",
                       {}});
+                if (is_root()) end_for_all();
               }};
 }
 
 void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
   if (made_.list) return made_.list->came(link, request);
   const std::string at = link->peer_address();
-  if (at.empty()) return link->close();  // it has gone again
+  if (at.empty()) return;  // it is gone again; that is about to be heard
   RendezvousMembers::Answer answer = members_.join(request, at);
   if (failure_) answer.refusal = *failure_;
   if (answer.refusal) return turn_away(link, request.rank, answer);
@@ -48,9 +53,14 @@ void TcpRendezvous::turn_away(const TcpLinkPtr& link, Rank rank,
   link->send(TurnedAway{answer.refusal->code, answer.refusal->message});
   link->finish();
   last_trouble_ = answer.refusal->message;
-  if (answer.ends_all || failure_) told_.insert(RankSet::of(rank));
+  const bool of_the_job = rank.value > 0 && rank.value < options_.size;
+  if (of_the_job && (answer.ends_all || failure_)) told_.insert(RankSet::of(rank));
   if (!answer.ends_all || failure_) return;
   fail(*answer.refusal);
+  end_for_all();
+}
+
+void TcpRendezvous::end_for_all() {
   turn_away_all();
   until_ = std::min(until_, clock_.now() + kAftermath);
 }
@@ -67,6 +77,7 @@ void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
   }
   no_longer_below(rank);
   children_[rank.value] = {link, {}, sent_on};
+  link->give_up_after(kGone);
   link->on({.message =
                 [this, rank, weak = std::weak_ptr(link)](const TcpMessage& said) {
                   if (const auto* told = std::get_if<Presence>(&said)) heard_of(rank, *told);
@@ -94,6 +105,7 @@ void TcpRendezvous::forget(const RankSet& gone) {
 
 /// From a child, of one that waits with it or below.
 void TcpRendezvous::heard_of(Rank child, const Presence& told) {
+  if (told.rank == child || told.rank == options_.rank) return;
   const RankSet one = RankSet::of(told.rank);
   RankSet& below = children_.at(child.value).below;
   if (!told.here) {
@@ -123,15 +135,11 @@ void TcpRendezvous::tell_parent(Rank rank, bool here) {
   if (link != nullptr && link->established()) link->send(Presence{rank, here});
 }
 
-void TcpRendezvous::look_who_is_missing() {
-  if (members_.complete()) return all_have_come();
-  if (clock_.now() - looked_ < kEvery) return;
-  looked_ = clock_.now();
-  missing_ = members_.missing();
-  tell_who_is_missing();
-}
-
-void TcpRendezvous::tell_who_is_missing() {
+void TcpRendezvous::look_at_children() {
+  if (is_root() && members_.complete()) return all_have_come();
+  if (clock_.now() - told_at_ < kEvery) return;
+  told_at_ = clock_.now();
+  if (is_root()) missing_ = members_.missing();
   for (const auto& [rank, child] : children_)
     if (!child.sent_on) child.link->send(Waiting{missing_});
 }
@@ -149,7 +157,8 @@ void TcpRendezvous::turn_away_all() {
 void TcpRendezvous::drop_children() {
   for (auto& [rank, child] : std::exchange(children_, {})) {
     child.link->close();
-    members_.left(Rank{rank});
+    child.below.insert(RankSet::of(Rank{rank}));
+    forget(child.below);
   }
 }
 

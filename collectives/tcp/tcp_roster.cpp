@@ -24,11 +24,15 @@ TcpRoster::TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMem
                      request != nullptr ? came(link, *request) : link->close();
                    },
                .failed = {}});
+  without_.empty() ? stop() : stop_later();
+}
+
+void TcpRoster::stop_later() {
   limit_.expires_after(kPatience);
   limit_.async_wait([this](const boost::system::error_code& stopped) {
-    if (!stopped) stop();
+    if (stopped) return;
+    ++times_ < kMostTimes && !idle() ? stop_later() : stop();
   });
-  if (without_.empty()) stop();
 }
 
 TcpRoster::~TcpRoster() { stop(); }

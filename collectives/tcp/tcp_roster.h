@@ -12,11 +12,13 @@
 namespace lockstep::collectives {
 
 /// Gives it until all that are to have it from here, or from those, are known to have it, or
-/// kPatience have gone by, so that a rank whose connection broke while it came may come again.
-/// Outlived by the loop. One thread at a time.
+/// kPatience have gone by and nobody reads it (or kPatience have gone by kMostTimes), so that a
+/// rank whose connection broke while it came may come again. Outlived by the loop. One thread at a
+/// time.
 class TcpRoster {
  public:
   static constexpr std::chrono::seconds kPatience{10};
+  static constexpr int kMostTimes = 6;
 
   /// `door` is that of the rendezvous, null on others than rank 0; `members` have joined here;
   /// `peers` is the list, `below` those that are to have it.
@@ -39,6 +41,7 @@ class TcpRoster {
 
  private:
   void stop();
+  void stop_later();
 
   std::unique_ptr<TcpDoor> door_;
   RendezvousMembers members_;
@@ -47,6 +50,7 @@ class TcpRoster {
   std::map<std::int32_t, TcpLinkPtr> reading_;
   boost::asio::steady_timer limit_;
   std::optional<Status> ended_;
+  int times_ = 0;  // that kPatience have gone by
   bool over_ = false;
 };
 

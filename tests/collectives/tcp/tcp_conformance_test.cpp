@@ -182,7 +182,7 @@ void run_while_connections_break(bool shared, int rounds, Encryption encryption 
   constexpr std::size_t kRows = 3'000;
   const auto meshes = meet(kRanks, encryption);
   if (shared) (void)share_host(meshes);
-  std::atomic<int> ended{0};
+  std::atomic<int> ended{0}, through{0};
   std::vector<std::thread> threads;
   for (int r = 0; r < kRanks; ++r)
     threads.emplace_back([&, r] {
@@ -204,6 +204,10 @@ void run_while_connections_break(bool shared, int rounds, Encryption encryption 
         for (std::size_t k = 0; k < kRows; ++k)
           ASSERT_EQ(sums[k], static_cast<std::int64_t>(k) * 15 + 5 * i) << "round " << i;
       }
+      ++through;
+      while (through.load() < kRanks &&
+             !testing::Test::HasFailure())  // what it said last may have to be sent again
+        ASSERT_TRUE(meshes[static_cast<std::size_t>(r)]->move(std::chrono::milliseconds(1)));
     });
   std::mt19937 random(1);
   int broken = 0;
@@ -221,6 +225,50 @@ void run_while_connections_break(bool shared, int rounds, Encryption encryption 
 
 TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
   run_while_connections_break(false, 400);
+}
+
+/// Rank 1 does nothing at all, as if it were suspended: its system takes connections all the same.
+TEST(TcpMesh, SuspendedPeerWhoseConnectionsBreak_IsNotOutOfReach) {
+  const Endpoint at = free_endpoint();
+  std::vector<TcpOptions> options{tcp_options(at, 0, 2), tcp_options(at, 1, 2)};
+  for (TcpOptions& one : options) one.out_of_reach = std::chrono::milliseconds(500);
+  const auto met = meet(options);
+  ASSERT_TRUE(met[0] && met[1]);
+  TcpMesh& mesh = **met[0];
+  const SystemClock clock;
+  const Instant until = clock.now() + std::chrono::seconds(2);
+  int broken = 0;
+  while (clock.now() < until) {
+    EXPECT_FALSE(mesh.take(Rank{1}, kWorldGroup, Part::Kind::Bare));
+    for (int i = 0; i < 10; ++i) {
+      const auto moved = mesh.move(std::chrono::milliseconds(10));
+      ASSERT_TRUE(moved) << moved.error().text();
+    }
+    const auto sockets = connected_sockets();
+    for (const int socket : sockets) reset(socket);
+    broken += static_cast<int>(sockets.size());
+  }
+  EXPECT_GT(broken, 5);
+}
+
+/// Rank 1 has said something and computes now; its watchdog alone uses the mesh.
+TEST(TcpMesh, WhatARankThatComputesHasSaid_ComesThoughItsConnectionBroke) {
+  const auto meshes = meet(2);
+  connect_tree(meshes);
+  for (const int socket : connected_sockets()) reset(socket);
+  const Bytes said = text_bytes("said");
+  meshes[1]->send(Rank{0}, kWorldGroup, Part::Kind::Payload, said);
+  const SystemClock clock;
+  const Instant until = clock.now() + std::chrono::seconds(10);
+  std::optional<TcpMesh::Message> heard;
+  while (!heard && clock.now() < until) {
+    (void)meshes[1]->take_progress();
+    const auto moved = meshes[0]->move(std::chrono::milliseconds(5));
+    ASSERT_TRUE(moved) << moved.error().text();
+    heard = meshes[0]->take(Rank{1}, kWorldGroup, Part::Kind::Bare);
+  }
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->bytes, said);
 }
 
 TEST(TcpMesh, EncryptedConnectionsThatBreak_AreOpenedAgain) {
