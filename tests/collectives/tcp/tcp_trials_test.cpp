@@ -26,6 +26,7 @@ namespace {
 
 struct Trial {
   int ranks = 2, rounds = 6;
+  int per_host = 0;  // 0: all on one host
   Encryption encryption = Encryption::Off;
   int lost = -1, lost_in = 0;  // the rank that ends by its own hand, and in which round
   int away = -1, away_in = 0;  // the rank that does something else for a while, as compiling
@@ -34,7 +35,8 @@ struct Trial {
 Trial trial_of(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Trial out;
-  out.ranks = 2 + static_cast<int>(random() % 5);
+  out.ranks = 2 + static_cast<int>(random() % 8);
+  out.per_host = static_cast<int>(random() % 3);
   out.encryption = random() % 2 == 0 ? Encryption::On : Encryption::Off;
   if (random() % 3 == 0) {
     out.lost = static_cast<int>(random() % static_cast<std::uint64_t>(out.ranks));
@@ -57,11 +59,13 @@ struct Told {
 Result<void> run_round_of(Communicator& all, const Trial& trial, int round) {
   const auto rank = static_cast<int>(all.rank().value);
   const auto wrong = [](const char* what) { return Status{Code::Internal, what, "", {}}; };
-  VoteRound vote(all.rank(), trial.ranks, Vote::of(1, static_cast<std::uint64_t>(round), 3, 4));
+  VoteRound vote(all.rank(), trial.ranks, Vote::of(1, static_cast<std::uint64_t>(round), 3, 4),
+                 Combine::And, all.hosts());
   if (auto ok = all.run(vote); !ok) return ok.error();
   if (!vote.result().same_key()) return wrong("another vote");
   const std::string word = std::to_string(rank * 100 + round);
-  TreeRound tree(all.rank(), trial.ranks, census_payload(all.rank(), word), join_census);
+  TreeRound tree(all.rank(), trial.ranks, census_payload(all.rank(), word), join_census,
+                 all.hosts());
   if (auto ok = all.run(tree); !ok) return ok.error();
   const auto values = census_values(tree.result());
   if (static_cast<int>(values.size()) != trial.ranks) return wrong("a census that lacks some");
@@ -120,6 +124,7 @@ void run_trial(int number) {
   const auto seed = static_cast<std::uint64_t>(number);
   const Trial trial = trial_of(seed);
   SCOPED_TRACE("seed " + std::to_string(seed) + ": " + std::to_string(trial.ranks) + " ranks, " +
+               std::to_string(trial.per_host) + " on each host, " +
                (trial.lost < 0 ? "none lost" : "rank " + std::to_string(trial.lost) + " lost"));
   const Endpoint at = free_endpoint();
   const std::size_t bytes = sizeof(Told) * static_cast<std::size_t>(trial.ranks);
@@ -132,6 +137,7 @@ void run_trial(int number) {
     for (int r = 0; r < trial.ranks; ++r) {
       new (told + r) Told;
       TcpOptions options = tcp_options(at, r, trial.ranks);
+      if (trial.per_host > 0) options = on_hosts(options, trial.per_host);
       options.encryption = trial.encryption;
       options.out_of_reach = std::chrono::seconds(10);
       const pid_t child = ::fork();
