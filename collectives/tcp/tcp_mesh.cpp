@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
 /// How long a process with a verdict stays for those who are about to connect, and for those who
 /// are connected until they have it.
-constexpr std::chrono::milliseconds kStays{400}, kVerdict{1000};
+constexpr std::chrono::milliseconds kStays{400}, kVerdict{2000};
 /// How long a verdict may be on its way from others when a peer is found gone: it may have left
 /// with that.
 constexpr std::chrono::milliseconds kHearsay{300};

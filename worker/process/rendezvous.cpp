@@ -60,15 +60,15 @@ collectives::TcpOptions tcp_options_of(Rank rank, int size, const Settings& sett
 Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& settings,
                                                              std::string build) {
   if (settings.rendezvous.empty()) return std::optional<collectives::TcpOptions>{};
-  for (const auto& [name, value] : {std::pair("LOCKSTEP_RANK", settings.rank),
-                                    std::pair("LOCKSTEP_WORLD_SIZE", settings.world_size)})
-    if (value == Settings::kUntold)
-      return Status{Code::BadInput,
-                    fmt::format("LOCKSTEP_RENDEZVOUS is set and {} is not; a process that meets "
-                                "others there needs both.",
-                                name),
-                    name,
-                    {}};
+  const auto untold = [](const char* name, int least) {
+    return Status{
+        Code::BadInput,
+        fmt::format("{}= is not understood; it takes a whole number from {} up.", name, least),
+        name,
+        {}};
+  };
+  if (settings.rank == Settings::kUntold) return untold("LOCKSTEP_RANK", 0);
+  if (settings.world_size == Settings::kUntold) return untold("LOCKSTEP_WORLD_SIZE", 1);
   auto options =
       tcp_options_of(Rank{settings.rank}, settings.world_size, settings, std::move(build));
   if (settings.rendezvous.starts_with('/')) {
