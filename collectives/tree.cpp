@@ -77,7 +77,7 @@ Round::Want TreeWalk::want() const {
 }
 
 TreeRound::TreeRound(Rank self, int size, Bytes mine, Join join, const HostRuns* hosts)
-    : walk_(self, size, hosts), payload_(std::move(mine)), join_(std::move(join)) {
+    : walk_(TreePlace::of(self, size, hosts)), payload_(std::move(mine)), join_(std::move(join)) {
   plan();
 }
 
@@ -102,7 +102,7 @@ void TreeRound::received(std::span<const std::byte> message) {
 }
 
 TalkRound::TalkRound(Rank self, int size, TreeTalk& talk)
-    : walk_(self, size, nullptr), talk_(talk) {
+    : walk_(TreePlace::of(self, size)), talk_(talk) {
   plan();
 }
 

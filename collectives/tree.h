@@ -47,7 +47,7 @@ class TreeWalk {
     ToRight,
     Done
   };
-  TreeWalk(Rank self, int size, const HostRuns* hosts) : place_(TreePlace::of(self, size, hosts)) {}
+  explicit TreeWalk(const TreePlace& place) : place_(place) {}
 
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] Round::Want want() const;

@@ -16,11 +16,12 @@ Vote Vote::of(std::uint64_t entries, std::uint64_t key, std::uint64_t state,
 VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine, const HostRuns* hosts)
     : vote_(mine),
       hosts_(hosts != nullptr && !hosts->empty() ? hosts : nullptr),
+      place_(hosts_ != nullptr ? TreePlace::on_host(self, *hosts_) : TreePlace{}),
+      walk_(place_),
       self_(hosts_ != nullptr ? hosts_->run_of(self) : self.value),
       size_(hosts_ != nullptr ? hosts_->count() : size),
       core_(static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size_)))),
       combine_(combine) {
-  if (hosts_ != nullptr) place_ = TreePlace::on_host(self, *hosts_);
   plan();
 }
 
@@ -38,40 +39,25 @@ Round::Want VoteRound::want_between_hosts() const {
   return with((stage_ == Stage::FoldIn) == folded ? Need::Send : Need::Receive, partner);
 }
 
+/// Its ranks have been heard, and are told nothing yet.
+bool VoteRound::between_hosts() const {
+  return walk_.stage() == TreeWalk::Stage::Down && !place_.parent && stage_ != Stage::Done;
+}
+
 void VoteRound::plan() {
-  const auto with = [](Need need, const std::optional<Rank>& peer) {
-    return peer ? Want{need, *peer} : Want{};
-  };
-  for (want_ = {}; stage_ != Stage::Done;
-       stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1)) {
-    switch (stage_) {
-      case Stage::Left:
-        want_ = with(Need::Receive, place_.left);
-        break;
-      case Stage::Right:
-        want_ = with(Need::Receive, place_.right);
-        break;
-      case Stage::Up:
-        want_ = with(Need::Send, place_.parent);
-        break;
-      case Stage::Down:
-        want_ = with(Need::Receive, place_.parent);
-        break;
-      case Stage::ToLeft:
-        want_ = with(Need::Send, place_.left);
-        break;
-      case Stage::ToRight:
-        want_ = with(Need::Send, place_.right);
-        break;
-      default:
-        if (!place_.parent) want_ = want_between_hosts();
-    }
+  while (walk_.stage() != TreeWalk::Stage::Done) {
+    want_ = between_hosts() ? want_between_hosts() : walk_.want();
     if (want_.need != Need::Done) return;
+    between_hosts() ? void(stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1))
+                    : walk_.next();
   }
+  want_ = {};
 }
 
 void VoteRound::next() {
-  if (stage_ == Stage::Double)
+  if (!between_hosts())
+    walk_.next();
+  else if (stage_ == Stage::Double)
     bit_ <<= 1;
   else
     stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1);

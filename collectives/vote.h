@@ -84,30 +84,21 @@ class VoteRound final : public Round {
   [[nodiscard]] const Vote& result() const { return vote_; }
 
  private:
-  enum class Stage : std::uint8_t {
-    Left,
-    Right,
-    Up,
-    FoldIn,
-    Double,
-    FoldOut,
-    Down,
-    ToLeft,
-    ToRight,
-    Done
-  };
+  enum class Stage : std::uint8_t { FoldIn, Double, FoldOut, Done };
   void plan();
   void next();
+  [[nodiscard]] bool between_hosts() const;
   [[nodiscard]] Want want_between_hosts() const;
   Vote vote_;
   Want want_;
   const HostRuns* hosts_;  // null: each rank is one
-  TreePlace place_{};      // on its host
+  TreePlace place_;        // on its host
+  TreeWalk walk_;          // there; once it has gathered, its head goes through the stages
   std::int32_t self_;      // the number of this host
   std::int32_t size_;      // hosts
   std::int32_t core_;      // largest power of two <= size
   std::int32_t bit_ = 1;
-  Stage stage_ = Stage::Left;
+  Stage stage_ = Stage::FoldIn;
   Combine combine_;
 };
 

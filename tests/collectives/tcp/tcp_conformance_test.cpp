@@ -252,6 +252,40 @@ TEST(TcpMesh, SuspendedPeerWhoseConnectionsBreak_IsNotOutOfReach) {
 }
 
 /// Rank 1 has said something and computes now; its watchdog alone uses the mesh.
+/// A mesh of two, one of which listens here.
+TcpMeshParts parts_of(Rank self, std::byte id) {
+  TcpMeshParts out;
+  out.loop->secret = tcp_secret();
+  out.door = std::make_unique<TcpDoor>(*out.loop, 8);
+  EXPECT_TRUE(out.door->listen({"127.0.0.1", 0}));
+  out.self = self;
+  out.id.fill(id);
+  out.roster.resize(2);
+  out.roster[static_cast<std::size_t>(self.value)].listens = {"127.0.0.1", out.door->port()};
+  return out;
+}
+
+TEST(TcpMesh, PlaceOfARankThatAnotherJobHasTaken_MeansThatItIsLost) {
+  TcpMeshParts theirs = parts_of(Rank{0}, std::byte{2}), ours = parts_of(Rank{1}, std::byte{1});
+  ours.roster[0].listens = theirs.roster[0].listens;
+  TcpMesh other(std::move(theirs), 1 << 16, std::chrono::seconds(60));
+  TcpMesh mesh(std::move(ours), 1 << 16, std::chrono::seconds(60));
+  const SystemClock clock;
+  const Instant until = clock.now() + std::chrono::seconds(10);
+  Result<void> moved;
+  while (moved && clock.now() < until) {
+    (void)other.move(std::chrono::milliseconds(1));
+    (void)mesh.take(Rank{0}, kWorldGroup, Part::Kind::Bare);
+    moved = mesh.move(std::chrono::milliseconds(1));
+  }
+  ASSERT_FALSE(moved);
+  EXPECT_EQ(moved.error().code, Code::RankLost);
+  EXPECT_NE(moved.error().message.find("a process of another job listens where it listened"),
+            std::string::npos)
+      << moved.error().message;
+  EXPECT_TRUE(other.move()) << "the other job goes on";
+}
+
 TEST(TcpMesh, WhatARankThatComputesHasSaid_ComesThoughItsConnectionBroke) {
   const auto meshes = meet(2);
   connect_tree(meshes);

@@ -346,6 +346,17 @@ TEST(TcpRendezvous, WhoseParentIsSuspended_GetsTheListFromRank0) {
   EXPECT_TRUE(came) << came.error().text();
 }
 
+/// Of a process that listens nowhere.
+JoinRequest rank_1_of_4() {
+  return {.job = "train",
+          .rank = {1},
+          .size = 4,
+          .build = "b1",
+          .host = "h",
+          .host_id = 7,
+          .port = free_endpoint().port};
+}
+
 /// Rank 1, the first of its host, with whom rank 2 is to wait: it does not serve it, and goes.
 TEST(TcpRendezvous, WhoseParentIsNoHelp_WaitsWithRank0) {
   auto options = alike(4);
@@ -361,13 +372,7 @@ TEST(TcpRendezvous, WhoseParentIsNoHelp_WaitsWithRank0) {
     ASSERT_TRUE(first.write(client.open()));
     ASSERT_TRUE(first.write(client.take(first.read()).reply));
     ASSERT_FALSE(client.take(first.read()).refusal);
-    const JoinRequest rank1{.job = "train",
-                            .rank = {1},
-                            .size = 4,
-                            .build = "b1",
-                            .host = "h",
-                            .host_id = 7,
-                            .port = free_endpoint().port};
+    const JoinRequest rank1 = rank_1_of_4();
     ASSERT_TRUE(first.write(client.seal(type_of(rank1), encode(rank1))));
     ASSERT_FALSE(first.read().empty()) << "who is missing";
     child = come(2);
@@ -388,13 +393,7 @@ TEST(TcpRendezvous, RankThatWaitedWithAnotherAndWentAgain_MayComeAgain) {
   };
   auto host = come(0), parent = come(2);
   std::this_thread::sleep_for(300ms);
-  JoinRequest rank1{.job = "train",
-                    .rank = {1},
-                    .size = 4,
-                    .build = "b1",
-                    .host = "h",
-                    .host_id = 7,
-                    .port = free_endpoint().port};
+  const JoinRequest rank1 = rank_1_of_4();
   TcpLoop loop;
   loop.secret = of_ranks(tcp_secret());
   std::optional<Endpoint> wait_at;
