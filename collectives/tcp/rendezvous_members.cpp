@@ -49,11 +49,15 @@ RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const st
                                "build.",
                                subject(a), a.build, who(root_), root_.build),
                    true);
-  const auto earlier = joined_.find(a.rank.value);
+  auto earlier = joined_.find(a.rank.value);
   if (earlier != joined_.end() && same_process(earlier->second.request, a)) {
     earlier->second.address = at;
     is_here(earlier->second);
     return {};  // it waits here: whom it was sent to may be gone
+  }
+  if (earlier != joined_.end() && earlier->second.gone) {
+    erase(earlier);
+    earlier = joined_.end();
   }
   if (a.rank == root_.rank || earlier != joined_.end())
     return refused(
@@ -73,18 +77,32 @@ RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const st
 
 void RendezvousMembers::is_here(Member& member) {
   if (std::exchange(member.on_its_way, false)) ++here_;
+  member.gone.reset();
 }
 
 void RendezvousMembers::arrived(Rank rank) {
   if (const auto found = joined_.find(rank.value); found != joined_.end()) is_here(found->second);
 }
 
-void RendezvousMembers::left(Rank rank) {
+void RendezvousMembers::left(Rank rank, Instant now) {
   const auto found = joined_.find(rank.value);
-  if (found == joined_.end()) return;
-  if (!found->second.on_its_way) --here_;
-  joined_.erase(found);
+  if (found == joined_.end() || found->second.gone) return;
   tree_.left(rank);
+  if (found->second.on_its_way) return erase(found);
+  found->second.gone = now;
+  gone_.emplace_back(now, rank);
+}
+
+void RendezvousMembers::forget_gone(Instant before) {
+  for (; !gone_.empty() && gone_.front().first < before; gone_.pop_front()) {
+    const auto member = joined_.find(gone_.front().second.value);
+    if (member != joined_.end() && member->second.gone == gone_.front().first) erase(member);
+  }
+}
+
+void RendezvousMembers::erase(std::map<std::int32_t, Member>::iterator member) {
+  if (!member->second.on_its_way) --here_;
+  joined_.erase(member);
 }
 
 RankSet RendezvousMembers::missing() const {

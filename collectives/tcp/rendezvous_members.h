@@ -3,9 +3,12 @@
 // (tcp_rendezvous_parent.cpp).
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
+#include <utility>
 
+#include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/tcp/rendezvous_tree.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
 
@@ -31,8 +34,12 @@ class RendezvousMembers {
   [[nodiscard]] Answer join(const JoinRequest& request, const std::string& at);
   /// It was sent on, and is where it was sent to; until then it is missing.
   void arrived(Rank rank);
-  /// Its connection has ended before all had joined: it may join again.
-  void left(Rank rank);
+  /// Its connection has ended before all had joined: nobody is sent to it any more, and another
+  /// process may come in its place. If it had arrived it counts as here until forget_gone(), so
+  /// that all need not be connected at one moment.
+  void left(Rank rank, Instant now);
+  /// Those that left before that and have not come again.
+  void forget_gone(Instant before);
 
   /// At rank 0: nobody is missing; and who is.
   [[nodiscard]] bool complete() const { return here_ == root_.size - 1; }
@@ -45,12 +52,15 @@ class RendezvousMembers {
     JoinRequest request;
     std::string address;
     bool on_its_way = true;
+    std::optional<Instant> gone = {};  // since when
   };
   void is_here(Member& member);
+  void erase(std::map<std::int32_t, Member>::iterator member);
   JoinRequest root_;
   RendezvousTree tree_;                    // at rank 0
   std::map<std::int32_t, Member> joined_;  // without the root
-  int here_ = 0;                           // of those, who are not on their way
+  std::deque<std::pair<Instant, Rank>> gone_;
+  int here_ = 0;  // of those, who are not on their way
 };
 
 }  // namespace lockstep::collectives

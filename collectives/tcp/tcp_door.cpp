@@ -12,16 +12,20 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
+/// Until it is tried again, where the system has no more descriptors.
+constexpr std::chrono::milliseconds kPause{20};
+
 }  // namespace
 
 TcpDoor::TcpDoor(TcpLoop& loop, std::size_t strangers)
-    : loop_(loop), most_(strangers), acceptor_(loop.io) {}
+    : loop_(loop), most_(strangers), acceptor_(loop.io), pause_(loop.io) {}
 
 TcpDoor::~TcpDoor() { close(); }
 
 void TcpDoor::close() {
   Failure ignored;
   acceptor_.close(ignored);
+  pause_.cancel();
   for (const TcpLinkPtr& link : std::exchange(strangers_, {})) link->close();
 }
 
@@ -47,12 +51,23 @@ Result<void> TcpDoor::listen(const Endpoint& at) {
 void TcpDoor::accept() {
   acceptor_.async_accept([this](const Failure& failure, tcp::socket socket) {
     if (failure == asio::error::operation_aborted) return;
-    if (failure) {
-      if (events_.failed) events_.failed(failure.message());
-      return;
-    }
+    if (failure) return accept_later(failure.message());
+    fails_since_.reset();
     welcome(std::move(socket));
     accept();
+  });
+}
+
+void TcpDoor::accept_later(const std::string& why) {
+  const Instant now = clock_.now();
+  if (!fails_since_) fails_since_ = now;
+  if (now - *fails_since_ > Duration{kPatience}) {
+    if (events_.failed) events_.failed(why);
+    return;
+  }
+  pause_.expires_after(kPause);
+  pause_.async_wait([this](const Failure& stopped) {
+    if (!stopped) accept();
   });
 }
 

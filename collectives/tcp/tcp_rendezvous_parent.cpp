@@ -11,6 +11,8 @@ namespace {
 constexpr std::chrono::seconds kAftermath{2};
 /// How often children are told who is missing.
 constexpr std::chrono::seconds kEvery{1};
+/// One whose connection has broken counts as here for so long.
+constexpr std::chrono::seconds kReturn{1};
 /// After so long without an answer of its system a child is gone.
 constexpr std::chrono::seconds kGone{10};
 
@@ -98,7 +100,7 @@ void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
 void TcpRendezvous::forget(const RankSet& gone) {
   for (const RankSet::Run& run : gone.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r) {
-      members_.left(Rank{r});
+      members_.left(Rank{r}, clock_.now());
       tell_parent(Rank{r}, false);
     }
 }
@@ -136,6 +138,7 @@ void TcpRendezvous::tell_parent(Rank rank, bool here) {
 }
 
 void TcpRendezvous::look_at_children() {
+  members_.forget_gone(clock_.now() - kReturn);
   if (is_root() && members_.complete()) return all_have_come();
   if (clock_.now() - told_at_ < kEvery) return;
   told_at_ = clock_.now();
@@ -173,6 +176,7 @@ void TcpRendezvous::all_have_come() {
 
 void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
   RankSet below;
+  if (is_root()) below.insert(RankSet::range(Rank{1}, Rank{options_.size - 1}));
   for (const auto& [rank, child] : children_) {
     below.insert(RankSet::of(Rank{rank}));
     below.insert(child.below);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <sys/wait.h>
 
@@ -51,6 +52,21 @@ Launched launch_met(int ranks, const std::string& program, const std::string& en
                        environment + " timeout -s KILL 40 " + program +
                        "; echo rank $r left with $?) & done; wait";
   return launch(script);
+}
+
+std::vector<std::string> processes_with(const std::string& variable) {
+  std::vector<std::string> out;
+  for (int tries = 0; tries < 500; ++tries) {
+    out.clear();
+    for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+      const std::string at = process.path().string();
+      if (('\0' + contents(at + "/environ")).find('\0' + variable + '\0') != std::string::npos)
+        out.push_back(contents(at + "/cmdline"));
+    }
+    if (out.empty()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return out;
 }
 
 Folder::Folder() {

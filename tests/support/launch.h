@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace lockstep::worker {
 
@@ -25,6 +26,10 @@ struct Launched {
 /// with "rank 3 left with 0"; killed after 40 seconds. `without`: a rank that is not started.
 [[nodiscard]] Launched launch_met(int ranks, const std::string& program,
                                   const std::string& environment = {}, int without = -1);
+
+/// The command lines of processes that have `variable`, "NAME=value", in their environment. Those
+/// that have been killed and have not ended yet are given five seconds.
+[[nodiscard]] std::vector<std::string> processes_with(const std::string& variable);
 
 /// A fresh directory that goes with the object.
 class Folder {

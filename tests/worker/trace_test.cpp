@@ -71,7 +71,7 @@ class Trace : public testing::Test {
                " --json --calls 14 " + program);
   }
   ~Trace() override {
-    EXPECT_EQ(left_over(), std::vector<std::string>{});
+    EXPECT_EQ(processes_with(mark_), std::vector<std::string>{});
     EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "")) << "a folder is left behind";
   }
   Trace() = default;
@@ -79,15 +79,6 @@ class Trace : public testing::Test {
   Folder folder_;
 
  private:
-  [[nodiscard]] std::vector<std::string> left_over() const {
-    std::vector<std::string> out;
-    for (const auto& process : std::filesystem::directory_iterator("/proc")) {
-      const std::string at = process.path().string();
-      if (('\0' + contents(at + "/environ")).find('\0' + mark_ + '\0') != std::string::npos)
-        out.push_back(contents(at + "/cmdline"));
-    }
-    return out;
-  }
   Folder scratch_;
   std::string mark_ = "TRACE_TEST=" + std::to_string(::getpid());
 };

@@ -9,6 +9,8 @@
 namespace lockstep::collectives::rendezvous_tree_test {
 namespace {
 
+using namespace std::chrono_literals;
+
 std::vector<std::int32_t> shuffled(int ranks, std::uint64_t seed) {
   std::vector<std::int32_t> out;
   for (std::int32_t r = 1; r < ranks; ++r) out.push_back(r);
@@ -47,8 +49,8 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RendezvousTrees, testing::Values(1, 2, 3));
 TEST_P(RendezvousTrees, NobodyHoldsMoreThanTheOthers_AndAllAreNearRank0) {
   for (const auto& [ranks, per_host, deepest] :
        {std::tuple{1, 1, 0}, {8, 8, 1}, {9, 8, 1}, {64, 8, 3}, {640, 1, 5}, {16'384, 8, 7}}) {
-    SCOPED_TRACE(testing::Message() << ranks << " ranks, " << per_host << " on each host, seed "
-                                    << GetParam());
+    SCOPED_TRACE(testing::Message()
+                 << ranks << " ranks, " << per_host << " on each host, seed " << GetParam());
     const Tree tree(ranks, per_host, GetParam());
     const auto held = tree.held();
     const int most = static_cast<int>(RendezvousTree::kHosts) + per_host - 1;
@@ -91,12 +93,46 @@ TEST(RendezvousMembers, ProcessThatComesAgain_WaitsHere) {
   EXPECT_EQ(members.missing().text(), "1-2,4-8");
   members.arrived(Rank{4});
   EXPECT_EQ(members.missing().text(), "1-2,5-8");
-  members.left(Rank{3});
+  members.left(Rank{3}, 1s);
+  EXPECT_EQ(members.missing().text(), "1-2,5-8") << "it may come again";
+  members.forget_gone(2s);
   EXPECT_EQ(members.missing().text(), "1-3,5-8");
   EXPECT_FALSE(members.complete());
   const auto again = members.join(second, "10.0.0.2");
   EXPECT_FALSE(again.refusal);
   EXPECT_FALSE(again.wait_at);
+}
+
+TEST(RendezvousMembers, AllNeedNotBeConnectedAtOnce) {
+  const JoinRequest root{.job = "train", .rank = {0}, .size = 3, .build = "b", .host = "a"};
+  RendezvousMembers members(root);
+  JoinRequest first = root, second = root;
+  first.rank = {1}, first.port = 4001;
+  second.rank = {2}, second.port = 4002;
+  EXPECT_FALSE(members.join(first, "10.0.0.1").refusal);
+  members.left(Rank{1}, 1s);
+  EXPECT_FALSE(members.join(first, "10.0.0.1").refusal);
+  members.left(Rank{1}, 2s);
+  members.forget_gone(2s);
+  EXPECT_FALSE(members.join(second, "10.0.0.2").refusal);
+  EXPECT_TRUE(members.complete());
+  members.forget_gone(3s);
+  EXPECT_FALSE(members.complete());
+}
+
+TEST(RendezvousMembers, InPlaceOfOneThatIsGone_AnotherProcessMayCome) {
+  const JoinRequest root{.job = "train", .rank = {0}, .size = 2, .build = "b", .host = "a"};
+  RendezvousMembers members(root);
+  JoinRequest first = root, another = root;
+  first.rank = another.rank = {1};
+  first.port = 4001, another.port = 5001;
+  EXPECT_FALSE(members.join(first, "10.0.0.1").refusal);
+  EXPECT_TRUE(members.join(another, "10.0.0.1").refusal);
+  members.left(Rank{1}, 1s);
+  EXPECT_FALSE(members.join(another, "10.0.0.1").refusal);
+  members.forget_gone(9s);
+  EXPECT_TRUE(members.complete());
+  EXPECT_EQ(members.roster()[1].listens.port, 5001);
 }
 
 }  // namespace

@@ -51,9 +51,10 @@ void who_comes(ByteReader in) {
       {.job = "", .rank = {0}, .size = 3, .build = "", .host = "", .host_id = 0, .pid = 0});
   std::map<std::int32_t, JoinRequest> here;
   each_message(in, [&](std::uint8_t from, const TcpMessage& message) {
-    if (from >= 128) members.left(Rank{from % 4});
+    if (from >= 128) members.left(Rank{from % 4}, Instant{from});
+    if (from >= 192) members.forget_gone(Instant{from});
     if (const auto* told = std::get_if<Presence>(&message))
-      told->here ? members.arrived(told->rank) : members.left(told->rank);
+      told->here ? members.arrived(told->rank) : members.left(told->rank, Instant{0});
     const auto* request = std::get_if<JoinRequest>(&message);
     if (request == nullptr) return;
     const bool was_missing = members.missing().contains(request->rank);

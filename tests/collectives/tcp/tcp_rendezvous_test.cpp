@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -378,7 +379,7 @@ TEST(TcpRendezvous, WhoseParentIsNoHelp_WaitsWithRank0) {
     child = come(2);
     ASSERT_FALSE(first.read().empty()) << "who is missing, now that rank 2 has come";
   }
-  std::this_thread::sleep_for(1s);  // rank 0 has seen that it went
+  std::this_thread::sleep_for(2s);  // it does not count as here any more
   auto again = come(1), last = come(3);
   expect_a_job({host.get(), again.get(), child->get(), last.get()});
 }
@@ -566,6 +567,23 @@ TEST(TcpRendezvous, StrangersWhoDawdle_AreClosedAndHoldNobodyUp) {
   });
 }
 
+TEST(TcpRendezvous, Rank0WithoutDescriptorsLeft_TakesTheOthersLater) {
+  const auto options = alike(2);
+  const pid_t rank0 = ::fork();
+  if (rank0 == 0) {
+    const rlimit limit{40, 40};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ::_exit(tcp_rendezvous(options[0]).has_value() ? 0 : 1);
+  }
+  std::vector<std::unique_ptr<RawSocket>> dawdlers;
+  for (int i = 0; i < 50; ++i)
+    dawdlers.push_back(std::make_unique<RawSocket>(options[0].rendezvous));
+  EXPECT_TRUE(tcp_rendezvous(options[1]).has_value());
+  int status = -1;
+  EXPECT_EQ(::waitpid(rank0, &status, 0), rank0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(RendezvousMembers, OtherMessages_AreRefusedNamingBothVersions) {
   const JoinRequest host{
       .job = "train", .rank = {0}, .size = 2, .build = "b", .host = "a", .pid = 1};
@@ -589,7 +607,8 @@ TEST(RendezvousMembers, OtherMessages_AreRefusedNamingBothVersions) {
   EXPECT_FALSE(members.join(later, "10.0.0.2").refusal);
   EXPECT_TRUE(members.missing().empty());
   EXPECT_EQ(members.roster()[1].listens.address, "10.0.0.2");
-  members.left({1});
+  members.left({1}, 0s);
+  members.forget_gone(1s);
   EXPECT_EQ(members.missing().text(), "1");
 }
 

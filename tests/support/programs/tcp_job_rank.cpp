@@ -1,8 +1,8 @@
 // A training program of which one rank goes wrong in the middle: for tcp_job_test.cpp.
 // usage: tcp_job_rank FAULT MOMENT RANK [MILLISECONDS]   (that each call takes; else none)
-// FAULT: none, kill, stop, pause, exit, hang. MOMENT: call (between two calls), wait (in call 5,
-// for which the others are late: it waits for a message; this program stands before sched_yield()
-// and epoll_wait()).
+// FAULT: none, kill, stop, suspend, pause, exit, hang. MOMENT: call (between two calls), wait (in
+// call 5, for which the others are late: it waits for a message; this program stands before
+// sched_yield() and epoll_wait()).
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -40,6 +40,7 @@ void misbehave() {
   if (!armed.exchange(false)) return;
   if (fault == "kill") std::raise(SIGKILL);
   if (fault == "stop") stop(6s, SIGKILL);
+  if (fault == "suspend") std::raise(SIGSTOP);  // for good
   if (fault == "pause") stop(500ms, SIGCONT);
   if (fault == "exit") std::exit(0);
   if (fault == "hang") ::alarm(6);

@@ -58,7 +58,8 @@ class Meeting {
 
   std::vector<int> children = std::vector<int>(kRanks, 0);
   std::vector<std::uint64_t> sent = std::vector<std::uint64_t>(kRanks, 0);  // bytes
-  int most_on_their_way = 0;  // whose connections rank 0 keeps until they have arrived
+  int most_before_the_door = 0;  // who wait for rank 0 to do its side of their handshake
+  int most_on_their_way = 0;     // whose connections rank 0 keeps until they have arrived
   int have_it = 0;
   std::int64_t complete = 0, last = 0;  // all have come; all have the list
 
@@ -85,17 +86,22 @@ class Meeting {
   /// A connection, its handshake, the request.
   void ask(std::int32_t rank) {
     at(now_ + 5 * latency(rank, 0), [this, rank] {
-      const std::int64_t served = work(0, kJoinNs);
-      const auto answer = members_.join(request(rank), std::to_string(rank));
-      if (!answer.wait_at || !tree_) {
-        members_.arrived(Rank{rank});
-        return at(served, [this, rank] { wait(0, rank); });
-      }
-      most_on_their_way = std::max(most_on_their_way, ++on_their_way_);
-      const auto parent = static_cast<std::int32_t>(std::stoi(answer.wait_at->address));
-      at(served + latency(0, rank) + 5 * latency(rank, parent), [this, rank, parent] {
-        at(work(parent, kJoinNs), [this, rank, parent] { wait(parent, rank); });
-      });
+      most_before_the_door = std::max(most_before_the_door, ++before_the_door_);
+      at(work(0, kJoinNs), [this, rank] { joined(rank); });
+    });
+  }
+  /// Its handshake is done.
+  void joined(std::int32_t rank) {
+    --before_the_door_;
+    const auto answer = members_.join(request(rank), std::to_string(rank));
+    if (!answer.wait_at || !tree_) {
+      members_.arrived(Rank{rank});
+      return wait(0, rank);
+    }
+    most_on_their_way = std::max(most_on_their_way, ++on_their_way_);
+    const auto parent = static_cast<std::int32_t>(std::stoi(answer.wait_at->address));
+    at(now_ + latency(0, rank) + 5 * latency(rank, parent), [this, rank, parent] {
+      at(work(parent, kJoinNs), [this, rank, parent] { wait(parent, rank); });
     });
   }
   void wait(std::int32_t parent, std::int32_t rank) {
@@ -138,7 +144,7 @@ class Meeting {
   RendezvousMembers members_{request(0)};
   std::priority_queue<Event> events_;
   std::uint64_t number_ = 0, list_bytes_ = list_bytes();
-  int on_their_way_ = 0;
+  int before_the_door_ = 0, on_their_way_ = 0;
   std::int64_t now_ = 0;
   std::vector<std::int64_t> busy_ = std::vector<std::int64_t>(kRanks, 0);
   std::vector<std::int32_t> parents_ = std::vector<std::int32_t>(kRanks, -1);
@@ -166,11 +172,13 @@ TEST(Meeting, Of16384Ranks_GivesRank0NoMoreThanOthers) {
   const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
   std::printf(
       "16384 ranks on 2048 hosts: all had come after %.2f s and had the list after %.3f s more; "
-      "rank 0 kept %d, and %d on their way at most, and sent %.1f MB (without the tree: %d, %.1f "
+      "rank 0 kept %d, %d on their way and %d before their handshakes at most, and sent %.1f MB "
+      "(without the tree: %d, %.1f "
       "GB and %.2f s more)\n",
       seconds(tree.complete), seconds(tree.last - tree.complete), tree.children[0],
-      tree.most_on_their_way, static_cast<double>(tree.sent[0]) / 1e6, star.children[0],
-      static_cast<double>(star.sent[0]) / 1e9, seconds(star.last - star.complete));
+      tree.most_on_their_way, tree.most_before_the_door, static_cast<double>(tree.sent[0]) / 1e6,
+      star.children[0], static_cast<double>(star.sent[0]) / 1e9,
+      seconds(star.last - star.complete));
   EXPECT_LT(seconds(tree.last - tree.complete), 1);
 }
 
