@@ -100,6 +100,15 @@ void RendezvousMembers::forget_gone(Instant before) {
   }
 }
 
+RankSet RendezvousMembers::gone() const {
+  RankSet out;
+  for (const auto& [since, rank] : gone_)
+    if (const auto member = joined_.find(rank.value);
+        member != joined_.end() && member->second.gone == since)
+      out.insert(RankSet::of(rank));
+  return out;
+}
+
 void RendezvousMembers::erase(std::map<std::int32_t, Member>::iterator member) {
   if (!member->second.on_its_way) --here_;
   joined_.erase(member);

@@ -40,6 +40,8 @@ class RendezvousMembers {
   void left(Rank rank, Instant now);
   /// Those that left before that and have not come again.
   void forget_gone(Instant before);
+  /// Those that have left and count as here.
+  [[nodiscard]] RankSet gone() const;
 
   /// At rank 0: nobody is missing; and who is.
   [[nodiscard]] bool complete() const { return here_ == root_.size - 1; }

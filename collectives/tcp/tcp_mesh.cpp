@@ -12,9 +12,9 @@ namespace {
 
 /// How long last words may take to go out, and the pause before a peer is tried again.
 constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
-/// How long a process with a verdict stays for those who are about to connect, and for those who
-/// are connected until they have it.
-constexpr std::chrono::milliseconds kStays{400}, kVerdict{2000};
+/// How long a process with a verdict stays for those who are about to connect, for those who are
+/// connected until they have it, and for those whose connection has to be opened again.
+constexpr std::chrono::milliseconds kStays{400}, kVerdict{2000}, kReopens{5000};
 /// How long a verdict may be on its way from others when a peer is found gone: it may have left
 /// with that.
 constexpr std::chrono::milliseconds kHearsay{300};
@@ -475,21 +475,22 @@ void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
 /// Until all is sent, or kLastWords have gone by. A verdict until all have it, for who has not, and
 /// finds this process gone, takes it for the lost one.
 void TcpMesh::flush() {
-  const Instant until = told_ ? told_at_ + kVerdict : clock_.now() + kLastWords;
+  const Instant last_words = clock_.now() + kLastWords;
   if (told_)
     for (const Rank neighbour : tree_.neighbours()) pair(neighbour).association.open();
-  const auto waits = [this](const auto& known) {
+  const auto waits = [&, this](const auto& known) {
     const Pair& one = *known.second;
+    const TcpLink* link = one.up();
     if (told_)
       return !one.knows && !one.gone &&
-             (one.association.state() != Association::State::Closed || one.out_of_reach);
+             (one.association.state() != Association::State::Closed || one.out_of_reach) &&
+             clock_.now() < told_at_ + (link != nullptr ? kVerdict : kReopens);
+    if (clock_.now() >= last_words) return false;
     if (one.by_ring && rings_->waiting(one.place) > 0) return true;
-    const TcpLink* link = one.up();
     return link != nullptr && link->queued() > 0;
   };
   const Instant stays = told_ && size() > 1 ? told_at_ + kStays : Instant{0};
-  while (clock_.now() < stays ||
-         (std::any_of(pairs_.begin(), pairs_.end(), waits) && clock_.now() < until))
+  while (clock_.now() < stays || std::any_of(pairs_.begin(), pairs_.end(), waits))
     run(std::chrono::milliseconds(5));
 }
 

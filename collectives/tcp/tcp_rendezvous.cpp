@@ -13,8 +13,8 @@ namespace {
 
 /// How long last words may take to go out.
 constexpr std::chrono::milliseconds kFarewell{200};
-/// Rank 0 stays for so long until the list is read; it is given out beyond that, too.
-constexpr std::chrono::seconds kHandsOut{1};
+/// A process stays for so long until the list is read; it is given out beyond that, too.
+constexpr std::chrono::seconds kHandsOut{2};
 /// How long the loop waits for something to happen, at most.
 constexpr std::chrono::milliseconds kTurn{50};
 /// So much longer may a handshake take for each rank: rank 0 has one with all.
@@ -79,7 +79,7 @@ void TcpRendezvous::fail(Status status) {
 
 /// It is known where all are.
 bool TcpRendezvous::complete() const {
-  return met_ && (!made_.list || made_.list->idle() || clock_.now() - *met_ > Duration{kHandsOut});
+  return met_ && (!made_.list || made_.list->done() || clock_.now() - *met_ > Duration{kHandsOut});
 }
 
 Result<void> TcpRendezvous::listen(TcpDoor& door, const Endpoint& at) {
@@ -161,7 +161,12 @@ Result<TcpMeshParts> TcpRendezvous::run() {
     if (!met_ && !failure_) look_at_children();
     if (!met_ && !failure_) look_at_parent();
   }
-  if (met_ && !failure_) return std::move(made_);
+  if (met_ && !failure_) {
+    // Those below have it, too: rank 0 stays until it hears that, for they may come back to it.
+    if (giver_ && giver_->established()) giver_->send(Acknowledgement{});
+    if (giver_) giver_->finish();
+    return std::move(made_);
+  }
   fail(too_late());
   const Status& why = *failure_;
   if (is_root()) turn_away_all();

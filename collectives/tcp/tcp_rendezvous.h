@@ -75,6 +75,7 @@ class TcpRendezvous {
   std::map<std::int32_t, Child> children_;
   TcpLinkPtr to_root_;    // on others than rank 0, until that has heard that they wait elsewhere
   TcpLinkPtr to_parent_;  // if that is another than rank 0
+  TcpLinkPtr giver_;      // of those, from whom the list came
   Instant heard_{0};      // something of the parent
   Instant asked_{0};      // the parent
   RankSet missing_;

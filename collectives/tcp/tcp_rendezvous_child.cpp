@@ -151,9 +151,8 @@ void TcpRendezvous::took(const RosterPart& part) {
   if (made_.roster.size() < size) return;
   made_.id = part.id;
   made_.roster.front().listens.address = options_.rendezvous.address;
-  const TcpLinkPtr from = to_parent_ ? to_parent_ : to_root_;
-  from->send(Acknowledgement{});
-  from->finish();
+  giver_ = to_parent_ ? to_parent_ : to_root_;
+  giver_->on({});
   hand_out_roster(nullptr);
 }
 

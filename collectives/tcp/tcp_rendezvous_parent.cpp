@@ -181,8 +181,10 @@ void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
     below.insert(RankSet::of(Rank{rank}));
     below.insert(child.below);
   }
+  const RankSet gone = members_.gone();
   made_.list = std::make_unique<TcpRoster>(*made_.loop, std::move(door), std::move(members_),
                                            made_.id, made_.roster, std::move(below));
+  made_.list->expect(gone);
   for (const auto& [rank, child] : std::exchange(children_, {}))
     made_.list->give(Rank{rank}, child.link);
   met_ = clock_.now();

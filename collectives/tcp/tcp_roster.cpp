@@ -62,6 +62,7 @@ void TcpRoster::give(Rank rank, const TcpLinkPtr& link) {
                   if (std::holds_alternative<Acknowledgement>(said)) has(rank);
                 },
             .ended = [this, rank](const Status&) { reading_.erase(rank.value); }});
+  expect(RankSet::of(rank));
   for (const RosterPart& part : parts_) link->send(part);
 }
 
@@ -71,6 +72,7 @@ void TcpRoster::has(Rank rank) {
     reading_.erase(found);
   }
   without_ = without_.minus(RankSet::of(rank));
+  expected_ = expected_.minus(RankSet::of(rank));
   if (without_.empty()) stop();
 }
 

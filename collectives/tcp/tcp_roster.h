@@ -38,6 +38,10 @@ class TcpRoster {
   void end(const Status& verdict) { ended_ = verdict; }
   /// Nobody is about to read the list: all have it, or their connections broke.
   [[nodiscard]] bool idle() const { return reading_.empty(); }
+  /// Whose connections broke before they had it: they come here for it.
+  void expect(const RankSet& ranks) { expected_.insert(ranks); }
+  /// All that get it here have it.
+  [[nodiscard]] bool done() const { return expected_.empty(); }
 
  private:
   void stop();
@@ -46,7 +50,7 @@ class TcpRoster {
   std::unique_ptr<TcpDoor> door_;
   RendezvousMembers members_;
   std::vector<RosterPart> parts_;
-  RankSet without_;
+  RankSet without_, expected_;
   std::map<std::int32_t, TcpLinkPtr> reading_;
   boost::asio::steady_timer limit_;
   std::optional<Status> ended_;

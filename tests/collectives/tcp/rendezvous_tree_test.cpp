@@ -116,7 +116,9 @@ TEST(RendezvousMembers, AllNeedNotBeConnectedAtOnce) {
   members.forget_gone(2s);
   EXPECT_FALSE(members.join(second, "10.0.0.2").refusal);
   EXPECT_TRUE(members.complete());
+  EXPECT_EQ(members.gone().text(), "1");
   members.forget_gone(3s);
+  EXPECT_TRUE(members.gone().empty());
   EXPECT_FALSE(members.complete());
 }
 

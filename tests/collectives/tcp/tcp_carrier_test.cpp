@@ -39,7 +39,9 @@ struct Hosts {
       for (int moves = 0; moves < 3; ++moves) {  // what is on its way takes its own time
         std::this_thread::sleep_for(300us);
         for (std::size_t r = 0; r < hosts.size(); ++r)
-          if (!suspended[r]) EXPECT_TRUE(meshes[r]->move());
+          if (!suspended[r]) {
+            EXPECT_TRUE(meshes[r]->move());
+          }
       }
     }
   }
@@ -136,7 +138,9 @@ TEST(TcpCarrier, HostsOfWhichNobodyRuns_HideNobodyBeyond) {
           if (silent.contains(host - 70)) continue;
           auto seen = job.believed(host);
           seen.insert(silent.begin(), silent.end());
-          if (silent.size() == 1) EXPECT_EQ(seen.size(), hosts - 1) << host << ", " << i;
+          if (silent.size() == 1) {
+            EXPECT_EQ(seen.size(), hosts - 1) << host << ", " << i;
+          }
         }
       }
       for (const auto& [host, board] : job.boards)

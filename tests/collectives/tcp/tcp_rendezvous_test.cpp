@@ -323,6 +323,7 @@ TEST(TcpRendezvous, HostsWhoseRanksGoTogether_MayComeAgain) {
     std::this_thread::sleep_for(700ms);
     for (auto& one : gone) one->kill(SIGSTOP);
     gone.clear();
+    std::this_thread::sleep_for(2s);  // they do not count as here any more
     std::vector<TcpOptions> rest(options.begin() + 1, options.end());
     std::vector<Rendezvous> all = meet(rest);
     all.insert(all.begin(), host.get());
@@ -384,6 +385,40 @@ TEST(TcpRendezvous, WhoseParentIsNoHelp_WaitsWithRank0) {
   expect_a_job({host.get(), again.get(), child->get(), last.get()});
 }
 
+/// A process of rank 1 that is sent to wait with another: what it hears, and no more.
+struct Guest {
+  explicit Guest(const JoinRequest& as) : rank(as) { loop.secret = of_ranks(tcp_secret()); }
+  ~Guest() { go(); }
+  Guest(const Guest&) = delete;
+  Guest& operator=(const Guest&) = delete;
+  void ask(const Endpoint& at) {
+    link = TcpLink::connect(loop, at,
+                            {.established = [this] { link->send(rank); },
+                             .message =
+                                 [this](const TcpMessage& said) {
+                                   if (const auto* there = std::get_if<WaitAt>(&said))
+                                     wait_at = there->parent;
+                                   waits = waits || std::holds_alternative<Waiting>(said);
+                                   listed = listed || std::holds_alternative<RosterPart>(said);
+                                 },
+                             .ended = [](const Status&) {}});
+    run(1s);
+  }
+  void go() {
+    link->close();
+    run(10ms);
+  }
+  void run(std::chrono::milliseconds time) {
+    loop.io.restart();
+    loop.io.run_for(time);
+  }
+  JoinRequest rank;
+  TcpLoop loop;
+  TcpLinkPtr link;
+  std::optional<Endpoint> wait_at;
+  bool waits = false, listed = false;
+};
+
 /// Rank 1 waits with rank 2, the first of their host, goes, and comes again as another process:
 /// that rank 2 has to say.
 TEST(TcpRendezvous, RankThatWaitedWithAnotherAndWentAgain_MayComeAgain) {
@@ -394,35 +429,41 @@ TEST(TcpRendezvous, RankThatWaitedWithAnotherAndWentAgain_MayComeAgain) {
   };
   auto host = come(0), parent = come(2);
   std::this_thread::sleep_for(300ms);
-  const JoinRequest rank1 = rank_1_of_4();
-  TcpLoop loop;
-  loop.secret = of_ranks(tcp_secret());
-  std::optional<Endpoint> wait_at;
-  bool waits = false;
-  const auto ask = [&](const Endpoint& at) {
-    TcpLinkPtr link;
-    link = TcpLink::connect(loop, at,
-                            {.established = [&] { link->send(rank1); },
-                             .message =
-                                 [&](const TcpMessage& said) {
-                                   if (const auto* there = std::get_if<WaitAt>(&said))
-                                     wait_at = there->parent;
-                                   waits = waits || std::holds_alternative<Waiting>(said);
-                                 },
-                             .ended = [](const Status&) {}});
-    loop.io.restart();
-    loop.io.run_for(1s);
-    link->close();
-    loop.io.restart();
-    loop.io.run_for(10ms);
-  };
-  ask(options[0].rendezvous);
-  ASSERT_TRUE(wait_at);
-  ask(*wait_at);
-  EXPECT_TRUE(waits);
-  std::this_thread::sleep_for(1s);
+  Guest guest(rank_1_of_4());
+  guest.ask(options[0].rendezvous);
+  ASSERT_TRUE(guest.wait_at);
+  guest.go();
+  guest.ask(*guest.wait_at);
+  EXPECT_TRUE(guest.waits);
+  guest.go();
+  std::this_thread::sleep_for(2s);
   auto again = come(1), last = come(3);
   expect_a_job({host.get(), again.get(), parent.get(), last.get()});
+}
+
+/// Who loses rank 2 while the list comes goes to rank 0 for it.
+TEST(TcpRendezvous, UntilThoseThatWaitWithOthersHaveTheList_Rank0Stays) {
+  auto options = alike(4);
+  options[1].host_id = options[2].host_id = 7;
+  const auto come = [&](std::size_t r) {
+    return std::async(std::launch::async,
+                      [&, r] { return tcp_rendezvous(options[r]).has_value(); });
+  };
+  auto host = come(0), parent = come(2);
+  std::this_thread::sleep_for(300ms);
+  Guest at_rank0(rank_1_of_4()), guest(at_rank0.rank);
+  at_rank0.ask(options[0].rendezvous);
+  ASSERT_TRUE(at_rank0.wait_at);
+  guest.ask(*at_rank0.wait_at);
+  auto last = come(3);
+  guest.run(500ms);
+  EXPECT_TRUE(guest.listed);
+  EXPECT_TRUE(last.get());
+  EXPECT_NE(host.wait_for(0s), std::future_status::ready);
+  guest.link->send(Acknowledgement{});
+  guest.run(500ms);
+  EXPECT_EQ(host.wait_for(0s), std::future_status::ready);
+  EXPECT_TRUE(host.get() && parent.get());
 }
 
 TEST(TcpRendezvous, AnotherBuild_EndsItForAll_NamingBoth) {

@@ -77,6 +77,19 @@ TEST(TcpRoster, RankThatComesAgain_GetsTheListAgain) {
     EXPECT_EQ(seeker.peers[2].listens.port, 4002);
   }
   EXPECT_TRUE(met.list->idle());
+  EXPECT_FALSE(met.list->done()) << "it has not said that it has it";
+}
+
+TEST(TcpRoster, WhoseConnectionBroke_IsExpected) {
+  Met met;
+  EXPECT_TRUE(met.list->done());
+  met.list->expect(RankSet::of(Rank{1}));
+  EXPECT_FALSE(met.list->done());
+  const Seeker seeker(met, request(1, 101));
+  EXPECT_FALSE(met.list->done());
+  seeker.link->send(Acknowledgement{});
+  met.loop.io.run_for(50ms);
+  EXPECT_TRUE(met.list->done());
 }
 
 TEST(TcpRoster, AnotherProcessAsTheSameRank_IsTurnedAway) {
