@@ -57,12 +57,13 @@ void who_comes(ByteReader in) {
       told->here ? members.arrived(told->rank) : members.left(told->rank, Instant{0});
     const auto* request = std::get_if<JoinRequest>(&message);
     if (request == nullptr) return;
-    const bool was_missing = members.missing().contains(request->rank);
+    const bool was_missing = members.missing().contains(request->rank) ||
+                             members.gone().contains(request->rank);
     const auto answer = members.join(*request, "127.0.0.1");
     require(!answer.wait_at || was_missing, "who comes again is sent on");
     if (answer.refusal) return;
     const JoinRequest earlier = std::exchange(here[request->rank.value], *request);
-    require(was_missing || earlier.pid == request->pid, "a rank came that was not missing");
+    require(was_missing || earlier.pid == request->pid, "a rank came in place of one that was there");
     require(!members.missing().empty() || members.roster().size() == 3, "no roster");
   });
 }
