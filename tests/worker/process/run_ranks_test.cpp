@@ -63,6 +63,21 @@ TEST_F(RunRanks, RankThatIsKilled_IsNamed_AndTheSurvivorsCodeIsTheJobs) {
   EXPECT_EQ(job.count("Killed"), 0) << job.output;
 }
 
+TEST_F(RunRanks, RankThatEndsBeforeAllHaveMet_EndsTheJobSoon) {
+  struct Case {
+    std::string end;
+    int code;
+  };
+  for (const auto& [end, code] :
+       std::vector<Case>{{"kill -9 $$", 137}, {"exit 9", 9}, {"exit 0", 5}}) {
+    const Launched job = run("-n 3 sh -c 'case $LOCKSTEP_RANK in 1) " + end + ";; *) exec " +
+                             kRank + " none call 0;; esac'");
+    EXPECT_EQ(job.exit_code, code) << job.output;
+    EXPECT_EQ(job.count("run-ranks: rank 1 ended before all ranks had met"), 1) << job.output;
+    EXPECT_LT(job.seconds, 40) << "the ranks themselves wait for five minutes";
+  }
+}
+
 TEST_F(RunRanks, RankThatIsStopped_DoesNotOutliveTheJob) {
   const Launched job = run("-n 3 " + kRank + " suspend call 1", kSoon);
   EXPECT_EQ(job.exit_code, 4) << job.output;
