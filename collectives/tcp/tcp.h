@@ -63,8 +63,8 @@ class TcpMesh;
 /// Environment, Stuck (a rank of this host does not answer).
 [[nodiscard]] Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience);
 
-/// Tells all peers that the job is over and why, as far as they can be told within 0.2 s. For
-/// WatchOptions::tell.
+/// Tells all peers that the job is over and why, as far as they can be told within two seconds, or
+/// five where connections have to be opened again. For WatchOptions::tell.
 void tcp_tell(TcpMesh& mesh, const Status& verdict);
 
 /// Announces a clean exit before the end of the job: whoever waits for this rank is told that it

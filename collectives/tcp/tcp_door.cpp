@@ -50,7 +50,7 @@ Result<void> TcpDoor::listen(const Endpoint& at) {
 
 void TcpDoor::accept() {
   acceptor_.async_accept([this](const Failure& failure, tcp::socket socket) {
-    if (failure == asio::error::operation_aborted) return;
+    if (failure == asio::error::operation_aborted || !acceptor_.is_open()) return;
     if (failure) return accept_later(failure.message());
     fails_since_.reset();
     welcome(std::move(socket));
@@ -60,14 +60,15 @@ void TcpDoor::accept() {
 
 void TcpDoor::accept_later(const std::string& why) {
   const Instant now = clock_.now();
-  if (!fails_since_) fails_since_ = now;
+  if (!fails_since_ || now - failed_at_ > 10 * Duration{kPause}) fails_since_ = now;
+  failed_at_ = now;
   if (now - *fails_since_ > Duration{kPatience}) {
     if (events_.failed) events_.failed(why);
     return;
   }
   pause_.expires_after(kPause);
   pause_.async_wait([this](const Failure& stopped) {
-    if (!stopped) accept();
+    if (!stopped && acceptor_.is_open()) accept();
   });
 }
 

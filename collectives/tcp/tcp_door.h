@@ -53,7 +53,8 @@ class TcpDoor {
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   SystemClock clock_;
-  std::optional<Instant> fails_since_;
+  std::optional<Instant> fails_since_;  // again and again
+  Instant failed_at_{0};                // last
   Events events_;
   std::deque<TcpLinkPtr> strangers_;  // by age
 };

@@ -181,10 +181,13 @@ void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
     below.insert(RankSet::of(Rank{rank}));
     below.insert(child.below);
   }
+  // They are of the list now, and come to rank 0 for it; no other process comes in their place.
   const RankSet gone = members_.gone();
+  for (const RankSet::Run& run : gone.runs())
+    for (std::int32_t r = run.first; r <= run.last; ++r) members_.arrived(Rank{r});
   made_.list = std::make_unique<TcpRoster>(*made_.loop, std::move(door), std::move(members_),
                                            made_.id, made_.roster, std::move(below));
-  made_.list->expect(gone);
+  if (is_root()) made_.list->expect(gone);
   for (const auto& [rank, child] : std::exchange(children_, {}))
     made_.list->give(Rank{rank}, child.link);
   met_ = clock_.now();

@@ -31,7 +31,7 @@ void TcpRoster::stop_later() {
   limit_.expires_after(kPatience);
   limit_.async_wait([this](const boost::system::error_code& stopped) {
     if (stopped) return;
-    ++times_ < kMostTimes && !idle() ? stop_later() : stop();
+    ++times_ < kMostTimes && !done() ? stop_later() : stop();
   });
 }
 

@@ -12,9 +12,9 @@
 namespace lockstep::collectives {
 
 /// Gives it until all that are to have it from here, or from those, are known to have it, or
-/// kPatience have gone by and nobody reads it (or kPatience have gone by kMostTimes), so that a
-/// rank whose connection broke while it came may come again. Outlived by the loop. One thread at a
-/// time.
+/// kPatience have gone by and all have it that come here for it (or kPatience have gone by
+/// kMostTimes), so that a rank whose connection broke while it came may come again. Outlived by the
+/// loop. One thread at a time.
 class TcpRoster {
  public:
   static constexpr std::chrono::seconds kPatience{10};

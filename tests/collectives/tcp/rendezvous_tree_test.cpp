@@ -135,6 +135,10 @@ TEST(RendezvousMembers, InPlaceOfOneThatIsGone_AnotherProcessMayCome) {
   members.forget_gone(9s);
   EXPECT_TRUE(members.complete());
   EXPECT_EQ(members.roster()[1].listens.port, 5001);
+  members.left(Rank{1}, 10s);
+  members.arrived(Rank{1});
+  EXPECT_TRUE(members.gone().empty());
+  EXPECT_TRUE(members.join(first, "10.0.0.1").refusal);
 }
 
 }  // namespace

@@ -99,6 +99,13 @@ TEST(TcpRoster, AnotherProcessAsTheSameRank_IsTurnedAway) {
   EXPECT_NE(seeker.turned_away.find("came second"), std::string::npos) << seeker.turned_away;
 }
 
+TEST(TcpRoster, WhoIsExpected_FindsItLaterThanPatience) {
+  Met met;
+  met.list->expect(RankSet::of(Rank{1}));
+  met.loop.io.run_for(TcpRoster::kPatience + 500ms);
+  EXPECT_EQ(Seeker(met, request(1, 101)).peers.size(), 3U);
+}
+
 TEST(TcpRoster, OnceAllHaveIt_NobodyListens) {
   Met met;
   {

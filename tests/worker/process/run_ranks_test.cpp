@@ -65,15 +65,18 @@ TEST_F(RunRanks, RankThatIsKilled_IsNamed_AndTheSurvivorsCodeIsTheJobs) {
 
 TEST_F(RunRanks, RankThatEndsBeforeAllHaveMet_EndsTheJobSoon) {
   struct Case {
+    int rank;
     std::string end;
     int code;
   };
-  for (const auto& [end, code] :
-       std::vector<Case>{{"kill -9 $$", 137}, {"exit 9", 9}, {"exit 0", 5}}) {
-    const Launched job = run("-n 3 sh -c 'case $LOCKSTEP_RANK in 1) " + end + ";; *) exec " +
-                             kRank + " none call 0;; esac'");
+  for (const auto& [rank, end, code] : std::vector<Case>{
+           {1, "kill -9 $$", 137}, {1, "exit 9", 9}, {1, "exit 0", 5}, {0, "exit 9", 9}}) {
+    const std::string number = std::to_string(rank);
+    const Launched job = run("-n 3 sh -c 'case $LOCKSTEP_RANK in " + number + ") " + end +
+                             ";; *) exec " + kRank + " none call 0;; esac'");
     EXPECT_EQ(job.exit_code, code) << job.output;
-    EXPECT_EQ(job.count("run-ranks: rank 1 ended before all ranks had met"), 1) << job.output;
+    EXPECT_EQ(job.count("run-ranks: rank " + number + " ended before all ranks had met"), 1)
+        << job.output;
     EXPECT_LT(job.seconds, 40) << "the ranks themselves wait for five minutes";
   }
 }
