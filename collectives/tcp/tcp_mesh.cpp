@@ -230,6 +230,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
         return;
     }
     take_part(one, std::move(*part));
+    if (one.finished) acknowledge(one);  // it stays for that: see settle()
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
       return lose(one, "a process of another job listens where it listened");
@@ -317,7 +318,7 @@ void TcpMesh::put(Pair& one, std::uint64_t group, Part::Kind kind, std::uint64_t
                   std::span<const std::byte> piece) {
   if (one.place >= 0 && rings_->reaches(one.place)) {
     one.by_ring = true;
-    if (rings_->send(one.place, group, kind, total, piece)) wake(one);
+    if (rings_->send(one.place, group, kind, total, piece)) acknowledge(one);
     return;
   }
   const Association::Stamp stamp = one.association.next();
@@ -431,14 +432,14 @@ void TcpMesh::hear_host() {
     if (rings_->written(static_cast<int>(place))) hear_ring(pair(here_[place]));
 }
 
-/// One that sleeps does so over its connections. Any word will do.
-void TcpMesh::wake(Pair& one) {
+/// Also wakes one that sleeps over its connections.
+void TcpMesh::acknowledge(Pair& one) {
   if (TcpLink* link = one.up()) link->send(Acknowledgement{one.association.received()});
 }
 
 void TcpMesh::move_rings() {
   hear_host();
-  rings_->flush([this](int reader) { wake(pair(here_[static_cast<std::size_t>(reader)])); });
+  rings_->flush([this](int reader) { acknowledge(pair(here_[static_cast<std::size_t>(reader)])); });
 }
 
 void TcpMesh::run(Duration most) {
@@ -494,6 +495,20 @@ void TcpMesh::flush() {
     run(std::chrono::milliseconds(5));
 }
 
+/// Until all have what was said to them: of a connection that breaks later, a process that has
+/// ended says nothing again.
+void TcpMesh::settle() {
+  const Instant now = clock_.now();
+  const auto waits = [&, this](const auto& known) {
+    const Pair& one = *known.second;
+    return !one.gone && one.association.kept_bytes() > 0 &&
+           clock_.now() < now + (one.up() != nullptr ? kVerdict : kReopens);
+  };
+  while (!told_ && std::any_of(pairs_.begin(), pairs_.end(), waits))
+    run(std::chrono::milliseconds(5));
+  flush();
+}
+
 void TcpMesh::tell(const Status& verdict) {
   ++telling_;
   const std::lock_guard lock(mutex_);
@@ -520,7 +535,7 @@ void TcpMesh::leave(Duration patience) {
       self_, size(), {}, [](auto, auto) { return Bytes{}; }, &hosts_);
   (void)run_round(*this, ranks_below(size()), Part::Kind::Leave, round, clock_.now() + patience);
   const std::lock_guard lock(mutex_);
-  flush();
+  settle();
 }
 
 Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Kind line,

@@ -102,7 +102,7 @@ class TcpMesh {
   void hear_host();
   void move_rings();
   void hear_ring(Pair& pair);
-  void wake(Pair& pair);
+  void acknowledge(Pair& pair);
   void take_part(Pair& pair, Part part);
   void came(const TcpLinkPtr& link, const TcpMessage& message);
   void stands(Pair& pair);
@@ -114,6 +114,7 @@ class TcpMesh {
   void fail(Status status);
   void will_tell(const Status& verdict);
   void flush();
+  void settle();
 
   std::unique_ptr<TcpLoop> loop_;
   std::unique_ptr<TcpDoor> door_;

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <bit>
 #include <fstream>
+#include <future>
 #include <random>
 
 #include "census_tree.h"
@@ -251,7 +252,6 @@ TEST(TcpMesh, SuspendedPeerWhoseConnectionsBreak_IsNotOutOfReach) {
   EXPECT_GT(broken, 5);
 }
 
-/// Rank 1 has said something and computes now; its watchdog alone uses the mesh.
 /// A mesh of two, one of which listens here.
 TcpMeshParts parts_of(Rank self, std::byte id) {
   TcpMeshParts out;
@@ -286,6 +286,7 @@ TEST(TcpMesh, PlaceOfARankThatAnotherJobHasTaken_MeansThatItIsLost) {
   EXPECT_TRUE(other.move()) << "the other job goes on";
 }
 
+/// Rank 1 has said something and computes now; its watchdog alone uses the mesh.
 TEST(TcpMesh, WhatARankThatComputesHasSaid_ComesThoughItsConnectionBroke) {
   const auto meshes = meet(2);
   connect_tree(meshes);
@@ -303,6 +304,52 @@ TEST(TcpMesh, WhatARankThatComputesHasSaid_ComesThoughItsConnectionBroke) {
   }
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->bytes, said);
+}
+
+/// What a rank says last comes, though the connection breaks: it stays until that is acknowledged.
+TEST(TcpMesh, LastWordsOfARankThatLeaves_AreSaidAgain) {
+  // Rank 1, which takes part in the end of the job by hand.
+  TcpMeshParts theirs = parts_of(Rank{1}, std::byte{1}), ours = parts_of(Rank{0}, std::byte{1});
+  ours.roster[1].listens = theirs.roster[1].listens;
+  TreeRound round(Rank{1}, 2, {}, [](auto, auto) { return Bytes{}; });
+  const Bytes own(round.outgoing().begin(), round.outgoing().end());
+  std::vector<Part::Kind> heard;
+  TcpLinkPtr link;
+  std::uint64_t connections = 0;
+  theirs.door->on({.word =
+                       [&](const TcpLinkPtr& opened, const TcpMessage&) {
+                         link = opened;
+                         link->on({.message = [&](const TcpMessage& said) {
+                           if (const auto* part = std::get_if<Part>(&said))
+                             heard.push_back(part->kind);
+                         }});
+                         link->send(Introduction{theirs.id, Rank{1}, 0, connections});
+                         if (connections++ > 0) return;
+                         link->send(Part{kWorldGroup, Part::Kind::Farewell, 0, 0, 0, {}});
+                         link->send(Part{kWorldGroup, Part::Kind::Leave, own.size(), 1, 0, own});
+                       },
+                   .failed = {}});
+  const auto run = [&] {
+    heard.clear();
+    theirs.loop->io.restart();
+    theirs.loop->io.run_for(std::chrono::milliseconds(600));
+  };
+  TcpMesh mesh(std::move(ours), 1 << 16, std::chrono::seconds(60));
+  auto left = std::async(std::launch::async, [&] { mesh.leave(std::chrono::seconds(20)); });
+  const auto has_left = [&] {
+    return left.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  run();
+  EXPECT_EQ(heard, (std::vector{Part::Kind::Farewell, Part::Kind::Leave}));
+  EXPECT_FALSE(has_left());
+  link->close();
+  run();
+  EXPECT_EQ(heard, (std::vector{Part::Kind::Leave}));
+  EXPECT_FALSE(has_left());
+  link->send(Acknowledgement{2});
+  run();
+  EXPECT_TRUE(has_left());
+  EXPECT_TRUE(mesh.move());
 }
 
 TEST(TcpMesh, EncryptedConnectionsThatBreak_AreOpenedAgain) {
