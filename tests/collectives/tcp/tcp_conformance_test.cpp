@@ -429,7 +429,7 @@ void vote_beside_strangers(Encryption encryption, int strangers) {
   over = true;
   for (std::thread& thread : threads) thread.join();
   for (const int file : files) ::close(file);
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr std::size_t kMiB = 600;  // it keeps what is freed
 #else
   constexpr std::size_t kMiB = 96;
