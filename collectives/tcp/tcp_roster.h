@@ -36,8 +36,6 @@ class TcpRoster {
   void has(Rank rank);
   /// The job has ended: who comes now is told why.
   void end(const Status& verdict) { ended_ = verdict; }
-  /// Nobody is about to read the list: all have it, or their connections broke.
-  [[nodiscard]] bool idle() const { return reading_.empty(); }
   /// Whose connections broke before they had it: they come here for it.
   void expect(const RankSet& ranks) { expected_.insert(ranks); }
   /// All that get it here have it.

@@ -4,12 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/tcp/rendezvous_members.h>
+#include <lockstep/collectives/tcp/rendezvous_tree.h>
 
 namespace lockstep::collectives::rendezvous_tree_test {
 namespace {
-
-using namespace std::chrono_literals;
 
 std::vector<std::int32_t> shuffled(int ranks, std::uint64_t seed) {
   std::vector<std::int32_t> out;
@@ -77,68 +75,6 @@ TEST(RendezvousTree, WhoHasLeft_IsWaitedWithByNobody) {
   EXPECT_EQ(tree.parent(Rank{20}, 20), Rank{8}) << "rank 0 has its four hosts";
   tree.left(Rank{8});
   EXPECT_EQ(tree.parent(Rank{21}, 21), Rank{0}) << "that host has nobody";
-}
-
-TEST(RendezvousMembers, ProcessThatComesAgain_WaitsHere) {
-  JoinRequest root{.job = "train", .rank = {0}, .size = 9, .build = "b", .host = "a", .host_id = 1};
-  RendezvousMembers members(root);
-  JoinRequest first = root, second = root;
-  first.rank = {3}, first.host_id = 2, first.port = 4003;
-  second.rank = {4}, second.host_id = 2, second.port = 4004;
-  EXPECT_FALSE(members.join(first, "10.0.0.2").wait_at);
-  const auto sent_on = members.join(second, "10.0.0.2").wait_at;
-  ASSERT_TRUE(sent_on);
-  EXPECT_EQ(sent_on->text(), "10.0.0.2:4003");
-  EXPECT_TRUE(members.missing().contains(Rank{4})) << "it is on its way";
-  EXPECT_EQ(members.missing().text(), "1-2,4-8");
-  members.arrived(Rank{4});
-  EXPECT_EQ(members.missing().text(), "1-2,5-8");
-  members.left(Rank{3}, 1s);
-  EXPECT_EQ(members.missing().text(), "1-2,5-8") << "it may come again";
-  members.forget_gone(2s);
-  EXPECT_EQ(members.missing().text(), "1-3,5-8");
-  EXPECT_FALSE(members.complete());
-  const auto again = members.join(second, "10.0.0.2");
-  EXPECT_FALSE(again.refusal);
-  EXPECT_FALSE(again.wait_at);
-}
-
-TEST(RendezvousMembers, AllNeedNotBeConnectedAtOnce) {
-  const JoinRequest root{.job = "train", .rank = {0}, .size = 3, .build = "b", .host = "a"};
-  RendezvousMembers members(root);
-  JoinRequest first = root, second = root;
-  first.rank = {1}, first.port = 4001;
-  second.rank = {2}, second.port = 4002;
-  EXPECT_FALSE(members.join(first, "10.0.0.1").refusal);
-  members.left(Rank{1}, 1s);
-  EXPECT_FALSE(members.join(first, "10.0.0.1").refusal);
-  members.left(Rank{1}, 2s);
-  members.forget_gone(2s);
-  EXPECT_FALSE(members.join(second, "10.0.0.2").refusal);
-  EXPECT_TRUE(members.complete());
-  EXPECT_EQ(members.gone().text(), "1");
-  members.forget_gone(3s);
-  EXPECT_TRUE(members.gone().empty());
-  EXPECT_FALSE(members.complete());
-}
-
-TEST(RendezvousMembers, InPlaceOfOneThatIsGone_AnotherProcessMayCome) {
-  const JoinRequest root{.job = "train", .rank = {0}, .size = 2, .build = "b", .host = "a"};
-  RendezvousMembers members(root);
-  JoinRequest first = root, another = root;
-  first.rank = another.rank = {1};
-  first.port = 4001, another.port = 5001;
-  EXPECT_FALSE(members.join(first, "10.0.0.1").refusal);
-  EXPECT_TRUE(members.join(another, "10.0.0.1").refusal);
-  members.left(Rank{1}, 1s);
-  EXPECT_FALSE(members.join(another, "10.0.0.1").refusal);
-  members.forget_gone(9s);
-  EXPECT_TRUE(members.complete());
-  EXPECT_EQ(members.roster()[1].listens.port, 5001);
-  members.left(Rank{1}, 10s);
-  members.arrived(Rank{1});
-  EXPECT_TRUE(members.gone().empty());
-  EXPECT_TRUE(members.join(first, "10.0.0.1").refusal);
 }
 
 }  // namespace

@@ -4,17 +4,14 @@
 #include <filesystem>
 #include <future>
 
+#include "raw_socket.h"
 #include "tcp_ranks.h"
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <lockstep/collectives/tcp/rendezvous_file.h>
-#include <lockstep/collectives/tcp/rendezvous_members.h>
 #include <lockstep/collectives/tcp/tcp_door.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
@@ -65,50 +62,6 @@ void expect_refused(const Rendezvous& came, Code code, const std::string& part) 
   EXPECT_EQ(came.error().code, code) << came.error().text();
   EXPECT_NE(came.error().message.find(part), std::string::npos) << came.error().message;
 }
-
-class RawSocket {
- public:
-  explicit RawSocket(const Endpoint& to) {
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_port = htons(to.port);
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int tries = 0; tries < 500; ++tries) {  // until rank 0 listens
-      file_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (::connect(file_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) return;
-      ::close(file_);
-      file_ = -1;
-      std::this_thread::sleep_for(10ms);
-    }
-  }
-  ~RawSocket() { ::close(file_); }
-  RawSocket(const RawSocket&) = delete;
-  RawSocket& operator=(const RawSocket&) = delete;
-  [[nodiscard]] bool write(std::span<const std::byte> bytes) const {
-    return ::send(file_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(bytes.size());
-  }
-  /// Empty: closed, or nothing for `patience`.
-  [[nodiscard]] Bytes read(std::chrono::milliseconds patience = 10s) const {
-    Bytes out(4096);
-    pollfd waited{file_, POLLIN, 0};
-    const ssize_t n = ::poll(&waited, 1, static_cast<int>(patience.count())) == 1
-                          ? ::recv(file_, out.data(), out.size(), 0)
-                          : 0;
-    out.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-    return out;
-  }
-  [[nodiscard]] bool closed_within(std::chrono::milliseconds patience) const {
-    pollfd waited{file_, POLLIN, 0};
-    std::byte some[256];
-    while (::poll(&waited, 1, static_cast<int>(patience.count())) == 1)
-      if (::recv(file_, some, sizeof some, 0) <= 0) return true;
-    return false;
-  }
-
- private:
-  int file_ = -1;
-};
 
 /// A rendezvous of two that `with` happens to before rank 1 comes.
 template <class With>
@@ -623,34 +576,6 @@ TEST(TcpRendezvous, Rank0WithoutDescriptorsLeft_TakesTheOthersLater) {
   int status = -1;
   EXPECT_EQ(::waitpid(rank0, &status, 0), rank0);
   EXPECT_EQ(status, 0);
-}
-
-TEST(RendezvousMembers, OtherMessages_AreRefusedNamingBothVersions) {
-  const JoinRequest host{
-      .job = "train", .rank = {0}, .size = 2, .build = "b", .host = "a", .pid = 1};
-  RendezvousMembers members(host);
-  JoinRequest later = host;
-  later.rank = {1};
-  later.version = kTcpVersion + 1;
-  const auto answer = members.join(later, "127.0.0.1");
-  ASSERT_TRUE(answer.refusal);
-  EXPECT_EQ(answer.refusal->code, Code::Version);
-  EXPECT_NE(answer.refusal->message.find("speaks version " + std::to_string(kTcpVersion + 1)),
-            std::string::npos);
-  EXPECT_NE(answer.refusal->message.find("rank 0 (process 1 on a) version " +
-                                         std::to_string(kTcpVersion)),
-            std::string::npos);
-  later.version = kTcpVersion;
-  later.rank = {2};
-  EXPECT_EQ(members.join(later, "").refusal->code, Code::BadInput);
-  EXPECT_EQ(members.missing().text(), "1");
-  later.rank = {1};
-  EXPECT_FALSE(members.join(later, "10.0.0.2").refusal);
-  EXPECT_TRUE(members.missing().empty());
-  EXPECT_EQ(members.roster()[1].listens.address, "10.0.0.2");
-  members.left({1}, 0s);
-  members.forget_gone(1s);
-  EXPECT_EQ(members.missing().text(), "1");
 }
 
 }  // namespace

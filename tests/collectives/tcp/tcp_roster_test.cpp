@@ -76,7 +76,6 @@ TEST(TcpRoster, RankThatComesAgain_GetsTheListAgain) {
     ASSERT_EQ(seeker.peers.size(), 3U) << time;
     EXPECT_EQ(seeker.peers[2].listens.port, 4002);
   }
-  EXPECT_TRUE(met.list->idle());
   EXPECT_FALSE(met.list->done()) << "it has not said that it has it";
 }
 
@@ -110,10 +109,10 @@ TEST(TcpRoster, OnceAllHaveIt_NobodyListens) {
   Met met;
   {
     const Seeker seeker(met, request(1, 101));
-    EXPECT_FALSE(met.list->idle());
+    EXPECT_FALSE(met.list->done());
     seeker.link->send(Acknowledgement{});
     met.loop.io.run_for(50ms);
-    EXPECT_TRUE(met.list->idle());
+    EXPECT_TRUE(met.list->done());
   }
   EXPECT_EQ(Seeker(met, request(2, 102)).peers.size(), 3U);
   met.list->has(Rank{2});
