@@ -63,13 +63,19 @@ class TcpMesh;
 /// Environment, Stuck (a rank of this host does not answer).
 [[nodiscard]] Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience);
 
-/// Tells all peers that the job is over and why, as far as they can be told within two seconds, or
-/// five where connections have to be opened again. For WatchOptions::tell.
+/// Tells all peers that the job is over and why, as far as they can be told within two seconds of a
+/// connection that stands, and five where it has to be opened again. For WatchOptions::tell.
 void tcp_tell(TcpMesh& mesh, const Status& verdict);
+
+/// This rank has come to the end of the job, as all have, and says nothing more. Stays until the
+/// others have what it said, or are gone, as long as tcp_tell() does at most. The mesh is not used
+/// again.
+void tcp_finish(TcpMesh& mesh);
 
 /// Announces a clean exit before the end of the job: whoever waits for this rank is told that it
 /// will not come. Then hears the others out, so that nothing which was sent to them is lost, until
-/// all have announced theirs or are gone, or `patience` is over. The mesh is not used again.
+/// all have announced theirs or are gone, or `patience` is over, and finishes. The mesh is not used
+/// again.
 void tcp_leave(TcpMesh& mesh, Duration patience);
 
 /// Over all ranks. A peer that is gone ends the job: through the watch if there is one, else as the

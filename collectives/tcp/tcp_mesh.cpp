@@ -12,9 +12,10 @@ namespace {
 
 /// How long last words may take to go out, and the pause before a peer is tried again.
 constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
-/// How long a process with a verdict stays for those who are about to connect, for those who are
-/// connected until they have it, and for those whose connection has to be opened again.
-constexpr std::chrono::milliseconds kStays{400}, kVerdict{2000}, kReopens{5000};
+/// How long a process with a verdict stays for those who are about to connect; how long one with
+/// last words of any kind stays for those who have not acknowledged them: from when they are
+/// connected, and where the connection has to be opened again.
+constexpr std::chrono::milliseconds kStays{400}, kConnected{2000}, kReopens{5000};
 /// How long a verdict may be on its way from others when a peer is found gone: it may have left
 /// with that.
 constexpr std::chrono::milliseconds kHearsay{300};
@@ -93,6 +94,7 @@ struct TcpMesh::Pair final : AssociationPort {
   std::map<Link, TcpLinkPtr> links;
   boost::asio::steady_timer pause;
   std::optional<Instant> out_of_reach;  // since then
+  Instant stands_since{0};              // the last connection
   int place = -1;                       // in the rings of this host
   bool by_ring = false;                 // what goes to it
   bool finished = false;                // it has said farewell
@@ -205,6 +207,7 @@ void TcpMesh::stands(Pair& one) {
                  {}});
   if (one.up() == nullptr) return;
   one.out_of_reach.reset();
+  one.stands_since = clock_.now();
   if (told_) one.up()->send(Verdict{*told_});
 }
 
@@ -230,7 +233,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
         return;
     }
     take_part(one, std::move(*part));
-    if (one.finished) acknowledge(one);  // it stays for that: see settle()
+    if (one.finished) acknowledge(one);  // it stays for that: see finish()
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
       return lose(one, "a process of another job listens where it listened");
@@ -250,7 +253,10 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
   }
 }
 
-void TcpMesh::lose(const Pair& one, const std::string& why) {
+/// One that is done blames nobody.
+void TcpMesh::lose(Pair& one, const std::string& why) {
+  one.gone = true;
+  if (finishing_) return;
   const Peer& gone = peer(one.peer);
   lost_ = one.peer;
   fail({Code::RankLost,
@@ -285,12 +291,10 @@ void TcpMesh::ended(Pair& one, Association::Link link, const TcpLink& of, const 
     });
     return;
   }
-  if (now - *one.out_of_reach > out_of_reach_) {
-    one.gone = true;
+  if (now - *one.out_of_reach > out_of_reach_)
     return lose(one,
                 fmt::format("out of reach for {:g} s: {}",
                             std::chrono::duration<double>(out_of_reach_).count(), why.message));
-  }
   if (stood) return one.association.open();
   one.pause.expires_after(kBeforeRetry);
   one.pause.async_wait([&one](const boost::system::error_code& stopped) {
@@ -473,6 +477,12 @@ void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
   if (!failure_) run_for(*loop_, Duration{0});
 }
 
+/// Whether there is time left for `one` to have what was said to it at `since`.
+bool TcpMesh::may_hear(const Pair& one, Instant since) const {
+  if (one.up() == nullptr) return clock_.now() < since + kReopens;
+  return clock_.now() < std::max(since, one.stands_since) + kConnected;
+}
+
 /// Until all is sent, or kLastWords have gone by. A verdict until all have it, for who has not, and
 /// finds this process gone, takes it for the lost one.
 void TcpMesh::flush() {
@@ -485,7 +495,7 @@ void TcpMesh::flush() {
     if (told_)
       return !one.knows && !one.gone &&
              (one.association.state() != Association::State::Closed || one.out_of_reach) &&
-             clock_.now() < told_at_ + (link != nullptr ? kVerdict : kReopens);
+             may_hear(one, told_at_);
     if (clock_.now() >= last_words) return false;
     if (one.by_ring && rings_->waiting(one.place) > 0) return true;
     return link != nullptr && link->queued() > 0;
@@ -493,20 +503,6 @@ void TcpMesh::flush() {
   const Instant stays = told_ && size() > 1 ? told_at_ + kStays : Instant{0};
   while (clock_.now() < stays || std::any_of(pairs_.begin(), pairs_.end(), waits))
     run(std::chrono::milliseconds(5));
-}
-
-/// Until all have what was said to them: of a connection that breaks later, a process that has
-/// ended says nothing again.
-void TcpMesh::settle() {
-  const Instant now = clock_.now();
-  const auto waits = [&, this](const auto& known) {
-    const Pair& one = *known.second;
-    return !one.gone && one.association.kept_bytes() > 0 &&
-           clock_.now() < now + (one.up() != nullptr ? kVerdict : kReopens);
-  };
-  while (!told_ && std::any_of(pairs_.begin(), pairs_.end(), waits))
-    run(std::chrono::milliseconds(5));
-  flush();
 }
 
 void TcpMesh::tell(const Status& verdict) {
@@ -522,20 +518,37 @@ void TcpMesh::tell(const Status& verdict) {
 // A farewell to all with whom there has been something, and then a round of all ranks: while a rank
 // has not come to it, the others stay, so that it is told that they will not come.
 void TcpMesh::leave(Duration patience) {
-  {
-    ++telling_;
-    const std::lock_guard lock(mutex_);
-    --telling_;
-    if (std::exchange(leaving_, true)) return;
-    for (const auto& [rank, one] : pairs_)
-      if (!one->gone && !told_) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
-    flush();
-  }
+  if (!say_farewell()) return;
   TreeRound round(
       self_, size(), {}, [](auto, auto) { return Bytes{}; }, &hosts_);
   (void)run_round(*this, ranks_below(size()), Part::Kind::Leave, round, clock_.now() + patience);
+  finish();
+}
+
+/// False: it has been said.
+bool TcpMesh::say_farewell() {
+  ++telling_;
   const std::lock_guard lock(mutex_);
-  settle();
+  --telling_;
+  if (std::exchange(leaving_, true)) return false;
+  for (const auto& [rank, one] : pairs_)
+    if (!one->gone && !told_) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+  flush();
+  return true;
+}
+
+// Of a connection that breaks later, a process that has ended says nothing again.
+void TcpMesh::finish() {
+  (void)say_farewell();
+  const std::lock_guard lock(mutex_);
+  finishing_ = true;
+  const auto waits = [since = clock_.now(), this](const auto& known) {
+    const Pair& one = *known.second;
+    return !one.gone && one.association.kept_bytes() > 0 && may_hear(one, since);
+  };
+  while (!told_ && std::any_of(pairs_.begin(), pairs_.end(), waits))
+    run(std::chrono::milliseconds(5));
+  flush();
 }
 
 Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Kind line,
@@ -567,6 +580,8 @@ Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Ki
     if (auto moved = mesh.move(std::chrono::milliseconds(5)); !moved) return moved;
   }
 }
+
+void tcp_finish(TcpMesh& mesh) { mesh.finish(); }
 
 void tcp_leave(TcpMesh& mesh, Duration patience) { mesh.leave(patience); }
 

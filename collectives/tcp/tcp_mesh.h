@@ -88,6 +88,8 @@ class TcpMesh {
   void say_progress(Rank to, const std::vector<Progress>& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
+  /// See tcp_finish. Any thread.
+  void finish();
   /// See tcp_leave. Any thread.
   void leave(Duration patience);
 
@@ -110,11 +112,12 @@ class TcpMesh {
   void ended(Pair& pair, Association::Link link, const TcpLink& of, const Status& why);
   void put(Pair& pair, std::uint64_t group, Part::Kind kind, std::uint64_t total,
            std::span<const std::byte> piece);
-  void lose(const Pair& pair, const std::string& why);
+  void lose(Pair& pair, const std::string& why);
   void fail(Status status);
   void will_tell(const Status& verdict);
+  [[nodiscard]] bool may_hear(const Pair& pair, Instant since) const;
   void flush();
-  void settle();
+  bool say_farewell();
 
   std::unique_ptr<TcpLoop> loop_;
   std::unique_ptr<TcpDoor> door_;
@@ -141,7 +144,8 @@ class TcpMesh {
   std::optional<Status> failure_;
   std::optional<Status> told_;  // the verdict that whoever connects is told
   Instant told_at_{0};          // first
-  bool leaving_ = false;
+  bool leaving_ = false;        // it has said farewell
+  bool finishing_ = false;      // and stays only for those who have not heard it
 };
 
 /// One round of `members`, who are numbered by their place; this rank is one. Errors: as

@@ -24,6 +24,7 @@ Result<World> join_rendezvous(const WorldOptions& options) {
   if (!mesh) return mesh.error();
   World world;
   world.mesh = std::move(*mesh);
+  world.session = {nullptr, [over = world.mesh](void*) { collectives::tcp_finish(*over); }};
   auto board = collectives::tcp_board(*world.mesh, rendezvous.patience);
   if (!board) return board.error();
   world.board = std::move(*board);

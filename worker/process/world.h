@@ -48,7 +48,7 @@ class FinalReport {
 struct World {
   std::unique_ptr<Board> board;
   std::shared_ptr<void> reader;
-  std::shared_ptr<void> session;               // of MPI
+  std::shared_ptr<void> session;               // of MPI, or of the connections: their clean end
   std::shared_ptr<collectives::TcpMesh> mesh;  // where the ranks have met over TCP
   std::unique_ptr<collectives::Watch> watch;
   std::shared_ptr<FinalReport> final_report;  // held by the watch too

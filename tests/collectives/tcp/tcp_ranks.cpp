@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <lockstep/collectives/tcp/tcp_mesh.h>
@@ -21,6 +22,24 @@ Endpoint free_endpoint() {
   ::close(file);
   EXPECT_TRUE(bound);
   return {"127.0.0.1", ntohs(any.sin_port)};
+}
+
+std::vector<int> connected_sockets() {
+  std::vector<int> out;
+  for (int file = 0; file < 4'096; ++file) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(file, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        peer.sin_family == AF_INET)
+      out.push_back(file);
+  }
+  return out;
+}
+
+void reset(int file) {
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  (void)::syscall(SYS_connect, file, &nobody, sizeof nobody);
 }
 
 Secret tcp_secret() { return Secret(32, std::byte{'s'}); }

@@ -15,6 +15,12 @@ namespace lockstep::collectives {
 [[nodiscard]] Endpoint free_endpoint();
 [[nodiscard]] Secret tcp_secret();
 
+/// Connections of this process to itself, each end one descriptor.
+[[nodiscard]] std::vector<int> connected_sockets();
+/// Breaks off with a reset, as a network may: what is on its way is lost, in both directions. By
+/// the bare system call, since no thread of this process is meant to have done it.
+void reset(int socket);
+
 /// Options of `rank`, all alike but for the rank.
 [[nodiscard]] TcpOptions tcp_options(const Endpoint& at, int rank, int size);
 /// The same, as if so many neighbours each had a host.
