@@ -150,6 +150,11 @@ struct Look {
     const std::vector<Rank> with = each_rank(held_by(board, rank));
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
+  /// It is known to have been there until late in this wait: of a rank of another host only its
+  /// words say so, and one that is suspended said that it waits, last.
+  [[nodiscard]] bool heard(Rank rank) const {
+    return !state(rank).carried || state(rank).beat > since + deadline / 2;
+  }
 };
 
 /// What is to be said against the ranks that a wait depends on.
@@ -173,7 +178,7 @@ Findings findings(const Look& look, const RankSet& reached, bool together) {
     if (waits && state.stopped && awaited(look.board, rank).empty() && look.operation_still(rank))
       found.suspended.insert(RankSet::of(rank));
     found.all_wait &= waits;
-    found.all_still &= look.still(rank);
+    found.all_still &= look.still(rank) && look.heard(rank);
   }
   return found;
 }

@@ -33,8 +33,10 @@ struct Judgement {
 ///  - some of them do not wait themselves and have neither made progress nor held a lease for
 ///    `deadline` of this wait, or are suspended in an operation to which all its ranks have come
 ///    and in which nothing has moved for so long: Stuck, naming all of these, as a set;
-///  - all of them wait, in a ring or in the same operation, and nothing has moved for `deadline`:
-///    Stuck, naming every operation and who is in it. (A ring that is proven need not wait for the
+///  - all of them wait, in a ring or in the same operation, and nothing has moved for `deadline`,
+///  in
+///    whose second half those of other hosts were heard of: Stuck, naming every operation and who
+///    is in it. (A ring that is proven need not wait for the
 ///    deadline: ring.h.)
 /// nullopt: nothing is wrong yet.
 [[nodiscard]] std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait,

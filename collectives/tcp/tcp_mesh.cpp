@@ -138,7 +138,7 @@ TcpMesh::~TcpMesh() {
   if (!leaving_ && !told_)
     for (const auto& [rank, one] : pairs_)
       if (one->by_ring || one->up() != nullptr) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
-  flush();
+  if (!leaving_ || told_) flush();
   door_.reset();
   list_.reset();
   for (const auto& [rank, one] : pairs_) one->close_all();
@@ -156,7 +156,7 @@ TcpMesh::Pair& TcpMesh::pair(Rank peer) {
   found = std::make_unique<Pair>(*this, peer);
   const auto at = std::lower_bound(here_.begin(), here_.end(), peer);
   if (at != here_.end() && *at == peer) found->place = static_cast<int>(at - here_.begin());
-  if (leaving_) put(*found, kWorldGroup, Part::Kind::Farewell, 0, {});
+  if (leaving_ && !told_) put(*found, kWorldGroup, Part::Kind::Farewell, 0, {});
   return *found;
 }
 
@@ -233,7 +233,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
         return;
     }
     take_part(one, std::move(*part));
-    if (one.finished) acknowledge(one);  // it stays for that: see finish()
+    if (one.finished) acknowledge(one);  // it stays for that: see stay()
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
       return lose(one, "a process of another job listens where it listened");
@@ -253,10 +253,10 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
   }
 }
 
-/// One that is done blames nobody.
+/// One that has said farewell blames nobody.
 void TcpMesh::lose(Pair& one, const std::string& why) {
   one.gone = true;
-  if (finishing_) return;
+  if (leaving_) return;
   const Peer& gone = peer(one.peer);
   lost_ = one.peer;
   fail({Code::RankLost,
@@ -340,8 +340,11 @@ bool TcpMesh::up(Rank to) const {
 std::size_t TcpMesh::queued(Rank to) const {
   const std::lock_guard lock(mutex_);
   const Pair* one = known(to);
-  if (one != nullptr && one->by_ring) return rings_->waiting(one->place);
-  return one == nullptr ? 0 : one->association.kept_bytes();
+  return one == nullptr ? 0 : unheard(*one);
+}
+
+std::size_t TcpMesh::unheard(const Pair& one) const {
+  return one.by_ring ? rings_->waiting(one.place) : one.association.kept_bytes();
 }
 
 std::optional<TcpMesh::Message> TcpMesh::take(Rank from, std::uint64_t group, Part::Kind kind) {
@@ -480,7 +483,7 @@ void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
 /// Whether there is time left for `one` to have what was said to it at `since`.
 bool TcpMesh::may_hear(const Pair& one, Instant since) const {
   if (one.up() == nullptr) return clock_.now() < since + kReopens;
-  return clock_.now() < std::max(since, one.stands_since) + kConnected;
+  return clock_.now() < std::clamp(one.stands_since, since, since + kReopens) + kConnected;
 }
 
 /// Until all is sent, or kLastWords have gone by. A verdict until all have it, for who has not, and
@@ -522,7 +525,11 @@ void TcpMesh::leave(Duration patience) {
   TreeRound round(
       self_, size(), {}, [](auto, auto) { return Bytes{}; }, &hosts_);
   (void)run_round(*this, ranks_below(size()), Part::Kind::Leave, round, clock_.now() + patience);
-  finish();
+  stay(true);
+}
+
+void TcpMesh::finish() {
+  if (say_farewell()) stay(false);
 }
 
 /// False: it has been said.
@@ -532,19 +539,19 @@ bool TcpMesh::say_farewell() {
   --telling_;
   if (std::exchange(leaving_, true)) return false;
   for (const auto& [rank, one] : pairs_)
-    if (!one->gone && !told_) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+    if (!one->gone && !one->finished && !told_) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
   flush();
   return true;
 }
 
-// Of a connection that breaks later, a process that has ended says nothing again.
-void TcpMesh::finish() {
-  (void)say_farewell();
+/// Until those who need what was said to them have it, for of a connection that breaks later a
+/// process that has ended says nothing again. Who has said farewell needs it only in a round of
+/// leaving.
+void TcpMesh::stay(bool leaving) {
   const std::lock_guard lock(mutex_);
-  finishing_ = true;
-  const auto waits = [since = clock_.now(), this](const auto& known) {
+  const auto waits = [since = clock_.now(), leaving, this](const auto& known) {
     const Pair& one = *known.second;
-    return !one.gone && one.association.kept_bytes() > 0 && may_hear(one, since);
+    return !one.gone && (leaving || !one.finished) && unheard(one) > 0 && may_hear(one, since);
   };
   while (!told_ && std::any_of(pairs_.begin(), pairs_.end(), waits))
     run(std::chrono::milliseconds(5));

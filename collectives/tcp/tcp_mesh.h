@@ -97,6 +97,7 @@ class TcpMesh {
   struct Pair;
   [[nodiscard]] Pair& pair(Rank peer);
   [[nodiscard]] const Pair* known(Rank peer) const;
+  [[nodiscard]] std::size_t unheard(const Pair& pair) const;
   /// Moves what rings and connections hold; waits up to `most` for the first thing.
   void run(Duration most);
   void glance();
@@ -118,6 +119,7 @@ class TcpMesh {
   [[nodiscard]] bool may_hear(const Pair& pair, Instant since) const;
   void flush();
   bool say_farewell();
+  void stay(bool leaving);
 
   std::unique_ptr<TcpLoop> loop_;
   std::unique_ptr<TcpDoor> door_;
@@ -145,7 +147,6 @@ class TcpMesh {
   std::optional<Status> told_;  // the verdict that whoever connects is told
   Instant told_at_{0};          // first
   bool leaving_ = false;        // it has said farewell
-  bool finishing_ = false;      // and stays only for those who have not heard it
 };
 
 /// One round of `members`, who are numbered by their place; this rank is one. Errors: as

@@ -89,6 +89,26 @@ TEST(Judge, RanksInDifferentOperations_NamesBothSetsAndWhatEachDoes) {
   EXPECT_EQ(verdict->groups, expected);
 }
 
+// The last word of a rank that was suspended while it waited.
+TEST(Judge, RankOfAnotherHostThatIsNotHeardOf_IsNotTakenToWait) {
+  Story story(3);
+  story.add_group(7, RankSet::all(3));
+  story.waits(0, OperationKind::Vote, 3, 10s);
+  for (const int r : {1, 2}) story.waits(r, OperationKind::AllReduce, 1, 10s, 7);
+  story.rank(1).carried = true;
+  story.rank(1).beat = 11s;
+  EXPECT_FALSE(story.verdict(0, 10s, 71s));
+  story.rank(1).beat = 41s;
+  const auto deadlock = story.verdict(0, 10s, 71s);
+  ASSERT_TRUE(deadlock);
+  EXPECT_NE(deadlock->message.find("wait for each other"), std::string::npos) << deadlock->message;
+  story.rank(1).beat = 11s;
+  story.rank(1).waiting = false;  // as the board shows one that has been silent for a while
+  const auto silent = story.verdict(0, 10s, 71s);
+  ASSERT_TRUE(silent);
+  EXPECT_NE(silent->message.find("Rank 1 did not come"), std::string::npos) << silent->message;
+}
+
 // Stage 2 waits for stage 1, which waits for stage 0, which compiles: nobody is stuck.
 TEST(Judge, WaitThroughOthersForACompile_IsNoAlarm) {
   Story story(3);

@@ -62,9 +62,12 @@ std::optional<CoordinatorAddress> read(const Bytes& bytes) {
 struct Obedience {
   std::mutex mutex;
   collectives::Watch* watch = nullptr;  // null: the job is at its end
+  // Ranks that are connected with each other see the end of one; a connection to the coordinator
+  // that broke is none.
+  bool sees_ends = false;
   void obey(const Status& verdict) {
     const std::lock_guard lock(mutex);
-    if (watch != nullptr) watch->end_job(verdict);
+    if (watch != nullptr && !(sees_ends && verdict.code == Code::RankLost)) watch->end_job(verdict);
   }
 };
 
@@ -138,6 +141,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
   if (self.value == 0) feed->configure(configuration);
   const auto obedience = std::make_shared<Obedience>();
   obedience->watch = world.watch.get();
+  obedience->sees_ends = world.mesh != nullptr;
   auto publisher = coordinator::Publisher::start(
       *world.board, {.coordinator = at->endpoint,
                      .secret = std::move(at->secret),

@@ -1,10 +1,10 @@
-// The end of a job whose ranks have met over TCP, each on a host of its own.
+// The end of a job whose ranks have met over TCP.
+#include <future>
 #include <optional>
 #include <thread>
 
-#include <gtest/gtest.h>
-
 #include "tcp_ranks.h"
+#include <gtest/gtest.h>
 
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 #include <lockstep/worker/process/world.h>
@@ -14,20 +14,26 @@ namespace {
 
 using collectives::Part;
 
-World join(const collectives::Endpoint& at, int rank) {
-  auto options = collectives::on_hosts(collectives::tcp_options(at, rank, 2), 1);
+World join(const collectives::Endpoint& at, int rank, int ranks_of_a_host) {
+  auto options = collectives::on_hosts(collectives::tcp_options(at, rank, 2), ranks_of_a_host);
   auto world = join_world({.rendezvous = std::move(options)});
   EXPECT_TRUE(world) << world.error().text();
   return std::move(*world);
 }
 
+struct Worlds {
+  std::optional<World> first, second;
+  explicit Worlds(int ranks_of_a_host) {
+    const collectives::Endpoint at = collectives::free_endpoint();
+    const std::jthread other([&] { second.emplace(join(at, 1, ranks_of_a_host)); });
+    first.emplace(join(at, 0, ranks_of_a_host));
+  }
+};
+
 /// The last word of a rank comes, though its connections break and it has nothing else to do.
 TEST(TcpWorld, ThatEnds_StaysUntilItsLastWordHasCome) {
-  const collectives::Endpoint at = collectives::free_endpoint();
-  std::optional<World> first, second;
-  std::thread other([&] { second.emplace(join(at, 1)); });
-  first.emplace(join(at, 0));
-  other.join();
+  Worlds worlds(1);
+  auto& [first, second] = worlds;
   for (const int socket : collectives::connected_sockets()) collectives::reset(socket);
   const Bytes last(7, std::byte{7});
   first->mesh->send(Rank{1}, kWorldGroup, Part::Kind::Payload, last);
@@ -39,6 +45,13 @@ TEST(TcpWorld, ThatEnds_StaysUntilItsLastWordHasCome) {
   }
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->bytes, last);
+}
+
+/// By shared memory a word has come when it is said.
+TEST(TcpWorld, OfOneHost_EndsThoughTheOtherRankComputes) {
+  Worlds worlds(2);
+  const auto end = std::async(std::launch::async, [&] { worlds.first.reset(); });
+  EXPECT_EQ(end.wait_for(std::chrono::milliseconds(1'500)), std::future_status::ready);
 }
 
 }  // namespace
