@@ -143,15 +143,21 @@ struct Look {
   }
   /// Neither progress nor a lease for the deadline of this wait.
   [[nodiscard]] bool still(Rank rank) const {
-    return now - std::max({since, state(rank).progress, state(rank).lease}) > deadline;
+    return now - std::max({since, state(rank).progress, lease(rank)}) > deadline;
+  }
+  /// That of a rank of another host is good for one deadline after the last word of it: later ones
+  /// may have been lost.
+  [[nodiscard]] Instant lease(Rank rank) const {
+    const RankState& known = state(rank);
+    return known.carried ? std::min(known.lease, known.beat + deadline) : known.lease;
   }
   /// So are all that are in one operation with `rank`: nothing has moved since the last one came.
   [[nodiscard]] bool operation_still(Rank rank) const {
     const std::vector<Rank> with = each_rank(held_by(board, rank));
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
-  /// It is known to have been there until late in this wait: of a rank of another host only its
-  /// words say so, and one that is suspended said that it waits, last.
+  /// It was there until late in this wait: of a rank of another host only its words say so, and the
+  /// last word of one that is suspended may be that it waits.
   [[nodiscard]] bool heard(Rank rank) const {
     return !state(rank).carried || state(rank).beat > since + deadline / 2;
   }

@@ -62,7 +62,7 @@ class Trial:
         with open(token, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(f"{random.Random(self.seed).getrandbits(256):064x}")
         relay = subprocess.Popen([RELAY, str(self.seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        port, coordinator, ranks = relay.stdout.readline().strip(), None, []
+        port, coordinator, ranks, late = relay.stdout.readline().strip(), None, [], []
         try:
             if self.coordinated:
                 coordinator = self.coordinator(folder, environment)
@@ -78,9 +78,12 @@ class Trial:
             for rank in order:
                 if rank == self.faulty and self.fault == "suspend":
                     os.killpg(ranks[rank].pid, signal.SIGKILL)
-                said[rank] = ranks[rank].communicate(timeout=max(until - time.monotonic(), 0.1))[0]
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"a rank has not ended after {LIMIT} s") from None
+                try:
+                    said[rank] = ranks[rank].communicate(timeout=max(until - time.monotonic(), 0.1))[0]
+                except subprocess.TimeoutExpired:
+                    late.append(rank)
+                    os.killpg(ranks[rank].pid, signal.SIGKILL)
+                    said[rank] = ranks[rank].communicate()[0]
         finally:
             for process in [*ranks, *([coordinator] if coordinator else [])]:
                 if process.poll() is None:
@@ -89,6 +92,7 @@ class Trial:
             relay.stdin.close()
             told = relay.stdout.read()
             relay.wait()
+        assert not late, f"ranks {late} had not ended after {LIMIT} s\n" + "\n".join(said)
         self.check([rank.returncode for rank in ranks], said)
         return int(told.split()[0])
 
