@@ -143,13 +143,7 @@ struct Look {
   }
   /// Neither progress nor a lease for the deadline of this wait.
   [[nodiscard]] bool still(Rank rank) const {
-    return now - std::max({since, state(rank).progress, lease(rank)}) > deadline;
-  }
-  /// That of a rank of another host is good for one deadline after the last word of it: later ones
-  /// may have been lost.
-  [[nodiscard]] Instant lease(Rank rank) const {
-    const RankState& known = state(rank);
-    return known.carried ? std::min(known.lease, known.beat + deadline) : known.lease;
+    return now - std::max({since, state(rank).progress, state(rank).lease}) > deadline;
   }
   /// So are all that are in one operation with `rank`: nothing has moved since the last one came.
   [[nodiscard]] bool operation_still(Rank rank) const {

@@ -31,9 +31,8 @@ struct Judgement {
 /// waiting rank, the ranks it waits for, directly or through others that wait too:
 ///  - one of them has finished the job: Stuck at once, for it will not come;
 ///  - some of them do not wait themselves and have neither made progress nor held a lease for
-///    `deadline` of this wait (of a rank of another host: one that ends a deadline after its last
-///    word), or are suspended in an operation to which all its ranks have come and in which nothing
-///    has moved for so long: Stuck, naming all of these, as a set;
+///    `deadline` of this wait, or are suspended in an operation to which all its ranks have come
+///    and in which nothing has moved for so long: Stuck, naming all of these, as a set;
 ///  - all of them wait, in a ring or in the same operation, nothing has moved for `deadline`, and
 ///    those of other hosts were heard of in its second half: Stuck, naming every operation and who
 ///    is in it. (A ring that is proven need not wait for the deadline: ring.h.)

@@ -226,13 +226,16 @@ void Watch::Thread::run() {
   using std::chrono::milliseconds;
   const auto tick = std::clamp(std::chrono::duration_cast<milliseconds>(options.deadline / 20),
                                milliseconds(2), milliseconds(50));
+  Instant before = clock.now();
   while (!stopping.load() && !ended) {
     watch_new_processes();
     processes.wait(event, static_cast<int>(tick.count()));
     std::uint64_t count = 0;
     if (::read(event, &count, sizeof count) > 0 && stopping.load()) return;
     const Instant now = clock.now();
-    if (options.look) options.look(now);
+    const auto known = options.look ? options.look(now) : std::nullopt;
+    if (now - before > options.deadline / 2) since.reset();  // it was suspended itself
+    before = now;
     const int signal = has_term || has_int ? signal_seen.exchange(0) : 0;
     const bool lost = anyone_lost();
     const bool waited = since.has_value();
@@ -242,7 +245,9 @@ void Watch::Thread::run() {
     } else if (lost || (waited && wait.since)) {
       const BoardSnapshot seen = look();
       std::optional<Status> verdict;
-      if (auto judged = judge(seen, wait, now, options.deadline))
+      if (known && wait.since)
+        verdict = known;
+      else if (auto judged = judge(seen, wait, now, options.deadline))
         verdict = std::move(judged->status);
       else if (wait.since)
         verdict = ring_that_stays(seen, now);

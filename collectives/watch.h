@@ -22,8 +22,9 @@ struct WatchOptions {
   /// SIGTERM and SIGINT leave a report and 128 plus their number (RankLost and its code where that
   /// is why), unless the program handles them itself.
   bool signals = true;
-  /// Called at each look of the watchdog, on its thread: every 2 to 50 ms. Null: nothing.
-  std::function<void(Instant now)> look;
+  /// Called at each look of the watchdog, on its thread: every 2 to 50 ms. A verdict that it knows
+  /// of ends this rank's wait, whatever it waits in. Null: nothing.
+  std::function<std::optional<Status>(Instant now)> look;
   /// Called with the verdict by every process before it leaves with one: tells the ranks with which
   /// it is connected, so that none of them takes its end for a loss. On the watchdog's thread, or
   /// the one that calls end_job(). Null: nobody is told.

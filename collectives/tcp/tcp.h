@@ -67,6 +67,9 @@ class TcpMesh;
 /// connection that stands, and five where it has to be opened again. For WatchOptions::tell.
 void tcp_tell(TcpMesh& mesh, const Status& verdict);
 
+/// What every operation of the mesh comes to from now on; nullopt: nothing has failed. Any thread.
+[[nodiscard]] std::optional<Status> tcp_failure(const TcpMesh& mesh);
+
 /// This rank has come to the end of the job, as all have, and says nothing more. Stays until the
 /// others have what it said, or are gone, as long as tcp_tell() does at most. The mesh is not used
 /// again.

@@ -16,10 +16,16 @@ std::vector<std::uint64_t> hosts_of(const TcpMesh& mesh) {
 
 }  // namespace
 
-TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board) : TcpCarrier(mesh, board, hosts_of(mesh)) {}
+TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline)
+    : TcpCarrier(mesh, board, deadline, hosts_of(mesh)) {}
 
-TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, std::vector<std::uint64_t> hosts)
-    : mesh_(mesh), board_(board), ids_(std::move(hosts)), every_(every(mesh.size())) {
+TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline,
+                       std::vector<std::uint64_t> hosts)
+    : mesh_(mesh),
+      board_(board),
+      ids_(std::move(hosts)),
+      every_(every(mesh.size())),
+      deadline_(deadline) {
   std::map<std::uint64_t, int> numbers;
   for (std::int32_t r = 0; r < mesh.size(); ++r) {
     const auto [found, is_new] =
@@ -71,27 +77,35 @@ bool TcpCarrier::speaks(Instant now) {
   return false;
 }
 
-/// What came while another rank speaks is old when this one does.
+/// What came while another rank spoke is old; what that one has heard stands on the board.
+void TcpCarrier::take_turn() {
+  heard_.clear();
+  for (std::int32_t r = 0; r < mesh_.size(); ++r)
+    if (RankState state = board_.state(Rank{r}); state.carried)
+      heard_[r] = {Rank{r}, std::move(state), board_.begun(Rank{r})};
+}
+
 void TcpCarrier::hear(Instant now) {
   const bool own_turn = speaks(now);
+  if (own_turn && !turn_) take_turn();
+  turn_ = own_turn;
   for (auto& [rank, told] : mesh_.take_progress()) {
     if (!own_turn || host_of_[static_cast<std::size_t>(rank)] == own_) continue;
     RankState& state = told.state;
     state.progress = now - state.progress;
     state.beat = now - state.beat;
     state.lease += state.lease > Instant{0} ? now : Instant{0};
-    heard_[rank] = {std::move(told)};
+    heard_[rank] = std::move(told);
   }
-  if (!own_turn) {
-    told_.clear();
-    return heard_.clear();
-  }
-  for (auto& [rank, heard] : heard_) {
+  if (!own_turn) return told_.clear();
+  for (const auto& [rank, told] : heard_) {
+    RankState shown = told.state;
     // Suspended, or out of reach: whatever it waited for then is no excuse now.
-    const bool silent = !heard.told.state.finished && now - heard.told.state.beat > silence_;
-    RankState shown = heard.told.state;
-    shown.waiting = shown.waiting && !silent;
-    board_.carry(Rank{rank}, shown, heard.told.begun, ids_[static_cast<std::size_t>(rank)]);
+    if (!shown.finished && now - shown.beat > silence_) {
+      shown.waiting = false;
+      shown.lease = std::min(shown.lease, shown.beat + silence_ + deadline_);
+    }
+    board_.carry(Rank{rank}, shown, told.begun, ids_[static_cast<std::size_t>(rank)]);
   }
 }
 
@@ -99,7 +113,7 @@ void TcpCarrier::hear(Instant now) {
 std::optional<Rank> TcpCarrier::running(int host, Instant now) const {
   for (const Rank rank : hosts_[static_cast<std::size_t>(host)]) {
     const auto heard = heard_.find(rank.value);
-    if (heard != heard_.end() && now - heard->second.told.state.beat < kTakesOver + 2 * every_)
+    if (heard != heard_.end() && now - heard->second.state.beat < kTakesOver + 2 * every_)
       return rank;
   }
   return std::nullopt;
@@ -137,7 +151,7 @@ std::optional<Progress> TcpCarrier::known(Rank rank) const {
     return own;
   }
   const auto heard = heard_.find(rank.value);
-  return heard == heard_.end() ? std::nullopt : std::optional(heard->second.told);
+  return heard == heard_.end() ? std::nullopt : std::optional(heard->second);
 }
 
 void TcpCarrier::tell(Instant now, const Neighbour& to) {

@@ -32,10 +32,11 @@ class TcpCarrier {
   /// for each host that passes the word on.
   static constexpr std::chrono::milliseconds kSilence{2500};
 
-  /// Mesh and board outlive it.
-  TcpCarrier(TcpMesh& mesh, Board& board);
+  /// Mesh and board outlive it. `deadline`: of watched waits; so long into the silence of a
+  /// rank of another host its lease is over, for a word that said so may have been lost.
+  TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline);
   /// `hosts`: of each rank; else as the rendezvous says.
-  TcpCarrier(TcpMesh& mesh, Board& board, std::vector<std::uint64_t> hosts);
+  TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline, std::vector<std::uint64_t> hosts);
   /// Every now and then, more often than kEvery; for WatchOptions::look.
   void look(Instant now);
 
@@ -47,12 +48,9 @@ class TcpCarrier {
     int low, high;
     bool within;
   };
-  struct Heard {
-    Progress told;  // with times of this host
-    bool silent = false;
-  };
   [[nodiscard]] bool speaks(Instant now);
   void hear(Instant now);
+  void take_turn();
   void tell(Instant now, const Neighbour& to);
   [[nodiscard]] std::optional<Rank> running(int host, Instant now) const;
   [[nodiscard]] std::set<int> reached_by(int host, Instant now);
@@ -65,11 +63,12 @@ class TcpCarrier {
   std::vector<std::uint64_t> ids_;        // of their hosts, by rank
   int own_ = 0;
   std::vector<Neighbour> neighbours_;
-  Duration every_, silence_{kSilence};
+  Duration every_, deadline_, silence_{kSilence};
   std::optional<Instant> looked_, spoke_;
-  Instant not_before_{0};  // it speaks
-  std::map<std::int32_t, Heard> heard_;
-  std::map<int, Instant> told_;  // hosts, since when
+  bool turn_ = false;                       // this one speaks
+  Instant not_before_{0};                   // it speaks
+  std::map<std::int32_t, Progress> heard_;  // with times of this host
+  std::map<int, Instant> told_;             // hosts, since when
 };
 
 }  // namespace lockstep::collectives

@@ -385,6 +385,13 @@ std::optional<Rank> TcpMesh::lost() const {
   return lost_;
 }
 
+std::optional<Status> TcpMesh::failure() const {
+  ++telling_;
+  const std::lock_guard lock(mutex_);
+  --telling_;
+  return failure_;
+}
+
 Result<void> TcpMesh::move(Duration most) {
   const bool only_rings = rings_ != nullptr && here_.size() == roster_.size();
   return move_by(most == Duration{0} && only_rings, most);
@@ -587,6 +594,8 @@ Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Ki
     if (auto moved = mesh.move(std::chrono::milliseconds(5)); !moved) return moved;
   }
 }
+
+std::optional<Status> tcp_failure(const TcpMesh& mesh) { return mesh.failure(); }
 
 void tcp_finish(TcpMesh& mesh) { mesh.finish(); }
 

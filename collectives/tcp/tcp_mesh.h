@@ -79,6 +79,8 @@ class TcpMesh {
   [[nodiscard]] Result<void> wait(Duration waited);
   /// The rank whose process has ended without a clean exit; that is then the error of move().
   [[nodiscard]] std::optional<Rank> lost() const;
+  /// See tcp_failure. Any thread.
+  [[nodiscard]] std::optional<Status> failure() const;
   /// Moves, and gives what has been told of ranks since the last call, the latest of each: called
   /// every now and then while this process computes, so that connections that break are opened
   /// again. Any thread.
@@ -132,8 +134,8 @@ class TcpMesh {
   std::unique_ptr<TcpRoster> list_;
   Duration out_of_reach_;
   SystemClock clock_;
-  std::atomic<int> telling_{0};  // threads that want the mutex before the one that polls
-  mutable std::mutex mutex_;     // of all below, and of the loop
+  mutable std::atomic<int> telling_{0};  // threads that want the mutex before the one that polls
+  mutable std::mutex mutex_;             // of all below, and of the loop
   std::map<std::int32_t, std::unique_ptr<Pair>> pairs_;  // with whom there has been something
   Pair* awaited_ = nullptr;                              // of whom take() had nothing, last
   TcpInbox inbox_;

@@ -109,21 +109,6 @@ TEST(Judge, RankOfAnotherHostThatIsNotHeardOf_IsNotTakenToWait) {
   EXPECT_NE(silent->message.find("Rank 1 did not come"), std::string::npos) << silent->message;
 }
 
-// Its later words were lost.
-TEST(Judge, LeaseOfARankOfAnotherHost_EndsOneDeadlineAfterItsLastWord) {
-  Story story(2);
-  story.waits(0, OperationKind::Vote, 3, 10s);
-  story.did(1, OperationKind::Vote, 2, 9s);
-  story.rank(1).lease = 1'000s;
-  story.rank(1).beat = 12s;
-  EXPECT_FALSE(story.verdict(0, 10s, 900s));
-  story.rank(1).carried = true;
-  EXPECT_FALSE(story.verdict(0, 10s, 132s));
-  EXPECT_TRUE(story.verdict(0, 10s, 133s));
-  story.rank(1).beat = 900s;
-  EXPECT_FALSE(story.verdict(0, 10s, 900s));
-}
-
 // Stage 2 waits for stage 1, which waits for stage 0, which compiles: nobody is stuck.
 TEST(Judge, WaitThroughOthersForACompile_IsNoAlarm) {
   Story story(3);

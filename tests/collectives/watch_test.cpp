@@ -24,9 +24,11 @@ struct Verdict {
 /// A watch whose verdict comes here instead of ending the process.
 class Watched {
  public:
-  Watched(Board& board, Rank self, Duration deadline) {
+  Watched(Board& board, Rank self, Duration deadline,
+          std::function<std::optional<Status>(Instant)> look = {}) {
     WatchOptions options;
     options.deadline = deadline;
+    options.look = std::move(look);
     options.signals = false;
     options.on_verdict = [this](const Status& status, int code) {
       verdict_.set_value({status, code});
@@ -175,6 +177,37 @@ TEST(Watch, ManyShortWaits_AreNotOneLongOne) {
     const Watch::Armed armed(watched.watch.get());
     ASSERT_FALSE(watched.within(10ms));
   }
+}
+
+/// It may wait for something else than what its ranks are connected by.
+TEST(Watch, VerdictThatItsLookKnows_EndsAWaitOfAnyKind) {
+  const auto board = Board::in_process(2);
+  const Status known{Code::RankLost, "Rank 1 ended.", "", {}};
+  Watched watched(*board, Rank{0}, 60s, [&](Instant) { return std::optional(known); });
+  EXPECT_FALSE(watched.within(300ms));  // it does not wait
+  const Watch::Armed waits(watched.watch.get());
+  const auto verdict = watched.within(20s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->status, known);
+}
+
+TEST(Watch, TimeInWhichItWasSuspended_IsNotHeldAgainstOthers) {
+  const auto board = Board::in_process(2);
+  board->seat(Rank{1}).register_process(::getpid(), host_id(), SystemClock().now());
+  const Instant began = SystemClock().now();
+  std::optional<Instant> goes_on;
+  Watched watched(*board, Rank{0}, 800ms, [&](Instant now) -> std::optional<Status> {
+    if (goes_on || now - began < 100ms) return std::nullopt;
+    std::this_thread::sleep_for(2s);
+    goes_on = SystemClock().now();
+    return std::nullopt;
+  });
+  watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
+                              began);
+  const Watch::Armed waits(watched.watch.get());
+  const auto verdict = watched.within(20s);
+  ASSERT_TRUE(verdict);
+  EXPECT_GE(SystemClock().now() - goes_on.value(), 800ms);
 }
 
 TEST(Watch, SuspendedProcess_IsSaidToBe) {

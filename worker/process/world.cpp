@@ -32,8 +32,12 @@ Result<World> join_rendezvous(const WorldOptions& options) {
   watching.tell = [mesh = world.mesh](const Status& verdict) {
     collectives::tcp_tell(*mesh, verdict);
   };
-  const auto carrier = std::make_shared<collectives::TcpCarrier>(*world.mesh, *world.board);
-  watching.look = [carrier](Instant now) { carrier->look(now); };
+  const auto carrier =
+      std::make_shared<collectives::TcpCarrier>(*world.mesh, *world.board, options.deadline);
+  watching.look = [carrier, mesh = world.mesh](Instant now) {
+    carrier->look(now);
+    return collectives::tcp_failure(*mesh);
+  };
   auto watch = collectives::Watch::start(*world.board, rendezvous.rank, std::move(watching));
   if (!watch) return watch.error();
   world.watch = std::move(*watch);

@@ -22,7 +22,7 @@ struct Hosts {
     for (std::size_t r = 0; r < hosts.size(); ++r) {
       auto& board = boards[hosts[r]];
       if (!board) board = Board::in_process(static_cast<int>(hosts.size()));
-      carriers.push_back(std::make_unique<TcpCarrier>(*meshes[r], *board, hosts));
+      carriers.push_back(std::make_unique<TcpCarrier>(*meshes[r], *board, 20s, hosts));
       Seat seat = board->seat(rank(r));
       seat.register_process(1000 + static_cast<std::int32_t>(r), hosts[r], now);
       seat.note("call 0", now);
@@ -163,6 +163,31 @@ TEST(TcpCarrier, TimesOfOtherHosts_AreShownInThisHostsTime) {
   job.pass(3s);
   EXPECT_LT(job.shown(70, 1).progress - noted, 300ms);
   EXPECT_LT(noted + 1h - job.shown(70, 1).lease, 300ms);
+}
+
+/// Words that said that the lease is over may have been lost.
+TEST(TcpCarrier, LeaseOfARankThatIsSilent_EndsADeadlineLater) {
+  Hosts job(in_order(2, 1));
+  job.boards[71]->seat(Rank{1}).renew(job.now + 1h);
+  job.pass(3s);
+  job.suspended[1] = true;
+  job.pass(2s);
+  EXPECT_GT(job.shown(70, 1).lease, job.now + 30min);
+  job.pass(2s);
+  const Duration good_for = job.shown(70, 1).lease - job.shown(70, 1).beat;
+  EXPECT_GE(good_for, TcpCarrier::kSilence + 20s);
+  EXPECT_LE(good_for, TcpCarrier::kSilence + 21s);
+}
+
+/// What it heard before stands on the board only, and its peer is silent ever since.
+TEST(TcpCarrier, SpeakerThatComesBack_FindsThatItsPeerIsSilent) {
+  Hosts job(in_order(2, 1));
+  job.pass(3s);
+  job.suspended = {true, true};
+  job.pass(3s);
+  job.suspended[0] = false;
+  job.pass(3s);
+  EXPECT_EQ(job.believed(70), std::set<std::size_t>{});
 }
 
 TEST(TcpCarrier, OneHost_HasNothingToTell) {
