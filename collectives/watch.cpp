@@ -233,7 +233,7 @@ void Watch::Thread::run() {
     std::uint64_t count = 0;
     if (::read(event, &count, sizeof count) > 0 && stopping.load()) return;
     const Instant now = clock.now();
-    const auto known = options.look ? options.look(now) : std::nullopt;
+    auto known = options.look ? options.look(now) : std::nullopt;
     if (now - before > options.deadline / 2) since.reset();  // it was suspended itself
     before = now;
     const int signal = has_term || has_int ? signal_seen.exchange(0) : 0;
@@ -245,12 +245,14 @@ void Watch::Thread::run() {
     } else if (lost || (waited && wait.since)) {
       const BoardSnapshot seen = look();
       std::optional<Status> verdict;
-      if (known && wait.since)
-        verdict = known;
-      else if (auto judged = judge(seen, wait, now, options.deadline))
+      if (known && wait.since) {
+        if (known->groups.empty()) known->groups = last_seen(seen, now);
+        verdict = std::move(known);
+      } else if (auto judged = judge(seen, wait, now, options.deadline)) {
         verdict = std::move(judged->status);
-      else if (wait.since)
+      } else if (wait.since) {
         verdict = ring_that_stays(seen, now);
+      }
       if (!verdict) continue;
       ended = true;
       end(*verdict, exit_code(verdict->code));

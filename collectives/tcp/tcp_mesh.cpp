@@ -258,7 +258,6 @@ void TcpMesh::lose(Pair& one, const std::string& why) {
   one.gone = true;
   if (leaving_) return;
   const Peer& gone = peer(one.peer);
-  lost_ = one.peer;
   fail({Code::RankLost,
         fmt::format("Rank {} ended without finishing the job (process {} on {}; {}); the output of "
                     "that process or the system's log (a signal, no memory, an early exit) says "
@@ -378,11 +377,6 @@ int TcpMesh::connections() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(std::count_if(
       pairs_.begin(), pairs_.end(), [](const auto& one) { return one.second->up() != nullptr; }));
-}
-
-std::optional<Rank> TcpMesh::lost() const {
-  const std::lock_guard lock(mutex_);
-  return lost_;
 }
 
 std::optional<Status> TcpMesh::failure() const {

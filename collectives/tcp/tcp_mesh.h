@@ -77,8 +77,6 @@ class TcpMesh {
   /// As move(), for one who has waited for so long: spins at first, then lets others have the core,
   /// and sleeps for up to 5 ms once nothing is expected soon.
   [[nodiscard]] Result<void> wait(Duration waited);
-  /// The rank whose process has ended without a clean exit; that is then the error of move().
-  [[nodiscard]] std::optional<Rank> lost() const;
   /// See tcp_failure. Any thread.
   [[nodiscard]] std::optional<Status> failure() const;
   /// Moves, and gives what has been told of ranks since the last call, the latest of each: called
@@ -144,7 +142,6 @@ class TcpMesh {
   bool crowded_ = false;              // more ranks are here than cores
   Instant ran_{0};                    // the loop, for one who spins
   std::map<std::int32_t, Progress> progress_;
-  std::optional<Rank> lost_;
   std::optional<Status> failure_;
   std::optional<Status> told_;  // the verdict that whoever connects is told
   Instant told_at_{0};          // first

@@ -139,7 +139,7 @@ TEST(TcpMesh, FarewellByARing_IsHeardByWhoeverSeesTheEnd) {
     meshes[0]->say_progress(Rank{1}, {Progress{}});
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_FALSE(meshes[0]->lost().has_value());
+  EXPECT_EQ(meshes[0]->failure(), std::nullopt);
   EXPECT_TRUE(meshes[0]->finished(Rank{1}));
 }
 
