@@ -25,6 +25,11 @@ struct Look {
   [[nodiscard]] bool silent(const Member& member) const {
     return open(member) && now - member.heard > rules.silent_warn;
   }
+  /// Its last word is from the second half of a wait that began at `since`; an older one may be
+  /// that of a rank that is suspended.
+  [[nodiscard]] bool heard_since_half(const Member& member, Instant since) const {
+    return member.heard >= since + (now - since) / 2;
+  }
   [[nodiscard]] double seconds_since(Instant since) const {
     return std::chrono::duration<double>(now - since).count();
   }
@@ -113,12 +118,15 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
   return out;
 }
 
-/// True: a rank in the operation may have left it without a report, because it is lost or silent.
+/// True: a rank in the operation may have left it without a report, because it is lost or
+/// suspended.
 bool unseen(const Look& look, const Operation& operation) {
   for (const RankSet::Run& run : operation.in.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r) {
       const Member* member = look.membership.member(Rank{r});
-      if (member == nullptr || !member->connection || look.silent(*member)) return true;
+      if (member == nullptr || !member->connection || look.silent(*member) ||
+          !look.heard_since_half(*member, operation.since))
+        return true;
     }
   return false;
 }

@@ -224,6 +224,27 @@ TEST(Diagnosis, RankThatWasSuspendedInAnOperation_IsSilentAndNothingElse) {
   }
 }
 
+/// Regression: where the deadline is short, the coordinator acts before a rank counts as silent;
+/// the last word of one that was suspended was believed until then, and ended the job.
+TEST(Diagnosis, LastWordOfASuspendedRank_IsNotBelieved) {
+  for (const seconds deadline : {seconds(1), seconds(2), seconds(4)}) {
+    WatchedRanks ranks(16);  // two hosts
+    for (Identity& identity : ranks.identities) identity.deadline = deadline;
+    ranks.join_all();
+    for (int r = 0; r < 16; ++r) ranks.wait(r);
+    ranks.tell_all();
+    ranks.quiet = RankSet::of({3});
+    for (int r = 0; r < 16; ++r)
+      if (r != 3) ranks.wait(r);
+    for (int tenth = 0; tenth < 80; ++tenth) {
+      ranks.now += milliseconds(100);
+      ranks.tell_all();
+      for (const Finding& finding : ranks.findings())
+        EXPECT_TRUE(finding.kind == Kind::Silent || !finding.act) << finding.message;
+    }
+  }
+}
+
 TEST(Diagnosis, RankThatBeganAnOperationAndLeftIt_IsNamedWhereOthersStillWaitInIt) {
   WatchedRanks ranks(4);
   ranks.join_all();

@@ -58,16 +58,13 @@ std::optional<CoordinatorAddress> read(const Bytes& bytes) {
   return CoordinatorAddress{*at, coordinator::Secret(spelled.begin(), spelled.end())};
 }
 
-/// Lets a verdict reach the watchdog for as long as there is one.
+/// Lets a verdict reach the watchdog for as long as there is one that needs it.
 struct Obedience {
   std::mutex mutex;
-  collectives::Watch* watch = nullptr;  // null: the job is at its end
-  // Ranks that are connected with each other see the end of one; a connection to the coordinator
-  // that broke is none.
-  bool sees_ends = false;
+  collectives::Watch* watch = nullptr;  // null: the job is at its end, or over TCP
   void obey(const Status& verdict) {
     const std::lock_guard lock(mutex);
-    if (watch != nullptr && !(sees_ends && verdict.code == Code::RankLost)) watch->end_job(verdict);
+    if (watch != nullptr) watch->end_job(verdict);
   }
 };
 
@@ -140,8 +137,8 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
   auto feed = std::make_shared<coordinator::Feed>();
   if (self.value == 0) feed->configure(configuration);
   const auto obedience = std::make_shared<Obedience>();
-  obedience->watch = world.watch.get();
-  obedience->sees_ends = world.mesh != nullptr;
+  // Over TCP watchdogs see all ranks by themselves, sooner and better than the coordinator does.
+  if (world.mesh == nullptr) obedience->watch = world.watch.get();
   auto publisher = coordinator::Publisher::start(
       *world.board, {.coordinator = at->endpoint,
                      .secret = std::move(at->secret),
