@@ -44,13 +44,13 @@ Launched launch_met(int ranks, const std::string& program, const std::string& en
   static int next_port = 0;  // tests run in processes of their own
   const int port = 20'000 + (::getpid() * 7 + next_port++ * 1'009) % 12'000;
   const std::string number = std::to_string(ranks);
-  std::string script = "cd /; for r in $(seq 0 " + std::to_string(ranks - 1) +
-                       "); do [ $r = " + std::to_string(without) +
-                       " ] && continue; (export LOCKSTEP_RANK=$r; "
-                       "env LOCKSTEP_CACHE_DIR=" TEST_CACHE " LOCKSTEP_WORLD_SIZE=" +
-                       number + " LOCKSTEP_RENDEZVOUS=127.0.0.1:" + std::to_string(port) + " " +
-                       environment + " timeout -s KILL 40 " + program +
-                       "; echo rank $r left with $?) & done; wait";
+  std::string script =
+      "cd /; for r in $(seq 0 " + std::to_string(ranks - 1) +
+      "); do [ $r = " + std::to_string(without) +
+      " ] && continue; (export LOCKSTEP_RANK=$r; "
+      "env OPENBLAS_NUM_THREADS=1 LOCKSTEP_CACHE_DIR=" TEST_CACHE " LOCKSTEP_WORLD_SIZE=" +
+      number + " LOCKSTEP_RENDEZVOUS=127.0.0.1:" + std::to_string(port) + " " + environment +
+      " timeout -s KILL 40 " + program + "; echo rank $r left with $?) & done; wait";
   return launch(script);
 }
 

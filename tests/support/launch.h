@@ -23,7 +23,9 @@ struct Launched {
                                     const std::string& environment = {});
 
 /// The same without a launcher: plain processes that meet over TCP, each of which ends the output
-/// with "rank 3 left with 0"; killed after 40 seconds. `without`: a rank that is not started.
+/// with "rank 3 left with 0"; killed after 40 seconds. One thread each for products: on a busy
+/// machine threads of OpenBLAS that wait for each other take a hundred times as long. `without`: a
+/// rank that is not started.
 [[nodiscard]] Launched launch_met(int ranks, const std::string& program,
                                   const std::string& environment = {}, int without = -1);
 
