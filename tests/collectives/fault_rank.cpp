@@ -50,7 +50,7 @@ void misbehave(Job& job, const std::string& fault) {
   if (fault == "exit") std::exit(0);
   if (fault == "abort") std::abort();
   if (fault == "sleep") std::this_thread::sleep_for(1h);
-  if (fault == "late") std::this_thread::sleep_for(1s);
+  if (fault == "late") std::this_thread::sleep_for(300ms);
   if (fault == "elsewhere") all_reduce(job);
   if (fault == "mpi")
     must(job.all->start(Collective{.kind = Collective::Kind::AllToAll,

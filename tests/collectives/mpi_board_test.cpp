@@ -53,13 +53,13 @@ TEST(MpiBoard, AfterTheStart_NoNameIsLeftBehind) {
 }
 
 TEST(MpiBoard, LateRankWithALease_IsWaitedForBeyondTheDeadline) {
-  Parts job(200ms);
+  Parts job(2s);
   job.vote();
   if (job.all->rank().value == 1) {
     job.watch->seat().phase(Phase::Compiling);
-    for (int i = 0; i < 10; ++i) {
-      job.watch->seat().renew(SystemClock().now() + 100ms);
-      std::this_thread::sleep_for(60ms);
+    for (int i = 0; i < 30; ++i) {
+      job.watch->seat().renew(SystemClock().now() + 2s);
+      std::this_thread::sleep_for(100ms);
     }
     job.watch->seat().phase(Phase::Running);
   }

@@ -115,12 +115,12 @@ TEST(Watch, ProcessThatSaidGoodbye_IsNoLoss) {
 TEST(Watch, RankThatDoesNotCome_IsStuckAfterTheDeadline) {
   const auto board = Board::in_process(2);
   board->seat(Rank{1}).register_process(::getpid(), host_id(), SystemClock().now());
-  Watched watched(*board, Rank{0}, 200ms);
+  Watched watched(*board, Rank{0}, 2s);
   watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
                               SystemClock().now());
   const Watch::Armed armed(watched.watch.get());
-  EXPECT_FALSE(watched.within(150ms));
-  const auto verdict = watched.within(5s);
+  EXPECT_FALSE(watched.within(500ms));
+  const auto verdict = watched.within(20s);
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->status.code, Code::Stuck);
   EXPECT_EQ(verdict->exit_code, 4);
@@ -133,15 +133,15 @@ TEST(Watch, RankThatRenewsItsLease_IsWaitedFor) {
   const auto board = Board::in_process(2);
   Seat other = board->seat(Rank{1});
   other.register_process(::getpid(), host_id(), SystemClock().now());
-  Watched watched(*board, Rank{0}, 100ms);
+  Watched watched(*board, Rank{0}, 1s);
   watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
                               SystemClock().now());
   const Watch::Armed armed(watched.watch.get());
-  for (int i = 0; i < 20; ++i) {
-    other.renew(SystemClock().now() + 50ms);
-    ASSERT_FALSE(watched.within(25ms));
+  for (int i = 0; i < 30; ++i) {
+    other.renew(SystemClock().now() + 1s);
+    ASSERT_FALSE(watched.within(50ms));
   }
-  EXPECT_TRUE(watched.within(5s));
+  EXPECT_TRUE(watched.within(20s));
 }
 
 TEST(Watch, RankWhoseLongWaitIsOver_HasMadeProgress) {
@@ -150,32 +150,32 @@ TEST(Watch, RankWhoseLongWaitIsOver_HasMadeProgress) {
   Seat late = board->seat(Rank{2});
   late.register_process(::getpid(), host_id(), SystemClock().now());
   const int entry = board->entry(kWorldGroup, RankSet::all(3));
-  Watched first(*board, Rank{0}, 200ms), second(*board, Rank{1}, 200ms);
+  Watched first(*board, Rank{0}, 1s), second(*board, Rank{1}, 1s);
   for (const Watched* one : {&first, &second})
     one->watch->seat().begin(OperationKind::Vote, entry, 1, SystemClock().now());
   const Watch::Armed armed(first.watch.get());
   {
     const Watch::Armed also(second.watch.get());
-    for (int i = 0; i < 20; ++i) {
-      late.renew(SystemClock().now() + 100ms);
-      ASSERT_FALSE(first.within(25ms));
+    for (int i = 0; i < 30; ++i) {
+      late.renew(SystemClock().now() + 1s);
+      ASSERT_FALSE(first.within(50ms));
     }
     late.begin(OperationKind::Vote, entry, 1, SystemClock().now());
     late.renew(SystemClock().now());
   }
   EXPECT_FALSE(first.within(100ms));
-  EXPECT_TRUE(first.within(5s)) << "it does not come back";
+  EXPECT_TRUE(first.within(20s)) << "it does not come back";
 }
 
 TEST(Watch, ManyShortWaits_AreNotOneLongOne) {
   const auto board = Board::in_process(2);
   board->seat(Rank{1}).register_process(::getpid(), host_id(), SystemClock().now());
-  Watched watched(*board, Rank{0}, 60ms);
+  Watched watched(*board, Rank{0}, 1s);
   const int entry = board->entry(kWorldGroup, RankSet::all(2));
-  for (std::uint64_t i = 1; i <= 30; ++i) {
+  for (std::uint64_t i = 1; i <= 40; ++i) {
     watched.watch->seat().begin(OperationKind::Vote, entry, i, SystemClock().now());
     const Watch::Armed armed(watched.watch.get());
-    ASSERT_FALSE(watched.within(10ms));
+    ASSERT_FALSE(watched.within(40ms));
   }
 }
 
@@ -216,6 +216,7 @@ TEST(Watch, SuspendedProcess_IsSaidToBe) {
   const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::pause(); });
   wait_until_seated(*board, Rank{1});
   ::kill(child, SIGSTOP);
+  ::waitpid(child, nullptr, WUNTRACED);
   Watched watched(*board, Rank{0}, 200ms);
   watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
                               SystemClock().now());

@@ -54,7 +54,12 @@ TEST_F(LastWord, IsInTheHistoryWhenItHasBeenSaid) {
   for (int tries = 0; tries < 1000 && !kept(); ++tries) std::this_thread::sleep_for(10ms);
   ASSERT_TRUE(kept());
   ASSERT_EQ(kept()->word, "OK");
-  rank->last_word(stuck_);
+  // It gives up after a tenth of a second, which on a busy machine proves nothing.
+  for (int tries = 0; tries < 5; ++tries) {
+    const Instant before = clock_.now();
+    rank->last_word(stuck_);
+    if (clock_.now() - before < 90ms) break;
+  }
   EXPECT_EQ(kept()->word, "STUCK");
   EXPECT_EQ(kept()->sentence, stuck_.message);
 }

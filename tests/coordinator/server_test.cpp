@@ -307,7 +307,7 @@ TEST(Server, RecordedConnection_IsWorthNothingTheNextTime) {
 
 TEST(Server, StrangersWhoDawdle_AreDroppedAndKeepNobodyOut) {
   ServerOptions options;
-  options.handshake = 300ms;
+  options.handshake = 1s;
   options.most_strangers = 8;
   RunningServer server(options);
   std::vector<RawSocket> idle;
@@ -332,7 +332,7 @@ TEST(Server, ReaderThatTakesNothing_IsDroppedAndHoldsNobodyUp) {
   limit.rlim_cur = limit.rlim_max;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   ServerOptions options;
-  options.slow_reader = 300ms;
+  options.slow_reader = 2s;
   RunningServer server(options);
   constexpr int kRanks = 1000;  // a document that no socket's buffers hold
   std::vector<RawRank> ranks;
@@ -419,6 +419,7 @@ TEST(Publisher, CoordinatorThatComesBack_IsFoundAgain) {
   same.listen = where;
   RunningServer second(same);
   EXPECT_TRUE(status_comes_to(where, [](const Json& job) { return job["live"] == "0"; }));
+  EXPECT_TRUE(comes_true([&] { return said.load() >= 2; }));
   EXPECT_EQ(said.load(), 2) << "that it is gone, and that it is there again";
 }
 

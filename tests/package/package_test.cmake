@@ -19,7 +19,7 @@ endif()
 step("installing" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 step("configuring the consumer" ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${work}/consumer
      -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${COMPILER}
-     -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF ${flags})
+     -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -D HEADERS=${prefix}/include ${flags})
 step("building the consumer" ${CMAKE_COMMAND} --build ${work}/consumer)
 step("running the consumer of lockstep::agreement" ${work}/consumer/agreement_consumer)
 step("running the consumer of lockstep::capi" ${work}/consumer/c_consumer)

@@ -99,7 +99,7 @@ TEST_F(CoordinatedJob, CoordinatorKilledInTheMiddle_ChangesNothingButOneLine) {
   auto running = start("30 50" + gate_.argument());
   ASSERT_TRUE(comes_to([](const Json& job) { return job["live"] == "0-2"; }));
   coordinator_.signal(SIGKILL);
-  std::this_thread::sleep_for(1s);  // it is missed while the job runs
+  std::this_thread::sleep_for(3s);  // it is missed while the job runs
   gate_.open();
   const Launched done = running.get();
   EXPECT_EQ(done.exit_code, 0) << done.output;

@@ -260,7 +260,9 @@ class FaultMatrix : public testing::TestWithParam<std::tuple<Cell, int>> {
   Launched start() {
     const auto& [cell, ranks] = GetParam();
     mark = "LOCKSTEP_FAULT_TEST=" + std::to_string(::getpid()) + ".";
-    std::string environment = mark + " LOCKSTEP_DEADLINE_SECONDS=2";
+    // One that is paused is to be waited for, also on a busy machine.
+    std::string environment =
+        mark + " LOCKSTEP_DEADLINE_SECONDS=" + (cell.fault == "pause" ? "6" : "2");
     // A compile is one only where the artifact is not there yet.
     if (!cell.compiler.empty() || cell.folder == Cell::Folder::Cache)
       environment += " LOCKSTEP_CACHE_DIR=" + folder / "cache";

@@ -95,8 +95,8 @@ TEST(TcpJob, RankThatHangs_IsNamed_OneThatIsStoppedForAWhileIsNot) {
 
 TEST(TcpJob, RankThatNeverComes_IsNamed) {
   const Launched job =
-      launch_met(4, kRank + " none call 0", "LOCKSTEP_DEADLINE_SECONDS=0.3", /*without=*/2);
-  EXPECT_EQ(job.count("lockstep: STUCK: After 1.5 s rank 2 had not come to the rendezvous"), 3)
+      launch_met(4, kRank + " none call 0", "LOCKSTEP_DEADLINE_SECONDS=1", /*without=*/2);
+  EXPECT_EQ(job.count("lockstep: STUCK: After 5 s rank 2 had not come to the rendezvous"), 3)
       << job.output;
   EXPECT_EQ(job.count("left with 4"), 3) << job.output;
 }
@@ -104,7 +104,7 @@ TEST(TcpJob, RankThatNeverComes_IsNamed) {
 TEST(TcpJob, AnotherSecret_IsAuthentication) {
   const Launched job =
       launch_met(2, kRank + " none call 0",
-                 "LOCKSTEP_DEADLINE_SECONDS=0.3 LOCKSTEP_TOKEN=0123456789abcdef$((LOCKSTEP_RANK))");
+                 "LOCKSTEP_DEADLINE_SECONDS=1 LOCKSTEP_TOKEN=0123456789abcdef$((LOCKSTEP_RANK))");
   EXPECT_EQ(job.count("VERSION: The rendezvous at"), 1) << job.output;
   EXPECT_EQ(job.count("rank 1 left with 6"), 1) << job.output;
   EXPECT_EQ(job.count("rank 0 left with 4"), 1) << job.output;

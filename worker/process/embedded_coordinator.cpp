@@ -13,7 +13,7 @@ namespace lockstep::worker {
 namespace {
 
 /// How long the end of the job may wait for goodbyes.
-constexpr std::chrono::milliseconds kGoodbyes{300};
+constexpr std::chrono::milliseconds kGoodbyes{2'000};
 
 /// Signals are for the program's own threads.
 class SignalsBlocked {

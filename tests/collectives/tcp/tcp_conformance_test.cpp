@@ -199,7 +199,7 @@ void run_while_connections_break(bool shared, int rounds, Encryption encryption 
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(broken, 20);
+  EXPECT_GT(broken, 5);
 }
 
 TEST(TcpMesh, ConnectionsThatBreak_AreOpenedAgain_NothingIsLostOrComesTwice) {
@@ -217,7 +217,7 @@ TEST(TcpMesh, SuspendedPeerWhoseConnectionsBreak_IsNotOutOfReach) {
   const SystemClock clock;
   const Instant until = clock.now() + std::chrono::seconds(2);
   int broken = 0;
-  while (clock.now() < until) {
+  while (clock.now() < until || (broken < 6 && clock.now() < until + std::chrono::seconds(18))) {
     EXPECT_FALSE(mesh.take(Rank{1}, kWorldGroup, Part::Kind::Bare));
     for (int i = 0; i < 10; ++i) {
       const auto moved = mesh.move(std::chrono::milliseconds(10));
@@ -307,27 +307,29 @@ TEST(TcpMesh, LastWordsOfARankThatLeaves_AreSaidAgain) {
                          link->send(Part{kWorldGroup, Part::Kind::Leave, own.size(), 1, 0, own});
                        },
                    .failed = {}});
-  const auto run = [&] {
-    heard.clear();
-    theirs.loop->io.restart();
-    theirs.loop->io.run_for(std::chrono::milliseconds(600));
+  const auto run_until = [&](const std::function<bool()>& there) {
+    for (int tenths = 0; tenths < 100 && !there(); ++tenths) {
+      theirs.loop->io.restart();
+      theirs.loop->io.run_for(std::chrono::milliseconds(100));
+    }
   };
   TcpMesh mesh(std::move(ours), 1 << 16, std::chrono::seconds(60));
   auto left = std::async(std::launch::async, [&] { mesh.leave(std::chrono::seconds(20)); });
   const auto has_left = [&] {
     return left.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   };
-  run();
+  run_until([&] { return heard.size() >= 2; });
   EXPECT_EQ(heard, (std::vector{Part::Kind::Farewell, Part::Kind::Leave}));
   EXPECT_FALSE(has_left());
   link->close();
   // For longer than who is connected has to answer: it was not connected.
-  std::this_thread::sleep_for(std::chrono::milliseconds(2'300));
-  run();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2'100));
+  heard.clear();
+  run_until([&] { return !heard.empty(); });
   EXPECT_EQ(heard, (std::vector{Part::Kind::Leave}));
   EXPECT_FALSE(has_left());
   link->send(Acknowledgement{2});
-  run();
+  run_until(has_left);
   EXPECT_TRUE(has_left());
   EXPECT_TRUE(mesh.move());
 }
@@ -337,7 +339,7 @@ TEST(TcpMesh, EncryptedConnectionsThatBreak_AreOpenedAgain) {
 }
 
 TEST(TcpMesh, ConnectionsThatBreakBesideRings_DisturbNothing) {
-  run_while_connections_break(true, 4'000);
+  run_while_connections_break(true, 1'000);
 }
 
 /// A connection to `port` of loopback on which `said` was written; -1 where there is none.

@@ -146,9 +146,9 @@ TEST(TcpRendezvous, FileThatAnEarlierJobLeft_MisleadsNobody) {
 
 TEST(TcpRendezvous, WhoDoesNotComeToTheFile_IsNamed) {
   ByFile at(3);
-  for (TcpOptions& one : at.options) one.patience = 400ms;
+  for (TcpOptions& one : at.options) one.patience = 1500ms;
   expect_refused(tcp_rendezvous(at.options[1]), Code::Stuck,
-                 "found nobody at the rendezvous at " + at.options[1].file + " for 0.4 s: rank 0");
+                 "found nobody at the rendezvous at " + at.options[1].file + " for 1.5 s: rank 0");
   const auto came = meet({at.options[0], at.options[2]});
   for (const Rendezvous& one : came) expect_refused(one, Code::Stuck, "rank 1 had not come");
   EXPECT_TRUE(at.nothing_left());
@@ -165,7 +165,7 @@ TEST(TcpRendezvous, FileThatOthersMayWriteOrNobodyCan_IsRefused) {
 
 TEST(TcpRendezvous, RanksThatDoNotCome_AreNamedOnAllThatDid) {
   auto options = alike(5);
-  for (TcpOptions& one : options) one.patience = 400ms;
+  for (TcpOptions& one : options) one.patience = 1500ms;
   const auto came = meet({options[0], options[3]});
   expect_refused(came[0], Code::Stuck, "ranks 1-2,4 had not come to the rendezvous at 127.0.0.1:");
   expect_refused(came[1], Code::Stuck, "ranks 1-2,4 had not come");
@@ -173,7 +173,7 @@ TEST(TcpRendezvous, RanksThatDoNotCome_AreNamedOnAllThatDid) {
 
 TEST(TcpRendezvous, WithoutRank0_TheOthersNameIt) {
   auto options = alike(3);
-  for (TcpOptions& one : options) one.patience = 300ms;
+  for (TcpOptions& one : options) one.patience = 1s;
   for (const Rendezvous& one : meet({options[1], options[2]}))
     expect_refused(one, Code::Stuck, "rank 0, which listens there, has not come");
 }
@@ -208,7 +208,7 @@ TEST(TcpRendezvous, RanksOfManyHosts_AreAJob) {
 
 TEST(TcpRendezvous, OfManyHosts_WhoDoesNotComeIsNamedOnAllThatDid) {
   auto options = on_pairs(25);
-  for (TcpOptions& one : options) one.patience = 1s;
+  for (TcpOptions& one : options) one.patience = 4s;
   options.erase(options.begin() + 7);
   for (const Rendezvous& one : meet(options))
     expect_refused(one, Code::Stuck, "rank 7 had not come");
@@ -289,9 +289,9 @@ TEST(TcpRendezvous, WhoseParentIsSuspended_GetsTheListFromRank0) {
   const auto options = on_pairs(5);
   Comer suspended(options[2]);
   auto host = std::async(std::launch::async, [&] { return tcp_rendezvous(options[0]); });
-  std::this_thread::sleep_for(500ms);
+  std::this_thread::sleep_for(1500ms);
   auto child = std::async(std::launch::async, [&] { return tcp_rendezvous(options[3]); });
-  std::this_thread::sleep_for(500ms);
+  std::this_thread::sleep_for(1500ms);
   suspended.kill(SIGSTOP);
   const auto rest = meet({options[1], options[4]});
   const Rendezvous met = host.get();
@@ -381,7 +381,7 @@ TEST(TcpRendezvous, RankThatWaitedWithAnotherAndWentAgain_MayComeAgain) {
     return std::async(std::launch::async, [&, r] { return tcp_rendezvous(options[r]); });
   };
   auto host = come(0), parent = come(2);
-  std::this_thread::sleep_for(300ms);
+  std::this_thread::sleep_for(1500ms);
   Guest guest(rank_1_of_4());
   guest.ask(options[0].rendezvous);
   ASSERT_TRUE(guest.wait_at);
@@ -403,7 +403,7 @@ TEST(TcpRendezvous, UntilThoseThatWaitWithOthersHaveTheList_Rank0Stays) {
                       [&, r] { return tcp_rendezvous(options[r]).has_value(); });
   };
   auto host = come(0), parent = come(2);
-  std::this_thread::sleep_for(300ms);
+  std::this_thread::sleep_for(1500ms);
   Guest at_rank0(rank_1_of_4()), guest(at_rank0.rank);
   at_rank0.ask(options[0].rendezvous);
   ASSERT_TRUE(at_rank0.wait_at);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The example of a language model is killed at step 37 and goes on by the README's loop around mpirun: the same
+"""The example of a language model is killed at step 17 and goes on by the README's loop around mpirun: the same
 losses, bit for bit; also with other numbers of ranks.
 
 usage: resume_test.py MPIRUN MOE_TEXT LOCKSTEP CACHE
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-STEPS, EVERY, KILLED = 45, 5, 37
+STEPS, EVERY, KILLED = 45, 5, 17
 
 
 def command(ranks, folder, losses, steps=STEPS):

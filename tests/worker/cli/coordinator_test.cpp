@@ -175,7 +175,7 @@ TEST_F(CoordinatorCommand, StatusWhereNobodyListensOrNobodyAnswers_SaysSoInTime)
   const Ran nobody = run("status 127.0.0.1:1", "LOCKSTEP_TOKEN=0123456789abcdef0123456789abcdef");
   EXPECT_EQ(nobody.code, 7);
   EXPECT_NE(nobody.err.find("nobody listens there"), std::string::npos) << nobody.err;
-  EXPECT_LT(clock.now() - began, 2s);
+  EXPECT_LT(clock.now() - began, 4s);
   CoordinatorProcess coordinator({}, folder_);
   ASSERT_TRUE(coordinator.says("ready at"));
   coordinator.signal(SIGSTOP);
@@ -183,7 +183,7 @@ TEST_F(CoordinatorCommand, StatusWhereNobodyListensOrNobodyAnswers_SaysSoInTime)
   const Ran silent = run("status");
   EXPECT_EQ(silent.code, 4) << silent.err;
   EXPECT_NE(silent.err.find("did not answer"), std::string::npos) << silent.err;
-  EXPECT_LT(clock.now() - asked, 5s);
+  EXPECT_LT(clock.now() - asked, 10s);
 }
 
 TEST_F(CoordinatorCommand, RankThatOthersWaitFor_IsNamedByTheCoordinatorAndByStatus) {

@@ -201,10 +201,10 @@ TEST(ControllerFault, TensorThatIsTooLargeForAMessage_IsNotSentAndTheNextCallWor
 }
 
 TEST(ControllerFault, WorkersThatWait_AreNotTakenToBeStuck) {
-  WorkersProcess workers(2, {.environment = "LOCKSTEP_DEADLINE_SECONDS=2"});
+  WorkersProcess workers(2, {.environment = "LOCKSTEP_DEADLINE_SECONDS=4"});
   const auto controller = workers.connect();
   ASSERT_TRUE(controller);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5000));
+  std::this_thread::sleep_for(std::chrono::seconds(6));
   EXPECT_TRUE(controller->settle()) << workers.output();
   EXPECT_TRUE(controller->finish());
   EXPECT_EQ(workers.wait(), 0) << workers.output();

@@ -20,10 +20,11 @@ using collectives::Secret;
 /// A server, and a worker 0 that greets and says that all is done.
 class Door {
  public:
-  explicit Door(Duration patience = std::chrono::minutes(5)) {
+  explicit Door(Duration patience = std::chrono::minutes(5),
+                Duration handshake = std::chrono::seconds(20)) {
     LeadServerOptions options;
     options.secret = secret;
-    options.handshake = std::chrono::milliseconds(200);
+    options.handshake = handshake;
     options.linger = std::chrono::milliseconds(100);
     options.alive = std::chrono::milliseconds(50);
     auto server = LeadServer::listen(std::move(options));
@@ -149,7 +150,7 @@ std::size_t answered(const collectives::Endpoint& at, std::span<const std::byte>
 }
 
 TEST(LeadServer, GarbageAndSilence_AreEndedAndHarmNobody) {
-  Door door;
+  Door door(std::chrono::minutes(5), std::chrono::seconds(1));
   auto session = door.come();
   ASSERT_TRUE(session);
   const std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
