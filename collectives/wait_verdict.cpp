@@ -155,6 +155,12 @@ struct Look {
   [[nodiscard]] bool heard(Rank rank) const {
     return !state(rank).carried || state(rank).beat > since + deadline / 2;
   }
+  /// Nothing but an old word is known of it: it, or the way to it, has been silent for most of this
+  /// wait. (One with a lease may be busy.)
+  [[nodiscard]] bool out_of_reach(Rank rank) const {
+    return state(rank).carried &&
+           std::max(state(rank).beat, state(rank).lease) <= since + deadline / 4;
+  }
 };
 
 /// What is to be said against the ranks that a wait depends on.
@@ -180,6 +186,10 @@ Findings findings(const Look& look, const RankSet& reached, bool together) {
     found.all_wait &= waits;
     found.all_still &= look.still(rank) && look.heard(rank);
   }
+  // Whose last words differ by a moment are silent alike.
+  if (!together && !found.silent.empty())
+    for (const Rank rank : each_rank(reached))
+      if (look.out_of_reach(rank)) found.silent.insert(RankSet::of(rank));
   return found;
 }
 

@@ -109,6 +109,32 @@ TEST(Judge, RankOfAnotherHostThatIsNotHeardOf_IsNotTakenToWait) {
   EXPECT_NE(silent->message.find("Rank 1 did not come"), std::string::npos) << silent->message;
 }
 
+// The way to a host breaks while one of its ranks runs and another has just begun to wait for it.
+TEST(Judge, AllRanksOfAHostThatIsOutOfReach_AreNamed) {
+  Story story(4);
+  story.waits(0, OperationKind::Vote, 5, 10s);
+  story.waits(1, OperationKind::Vote, 5, 10s);
+  story.did(2, OperationKind::AllReduce, 3, 9s);
+  story.waits(3, OperationKind::Vote, 4, 11s);
+  for (const int r : {2, 3}) {
+    story.rank(r).carried = true;
+    story.rank(r).beat = 11s;
+  }
+  const auto cut = story.verdict(0, 10s, 71s);
+  ASSERT_TRUE(cut);
+  EXPECT_NE(cut->message.find("Ranks 2-3 did not come"), std::string::npos) << cut->message;
+  const auto only_rank_2 = [&] {
+    const auto alone = story.verdict(0, 10s, 71s);
+    ASSERT_TRUE(alone);
+    EXPECT_NE(alone->message.find("Rank 2 did not come"), std::string::npos) << alone->message;
+  };
+  story.rank(3).lease = 70s;  // it may compile
+  only_rank_2();
+  story.rank(3).lease = 0s;
+  story.rank(3).beat = 70s;  // it is heard of
+  only_rank_2();
+}
+
 // Stage 2 waits for stage 1, which waits for stage 0, which compiles: nobody is stuck.
 TEST(Judge, WaitThroughOthersForACompile_IsNoAlarm) {
   Story story(3);
