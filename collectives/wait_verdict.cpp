@@ -8,6 +8,9 @@
 namespace lockstep::collectives {
 namespace {
 
+/// Where a speaker of a host is suspended, its other ranks are not heard of for half as long.
+constexpr std::chrono::milliseconds kOutOfReach{2500};
+
 std::vector<Rank> each_rank(const RankSet& ranks) {
   std::vector<Rank> out;
   for (const RankSet::Run& run : ranks.runs())
@@ -159,7 +162,8 @@ struct Look {
   /// wait. (One with a lease may be busy.)
   [[nodiscard]] bool out_of_reach(Rank rank) const {
     return state(rank).carried &&
-           std::max(state(rank).beat, state(rank).lease) <= since + deadline / 4;
+           std::max(state(rank).beat, state(rank).lease) <=
+               since + std::min<Duration>(deadline / 4, deadline - kOutOfReach);
   }
 };
 

@@ -34,6 +34,9 @@ extern "C" void lockstep_on_signal(int number) {
   errno = error;
 }
 
+/// How long those that leave in silence stay for the one that reports: other processes, and the
+/// other thread of its own.
+constexpr std::chrono::seconds kReporterWrites{3};
 /// How long a ring is looked at before it is reported.
 constexpr std::chrono::milliseconds kRingAge{300};
 
@@ -193,14 +196,17 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   if (options.on_verdict) return options.on_verdict(verdict, code);
   if (options.tell) options.tell(verdict);
   if (const auto earlier = board.claim_report(code)) {
-    // mpirun ends all ranks once one has left: the one that reports is given time to write.
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    // mpirun ends all ranks once one has left, and this one may be the coordinator's.
+    const Instant until = clock.now() + kReporterWrites;
+    while (!board.report_ended() && clock.now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ::_exit(*earlier);
   }
   const std::string text = report_text(verdict, self, code);
   write_all(2, text);
-  if (!options.report_file.empty()) write_file(options.report_file, text);
   if (options.final_report) options.final_report(verdict);
+  if (!options.report_file.empty()) write_file(options.report_file, text);
+  board.end_report();
   ::_exit(code);
 }
 

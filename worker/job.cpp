@@ -67,7 +67,10 @@ std::optional<Status>& told_at_start() {
 /// Prints a joint error of the start, once for all ranks. It must happen while MPI is up: after
 /// that the first rank to exit has mpirun end the others, perhaps the one that was to speak.
 Status tell_at_start(Board& board, const Status& status) {
-  if (!board.claim_report(exit_code(status.code))) Job::report(status);
+  if (!board.claim_report(exit_code(status.code))) {
+    Job::report(status);
+    board.end_report();
+  }
   told_at_start() = status;
   return status;
 }
@@ -410,7 +413,11 @@ int Job::fail(const Status& status) {
   state_->tell_failed("the job", status);
   // The error is joint: one rank prints it for all. The first to claim the report is the one. Of a
   // job that is traced the command says it.
-  if (!state_->sheet && !state_->world.board->claim_report(exit_code(status.code))) report(status);
+  Board& board = *state_->world.board;
+  if (!state_->sheet && !board.claim_report(exit_code(status.code))) {
+    report(status);
+    board.end_report();
+  }
   return exit_code(status.code);
 }
 

@@ -37,10 +37,10 @@ struct BoardGroup {
 
 /// Slots and, per group, one counter per rank follow in memory: 0 for no member, else 1 + begun.
 struct BoardMemory {
-  static constexpr std::uint64_t kMagic = 0x34'44524F'42534B4C;  // "LKSBORD4"
+  static constexpr std::uint64_t kMagic = 0x35'44524F'42534B4C;  // "LKSBORD5"
   std::uint64_t magic = kMagic;
   std::uint64_t size = 0;
-  std::atomic<std::uint32_t> reporter{0};
+  std::atomic<std::uint32_t> reporter{0}, reported{0};
   std::array<BoardGroup, kBoardGroups> groups{};
 
   [[nodiscard]] BoardSlot& slot(std::size_t rank) { return slots()[rank]; }
@@ -322,6 +322,10 @@ std::optional<int> Board::claim_report(int exit_code) {
     return std::nullopt;
   return static_cast<int>(earlier) - 1;
 }
+
+void Board::end_report() { memory_->reported.store(1, std::memory_order_release); }
+
+bool Board::report_ended() const { return memory_->reported.load(std::memory_order_acquire) != 0; }
 
 std::uint64_t host_id() {
   std::string text;

@@ -157,7 +157,10 @@ Result<TcpMeshParts> TcpRendezvous::run() {
     made_.loop->io.run_one_for(kTurn);
     const Instant now = clock_.now();
     // A process that was suspended itself has not heard what was said meanwhile.
-    if (now - std::exchange(last, now) > 10 * Duration{kTurn}) heard_ = now;
+    if (const Duration gap = now - std::exchange(last, now); gap > 10 * Duration{kTurn}) {
+      heard_ = now;
+      until_ += gap;
+    }
     if (!met_ && !failure_) look_at_children();
     if (!met_ && !failure_) look_at_parent();
   }

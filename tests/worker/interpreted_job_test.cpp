@@ -61,7 +61,7 @@ TEST(InterpretedJob, Record_IsReplayedAsItWas) {
 
 TEST(InterpretedJob, Failures_AreThoseOfEveryJob) {
   const Launched job =
-      launch_met(3, kNoCompiler + kRank + " kill wait 1", "LOCKSTEP_DEADLINE_SECONDS=2");
+      launch_met(3, kNoCompiler + kRank + " kill wait 1", "LOCKSTEP_DEADLINE_SECONDS=30");
   EXPECT_EQ(job.count("lockstep: RANK_LOST: Rank 1 ended"), 1) << job.output;
   EXPECT_EQ(job.count("left with 5"), 2) << job.output;
 }

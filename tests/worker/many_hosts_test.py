@@ -140,7 +140,7 @@ def main():
             speaker = EACH * (HOSTS - 1)
             codes = [4] * RANKS
             codes[speaker] = None
-            Job(network, folder, "stopped", 3, "stop", "call", str(speaker), pause=50).ends(
+            Job(network, folder, "stopped", 10, "stop", "call", str(speaker), pause=50).ends(
                 codes, rf"STUCK: Rank {speaker} (is suspended|did not come)")
             codes = [5] * RANKS
             codes[RANKS - 1] = None

@@ -13,7 +13,7 @@ namespace lockstep::worker {
 namespace {
 
 /// How long the end of the job may wait for goodbyes.
-constexpr std::chrono::milliseconds kGoodbyes{2'000};
+constexpr std::chrono::milliseconds kGoodbyes{5'000};
 
 /// Signals are for the program's own threads.
 class SignalsBlocked {

@@ -284,8 +284,8 @@ TEST(TcpMesh, WhatARankThatComputesHasSaid_ComesThoughItsConnectionBroke) {
   EXPECT_EQ(heard->bytes, said);
 }
 
-/// What a rank says last comes, though the connection breaks: it stays until that is acknowledged.
-TEST(TcpMesh, LastWordsOfARankThatLeaves_AreSaidAgain) {
+/// False: it took so long, on a busy machine, that rank 0 need not have stayed.
+bool last_words_are_said_again() {
   // Rank 1, which takes part in the end of the job by hand.
   TcpMeshParts theirs = parts_of(Rank{1}, std::byte{1}), ours = parts_of(Rank{0}, std::byte{1});
   ours.roster[1].listens = theirs.roster[1].listens;
@@ -314,24 +314,36 @@ TEST(TcpMesh, LastWordsOfARankThatLeaves_AreSaidAgain) {
     }
   };
   TcpMesh mesh(std::move(ours), 1 << 16, std::chrono::seconds(60));
+  const SystemClock clock;
+  const Instant began = clock.now();
   auto left = std::async(std::launch::async, [&] { mesh.leave(std::chrono::seconds(20)); });
   const auto has_left = [&] {
     return left.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   };
   run_until([&] { return heard.size() >= 2; });
   EXPECT_EQ(heard, (std::vector{Part::Kind::Farewell, Part::Kind::Leave}));
-  EXPECT_FALSE(has_left());
-  link->close();
+  bool stays = !has_left();
+  if (link) link->close();
   // For longer than who is connected has to answer: it was not connected.
   std::this_thread::sleep_for(std::chrono::milliseconds(2'100));
   heard.clear();
   run_until([&] { return !heard.empty(); });
+  stays = stays && !has_left();
+  if (clock.now() - began > std::chrono::seconds(4)) return false;
+  EXPECT_TRUE(stays);
   EXPECT_EQ(heard, (std::vector{Part::Kind::Leave}));
-  EXPECT_FALSE(has_left());
   link->send(Acknowledgement{2});
   run_until(has_left);
   EXPECT_TRUE(has_left());
   EXPECT_TRUE(mesh.move());
+  return true;
+}
+
+/// What a rank says last comes, though the connection breaks: it stays until that is acknowledged.
+TEST(TcpMesh, LastWordsOfARankThatLeaves_AreSaidAgain) {
+  for (int tries = 0; tries < 3; ++tries)
+    if (last_words_are_said_again()) return;
+  FAIL() << "rank 0 said nothing again, or this machine was too busy three times";
 }
 
 TEST(TcpMesh, EncryptedConnectionsThatBreak_AreOpenedAgain) {

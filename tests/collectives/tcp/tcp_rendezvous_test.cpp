@@ -355,7 +355,6 @@ struct Guest {
                                    listed = listed || std::holds_alternative<RosterPart>(said);
                                  },
                              .ended = [](const Status&) {}});
-    run(1s);
   }
   void go() {
     link->close();
@@ -364,6 +363,12 @@ struct Guest {
   void run(std::chrono::milliseconds time) {
     loop.io.restart();
     loop.io.run_for(time);
+  }
+  /// Ten seconds at most; whether `there` holds then.
+  bool run_until(const std::function<bool()>& there) {
+    const SystemClock clock;
+    for (const Instant until = clock.now() + 10s; !there() && clock.now() < until;) run(10ms);
+    return there();
   }
   JoinRequest rank;
   TcpLoop loop;
@@ -384,10 +389,10 @@ TEST(TcpRendezvous, RankThatWaitedWithAnotherAndWentAgain_MayComeAgain) {
   std::this_thread::sleep_for(1500ms);
   Guest guest(rank_1_of_4());
   guest.ask(options[0].rendezvous);
-  ASSERT_TRUE(guest.wait_at);
+  ASSERT_TRUE(guest.run_until([&] { return guest.wait_at.has_value(); }));
   guest.go();
   guest.ask(*guest.wait_at);
-  EXPECT_TRUE(guest.waits);
+  EXPECT_TRUE(guest.run_until([&] { return guest.waits; }));
   guest.go();
   std::this_thread::sleep_for(2s);
   auto again = come(1), last = come(3);
@@ -406,16 +411,20 @@ TEST(TcpRendezvous, UntilThoseThatWaitWithOthersHaveTheList_Rank0Stays) {
   std::this_thread::sleep_for(1500ms);
   Guest at_rank0(rank_1_of_4()), guest(at_rank0.rank);
   at_rank0.ask(options[0].rendezvous);
-  ASSERT_TRUE(at_rank0.wait_at);
+  ASSERT_TRUE(at_rank0.run_until([&] { return at_rank0.wait_at.has_value(); }));
   guest.ask(*at_rank0.wait_at);
+  ASSERT_TRUE(guest.run_until([&] { return guest.waits; }));
+  const SystemClock clock;
+  const Instant began = clock.now();
   auto last = come(3);
+  ASSERT_TRUE(guest.run_until([&] { return guest.listed; }));
   guest.run(500ms);
-  EXPECT_TRUE(guest.listed);
   EXPECT_TRUE(last.get());
-  EXPECT_NE(host.wait_for(0s), std::future_status::ready);
+  const bool left = host.wait_for(0s) == std::future_status::ready;
+  // On a busy machine the two seconds for which it stays may be over.
+  EXPECT_TRUE(!left || clock.now() - began > 2s);
   guest.link->send(Acknowledgement{});
-  guest.run(500ms);
-  EXPECT_EQ(host.wait_for(1s), std::future_status::ready);
+  EXPECT_TRUE(guest.run_until([&] { return host.wait_for(10ms) == std::future_status::ready; }));
   EXPECT_TRUE(host.get() && parent.get());
 }
 
@@ -429,7 +438,7 @@ TEST(TcpRendezvous, AnotherBuild_EndsItForAll_NamingBoth) {
 TEST(TcpRendezvous, AnotherSecret_IsSaidToWhoHasIt_AndItsRankIsMissing) {
   auto options = alike(2);
   options[1].secret = Secret(32, std::byte{'x'});
-  options[0].patience = 500ms;
+  options[0].patience = 3s;
   const auto came = meet(options);
   expect_refused(came[0], Code::Stuck, "rank 1 had not come");
   expect_refused(came[1], Code::Version, "the two do not have the same secret");
@@ -502,7 +511,7 @@ TEST(TcpRendezvous, GarbageOversizeAndOtherVersions_AreClosed_TheJobGoesOn) {
       const Bytes reply = stranger.read();
       ASSERT_EQ(reply.size(), kHeaderBytes + 1);
       EXPECT_EQ(reply.back(), std::byte{static_cast<std::uint8_t>(why)});
-      EXPECT_TRUE(stranger.closed_within(3s));
+      EXPECT_TRUE(stranger.closed_within(15s));
     }
   });
 }
@@ -537,12 +546,12 @@ TEST(TcpRendezvous, RecordedConversation_IsWorthNothing) {
     establish(eavesdropped, client);
     RawSocket thief(options[0].rendezvous);
     ASSERT_TRUE(thief.write(said));
-    EXPECT_TRUE(thief.closed_within(3s)) << "its proof is for another nonce";
+    EXPECT_TRUE(thief.closed_within(15s)) << "its proof is for another nonce";
     // Somebody who has the secret, and says the same twice or something that is no message.
     const Bytes frame = client.seal(kFirstSealedType + 6, {});
     ASSERT_TRUE(eavesdropped.write(frame));
     ASSERT_TRUE(eavesdropped.write(frame));
-    EXPECT_TRUE(eavesdropped.closed_within(3s));
+    EXPECT_TRUE(eavesdropped.closed_within(15s));
   }
   Rendezvous peer = tcp_rendezvous(options[1]);
   thread.join();
@@ -556,8 +565,9 @@ TEST(TcpRendezvous, StrangersWhoDawdle_AreClosedAndHoldNobodyUp) {
       dawdlers.push_back(std::make_unique<RawSocket>(at));
       ASSERT_TRUE(dawdlers.back()->write(Bytes(1, std::byte{0x4C})));
     }
-    EXPECT_TRUE(dawdlers.front()->closed_within(3s)) << "more came, so the oldest goes";
-    EXPECT_TRUE(dawdlers.back()->closed_within(8s)) << "it had five seconds";
+    EXPECT_TRUE(dawdlers.front()->closed_within(15s));
+    EXPECT_FALSE(dawdlers.back()->closed_within(300ms)) << "more came, so the oldest goes";
+    EXPECT_TRUE(dawdlers.back()->closed_within(20s)) << "it had five seconds";
   });
 }
 

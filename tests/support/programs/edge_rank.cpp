@@ -17,7 +17,7 @@ int main(int, char** argv) {
   const char* number = std::getenv("OMPI_COMM_WORLD_RANK");  // before MPI_Init nothing else tells
   const bool goes_wrong = number != nullptr && std::string(number) == "1";
   if (fault == "init" && goes_wrong) std::this_thread::sleep_for(1h);
-  if (fault == "late" && goes_wrong) std::this_thread::sleep_for(700ms);
+  if (fault == "late" && goes_wrong) std::this_thread::sleep_for(1500ms);
   MPI_Comm comm = MPI_COMM_NULL;
   if (fault == "attach") {
     MPI_Init(nullptr, nullptr);
@@ -25,12 +25,12 @@ int main(int, char** argv) {
     if (goes_wrong) std::this_thread::sleep_for(1h);
   }
   {
-    auto world = lockstep::worker::join_world(
-        {.comm = fault == "attach" ? &comm : nullptr, .deadline = 300ms});
+    auto world =
+        lockstep::worker::join_world({.comm = fault == "attach" ? &comm : nullptr, .deadline = 1s});
     if (!world) return lockstep::exit_code(world.error().code);
     world->watch->seat().note("reads its last batch", lockstep::SystemClock().now());
     if (fault == "end" && goes_wrong) std::this_thread::sleep_for(1h);
-    if (fault == "late" && goes_wrong) std::this_thread::sleep_for(700ms);
+    if (fault == "late" && goes_wrong) std::this_thread::sleep_for(1500ms);
   }
   if (!goes_wrong) std::puts("ended well");
   return 0;

@@ -55,7 +55,7 @@ void misbehave(const std::string& moment) {
   if (plan.fault == "stop") std::raise(SIGSTOP);
   if (plan.fault == "pause") stop(std::chrono::milliseconds(700));
   if (plan.fault == "exit") std::exit(0);
-  if (plan.fault == "late") std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (plan.fault == "late") std::this_thread::sleep_for(std::chrono::seconds(7));
   while (plan.fault == "hang") ::pause();
   if (plan.fault == "term") std::raise(SIGTERM), ::pause();
   if (plan.fault == "throw") throw std::runtime_error("the file of batch 5 is gone");

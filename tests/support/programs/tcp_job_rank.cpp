@@ -1,8 +1,9 @@
 // A training program of which one rank goes wrong in the middle: for tcp_job_test.cpp.
 // usage: tcp_job_rank FAULT MOMENT RANK [MILLISECONDS]   (that each call takes; else none)
-// FAULT: none, kill, stop, suspend, pause, exit, hang. MOMENT: call (between two calls), wait (in
-// call 5, for which the others are late: it waits for a message; this program stands before
-// sched_yield() and epoll_wait()).
+// FAULT: none, kill, stop (until the others have ended), suspend (for good), pause, exit, hang
+// (until the others have ended). MOMENT: call (between two calls), wait (in call 5, for which the
+// others are late: it waits for a message; this program stands before sched_yield() and
+// epoll_wait()).
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -25,12 +26,24 @@ namespace {
 std::string fault;
 std::atomic<bool> armed{false};
 
-/// Stops this process; a child sends it `then` after a while.
-void stop(std::chrono::milliseconds time, int then) {
+/// Once all other ranks have ended, this process is killed.
+void kill_when_alone() {
+  const std::string self = std::to_string(::getpid());
+  if (::fork() != 0) return;
+  // Processes of the job, less those of this rank.
+  constexpr const char* kScript =
+      "while sleep 0.2; of=$(grep -lzxs \"LOCKSTEP_RENDEZVOUS=$LOCKSTEP_RENDEZVOUS\" "
+      "/proc/[0-9]*/environ); [ -n \"$(grep -Lzxs \"LOCKSTEP_RANK=$LOCKSTEP_RANK\" $of)\" ]; "
+      "do :; done; kill -KILL $0";
+  ::execl("/bin/sh", "sh", "-c", kScript, self.c_str(), nullptr);
+  ::_exit(1);
+}
+
+void pause_for(std::chrono::milliseconds time) {
   const pid_t self = ::getpid();
   if (::fork() == 0) {
     ::usleep(static_cast<useconds_t>(time.count() * 1000));
-    ::kill(self, then);
+    ::kill(self, SIGCONT);
     ::_exit(0);
   }
   std::raise(SIGSTOP);
@@ -39,11 +52,11 @@ void stop(std::chrono::milliseconds time, int then) {
 void misbehave() {
   if (!armed.exchange(false)) return;
   if (fault == "kill") std::raise(SIGKILL);
-  if (fault == "stop") stop(6s, SIGKILL);
-  if (fault == "suspend") std::raise(SIGSTOP);  // for good
-  if (fault == "pause") stop(500ms, SIGCONT);
+  if (fault == "stop" || fault == "hang") kill_when_alone();
+  if (fault == "stop") std::raise(SIGSTOP);
+  if (fault == "suspend") std::raise(SIGSTOP);
+  if (fault == "pause") pause_for(500ms);
   if (fault == "exit") std::exit(0);
-  if (fault == "hang") ::alarm(6);
   while (fault == "hang") ::pause();
 }
 

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "";
   int last, code, exit_code;
   MPI_Init(&argc, &argv);
-  CHECK(!lockstep_group_open(&comm, 2, NULL, &group));
+  CHECK(!lockstep_group_open(&comm, strcmp(how, "absent") ? 30 : 6, NULL, &group));
   last = lockstep_group_rank(group) == lockstep_group_size(group) - 1;
   CHECK(!lockstep_settle(group));
   if (strcmp(how, "broken") == 0 || strcmp(how, "away") == 0) prefetch(group, how, last);

@@ -57,7 +57,7 @@ def a_rank_of(parent):
             pid = parents.get(pid, 0)
         if pid == parent:
             return rank
-    raise AssertionError('no rank is there to kill')
+    return None
 
 
 # The README's loop; each start tells its losses to a file of its own.
@@ -85,11 +85,18 @@ def main():
         run(2, scratch / 'whole', scratch / 'reference')
         reference = lines(scratch / 'reference')
         assert len(reference) == STEPS
-        started = loop(2, scratch / 'c', scratch / 'losses')
-        first, second = scratch / 'losses.1', scratch / 'losses.2'
-        wait_for(KILLED, first, started)
-        killed = time.monotonic()
-        os.kill(a_rank_of(started.pid), signal.SIGKILL)
+        # On a busy machine the job may be over before it is killed.
+        for _ in range(3):
+            shutil.rmtree(scratch / 'c', ignore_errors=True)
+            started = loop(2, scratch / 'c', scratch / 'losses')
+            first, second = scratch / 'losses.1', scratch / 'losses.2'
+            wait_for(KILLED, first, started)
+            killed, rank = time.monotonic(), a_rank_of(started.pid)
+            if rank:
+                os.kill(rank, signal.SIGKILL)
+                break
+            print('the job was over before it was killed:', started.communicate(timeout=100)[0])
+        assert rank, 'no rank is there to kill'
         wait_for(1, second, started)
         seconds = time.monotonic() - killed
         before = lines(first)

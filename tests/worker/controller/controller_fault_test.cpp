@@ -146,12 +146,12 @@ std::string said_of_the_queue(const ControllerOptions& options, const Array& ten
 
 TEST(ControllerFault, CommandsBeyondTheBound_Wait) {
   const std::string number =
-      said_of_the_queue({.deadline = std::chrono::seconds(2), .most_commands = 4}, ones(3));
+      said_of_the_queue({.deadline = std::chrono::seconds(5), .most_commands = 4}, ones(3));
   EXPECT_NE(number.find("while the controller waits for a tensor and 3 behind it"), number.npos)
       << number;
   // 80 kB each: the third waits, since the first two are more than 100 kB.
   const std::string bytes =
-      said_of_the_queue({.deadline = std::chrono::seconds(2), .most_bytes = 100'000}, ones(10'000));
+      said_of_the_queue({.deadline = std::chrono::seconds(5), .most_bytes = 100'000}, ones(10'000));
   EXPECT_NE(bytes.find("waits for a tensor and 1 behind it"), bytes.npos) << bytes;
 }
 

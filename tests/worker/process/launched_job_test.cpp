@@ -76,7 +76,7 @@ TEST_F(LaunchedJob, RankThatNeverComes_IsNamed) {
 }
 
 TEST_F(LaunchedJob, KilledRank_EndsTheOthersNamingIt) {
-  const Launched job = run(started(3, kRank + " kill call 1"), "LOCKSTEP_DEADLINE_SECONDS=2");
+  const Launched job = run(started(3, kRank + " kill call 1"), "LOCKSTEP_DEADLINE_SECONDS=30");
   EXPECT_EQ(job.count("lockstep: RANK_LOST: Rank 1 ended"), 1) << job.output;
   EXPECT_EQ(job.count("left with 5"), 2) << job.output;
 }

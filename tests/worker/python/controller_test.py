@@ -5,6 +5,7 @@ import array
 import gc
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -65,7 +66,7 @@ class Workers:
         return lockstep.Controller(self.file, **options)
 
     def pids(self):
-        """Of the workers, which the launcher has started one after the other."""
+        """Of the workers, by rank."""
         found, parents = [], {self.process.pid}
         pids = sorted(int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit())
         for pid in pids * 3:
@@ -77,7 +78,8 @@ class Workers:
                 parents.add(pid)
                 if stat.split("(", 1)[1].startswith("lockstep_worker") and pid not in found:
                     found.append(pid)
-        return found
+        rank = re.compile(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)")
+        return sorted(found, key=lambda pid: int(rank.search(pathlib.Path(f"/proc/{pid}/environ").read_bytes())[1]))
 
     def end(self):
         self.process.terminate()
@@ -248,10 +250,10 @@ print(tensors["kept"].fetch().tolist())
         first = self.workers.pids()[0]
         os.kill(first, signal.SIGSTOP)
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         began = time.monotonic()
         try:
             with self.assertRaises(KeyboardInterrupt):
+                timer.start()
                 tensor.fetch()
         finally:
             os.kill(first, signal.SIGCONT)

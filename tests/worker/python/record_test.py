@@ -4,7 +4,6 @@ usage: record_test.py FOLDER_OF_PACKAGE LOCKSTEP; on each rank, record_test.py F
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -78,10 +77,8 @@ class RecordTest(unittest.TestCase):
 
     @classmethod
     def start(cls, record, size=RANKS, **more):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        common = {**os.environ, "LOCKSTEP_WORLD_SIZE": str(size), "LOCKSTEP_RENDEZVOUS": f"127.0.0.1:{port}",
+        meeting = os.path.join(tempfile.mkdtemp(dir=cls.folder.name), "ranks")
+        common = {**os.environ, "LOCKSTEP_WORLD_SIZE": str(size), "LOCKSTEP_RENDEZVOUS": meeting,
                   "LOCKSTEP_TOKEN": "a-secret-of-this-test", "LOCKSTEP_RECORD": record,
                   "LOCKSTEP_CACHE_DIR": os.path.join(cls.folder.name, "cache"), **more}
         ranks = [subprocess.Popen([sys.executable, __file__, PACKAGE], env={**common, "LOCKSTEP_RANK": str(rank)},
