@@ -8,8 +8,9 @@
 
 namespace lockstep::collectives {
 
-CallDeadline::CallDeadline(Duration deadline, std::function<Status()> verdict)
-    : verdict_(std::move(verdict)) {
+CallDeadline::CallDeadline(Duration deadline, std::function<Status()> verdict,
+                           std::function<void()> written)
+    : verdict_(std::move(verdict)), written_(std::move(written)) {
   // Signals are for the program's own threads.
   sigset_t all, before;
   ::sigfillset(&all);
@@ -36,7 +37,8 @@ void CallDeadline::wait_and_fire(Duration deadline) {
   if (disarm_.wait_for(lock, deadline, [this] { return disarmed_; })) return;
   const Status verdict = verdict_();
   const std::string text = "lockstep: " + verdict.text() + "\n";
-  if (::write(2, text.data(), text.size()) < 0) ::_exit(exit_code(verdict.code));
+  [[maybe_unused]] const auto n = ::write(2, text.data(), text.size());
+  if (written_) written_();
   ::_exit(exit_code(verdict.code));
 }
 

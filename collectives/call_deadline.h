@@ -17,8 +17,10 @@ namespace lockstep::collectives {
 class CallDeadline {
  public:
   /// After `deadline` it writes the text of `verdict` to stderr and ends the process with the exit
-  /// code of that error. `verdict` is called on the thread of this object.
-  CallDeadline(Duration deadline, std::function<Status()> verdict);
+  /// code of that error. `verdict` is called on the thread of this object, and so is `written`
+  /// once the text is.
+  CallDeadline(Duration deadline, std::function<Status()> verdict,
+               std::function<void()> written = {});
   ~CallDeadline();
   CallDeadline(const CallDeadline&) = delete;
   CallDeadline& operator=(const CallDeadline&) = delete;
@@ -26,6 +28,7 @@ class CallDeadline {
  private:
   void wait_and_fire(Duration deadline);
   std::function<Status()> verdict_;
+  std::function<void()> written_;
   std::mutex mutex_;  // of disarmed_
   bool disarmed_ = false;
   std::condition_variable disarm_;

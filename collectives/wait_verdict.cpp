@@ -9,7 +9,7 @@ namespace lockstep::collectives {
 namespace {
 
 /// Where a speaker of a host is suspended, its other ranks are not heard of for half as long.
-constexpr std::chrono::milliseconds kOutOfReach{2500};
+constexpr std::chrono::seconds kOutOfReach{3};
 
 std::vector<Rank> each_rank(const RankSet& ranks) {
   std::vector<Rank> out;
@@ -161,9 +161,8 @@ struct Look {
   /// Nothing but an old word is known of it: it, or the way to it, has been silent for most of this
   /// wait. (One with a lease may be busy.)
   [[nodiscard]] bool out_of_reach(Rank rank) const {
-    return state(rank).carried &&
-           std::max(state(rank).beat, state(rank).lease) <=
-               since + std::min<Duration>(deadline / 4, deadline - kOutOfReach);
+    return state(rank).carried && std::max(state(rank).beat, state(rank).lease) <=
+                                      now - std::max<Duration>(deadline * 3 / 4, kOutOfReach);
   }
 };
 

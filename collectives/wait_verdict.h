@@ -33,7 +33,7 @@ struct Judgement {
 ///  - some of them do not wait themselves and have neither made progress nor held a lease for
 ///    `deadline` of this wait, or are suspended in an operation to which all its ranks have come
 ///    and in which nothing has moved for so long: Stuck, naming all of these, as a set, and those
-///    of other hosts of which nothing has been heard for its last three quarters, and for 2.5 s;
+///    of other hosts of which nothing has been heard for three quarters of that, and for 3 s;
 ///  - all of them wait, in a ring or in the same operation, nothing has moved for `deadline`, and
 ///    those of other hosts were heard of in its second half: Stuck, naming every operation and who
 ///    is in it. (A ring that is proven need not wait for the deadline: ring.h.)

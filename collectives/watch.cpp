@@ -34,35 +34,32 @@ extern "C" void lockstep_on_signal(int number) {
   errno = error;
 }
 
-/// How long those that leave in silence stay for the one that reports: other processes, and the
-/// other thread of its own.
-constexpr std::chrono::seconds kReporterWrites{3};
 /// How long a ring is looked at before it is reported.
 constexpr std::chrono::milliseconds kRingAge{300};
 
-void write_all(int file, std::string_view text) {
+bool write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(file, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
+    if (n <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
   }
+  return true;
 }
 
-/// Beside its final name first, so that nobody ever reads half of it.
-void write_file(const std::string& name, std::string_view text) {
+/// Beside its final name first, so that nobody ever reads half of it. The open file; -1: none.
+int write_file(const std::string& name, std::string_view text) {
   make_private_folder(std::filesystem::path(name).parent_path());
   const std::string draft = fmt::format("{}.{}", name, ::getpid());
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) {
     write_all(2, fmt::format("lockstep: cannot write the report to {}: {}.\n", name,
                              std::strerror(errno)));
-    return;
+    return -1;
   }
-  write_all(file, text);
-  const bool kept = ::fsync(file) == 0;
-  ::close(file);
-  if (!kept || ::rename(draft.c_str(), name.c_str()) != 0) ::unlink(draft.c_str());
+  const bool written = write_all(file, text);
+  if (!written || ::rename(draft.c_str(), name.c_str()) != 0) ::unlink(draft.c_str());
+  return file;
 }
 
 std::string report_text(const Status& verdict, Rank self, int code) {
@@ -197,15 +194,14 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   if (options.tell) options.tell(verdict);
   if (const auto earlier = board.claim_report(code)) {
     // mpirun ends all ranks once one has left, and this one may be the coordinator's.
-    const Instant until = clock.now() + kReporterWrites;
-    while (!board.report_ended() && clock.now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    board.await_report();
     ::_exit(*earlier);
   }
   const std::string text = report_text(verdict, self, code);
   write_all(2, text);
+  const int file = options.report_file.empty() ? -1 : write_file(options.report_file, text);
   if (options.final_report) options.final_report(verdict);
-  if (!options.report_file.empty()) write_file(options.report_file, text);
+  if (file >= 0) ::fsync(file);
   board.end_report();
   ::_exit(code);
 }

@@ -29,8 +29,8 @@ struct WatchOptions {
   /// it is connected, so that none of them takes its end for a loss. On the watchdog's thread, or
   /// the one that calls end_job(). Null: nobody is told.
   std::function<void(const Status& verdict)> tell;
-  /// Called with the verdict by the one process of the host that reports, before it writes the
-  /// file; may take 2 s, for which the others stay. Null: nobody is told.
+  /// Called with the verdict by the one process of the host that reports, once that is written; may
+  /// take 2 s, for which the others stay. Null: nobody is told.
   std::function<void(const Status& verdict)> final_report;
   /// Called first with the verdict, by every process that is about to leave with one; may end the
   /// process in its own way. On the watchdog's thread, or the one that calls end_job(). Null:

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <thread>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -325,7 +327,13 @@ std::optional<int> Board::claim_report(int exit_code) {
 
 void Board::end_report() { memory_->reported.store(1, std::memory_order_release); }
 
-bool Board::report_ended() const { return memory_->reported.load(std::memory_order_acquire) != 0; }
+void Board::await_report() const {
+  constexpr std::chrono::milliseconds kEvery{5}, kAtMost{3'000};
+  for (auto waited = 0 * kEvery; waited < kAtMost; waited += kEvery) {
+    if (memory_->reported.load(std::memory_order_acquire) != 0) return;
+    std::this_thread::sleep_for(kEvery);
+  }
+}
 
 std::uint64_t host_id() {
   std::string text;

@@ -112,9 +112,11 @@ class Board {
   /// nullopt for the first caller of the whole host, who writes the report; the exit code that the
   /// first caller gave for all later ones, who leave with it in silence.
   [[nodiscard]] std::optional<int> claim_report(int exit_code);
-  /// By the process that claimed the report: it is written, and may be followed by ends of others.
+  /// By the process that claimed the report: it is written, and others may leave.
   void end_report();
-  [[nodiscard]] bool report_ended() const;
+  /// By one that leaves in silence (a process, or another thread of the one that reports): returns
+  /// once the report is written, after 3 s at the latest.
+  void await_report() const;
 
  private:
   Board(detail::BoardMemory* memory, std::optional<SharedMemory> shared)

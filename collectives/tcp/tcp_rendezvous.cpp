@@ -45,6 +45,7 @@ TcpRendezvous::TcpRendezvous(const TcpOptions& options)
     : options_(options),
       pause_(made_.loop->io),
       until_(clock_.now() + options.patience),
+      latest_(until_ + options.patience),
       members_(own_request()) {
   made_.self = options.rank;
   if (options.file.empty()) made_.loop->secret = secret_of_ranks(options.secret);
@@ -159,7 +160,7 @@ Result<TcpMeshParts> TcpRendezvous::run() {
     // A process that was suspended itself has not heard what was said meanwhile.
     if (const Duration gap = now - std::exchange(last, now); gap > 10 * Duration{kTurn}) {
       heard_ = now;
-      until_ += gap;
+      until_ = std::min(until_ + gap, latest_);
     }
     if (!met_ && !failure_) look_at_children();
     if (!met_ && !failure_) look_at_parent();

@@ -70,7 +70,7 @@ class TcpRendezvous {
   TcpMeshParts made_;
   std::unique_ptr<TcpDoor> here_;  // on rank 0: the rendezvous
   boost::asio::steady_timer pause_;
-  Instant until_;
+  Instant until_, latest_;
   RendezvousMembers members_;
   std::map<std::int32_t, Child> children_;
   TcpLinkPtr to_root_;    // on others than rank 0, until that has heard that they wait elsewhere

@@ -8,7 +8,7 @@ namespace lockstep::collectives {
 namespace {
 
 /// Where the job cannot start, those that come so much later are told why, too.
-constexpr std::chrono::seconds kAftermath{10};
+constexpr std::chrono::seconds kAftermath{4};
 /// How often children are told who is missing.
 constexpr std::chrono::seconds kEvery{1};
 /// One whose connection has broken counts as here for so long.

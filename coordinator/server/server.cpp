@@ -37,7 +37,8 @@ namespace {
 constexpr std::chrono::milliseconds kSweep{250};
 /// How often jobs are diagnosed, and how soon after a connection was closed.
 constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
-/// The interval while ranks that end their job wait for Noted, and how long they wait at most.
+/// How often answers are due while ranks that end their job wait for them, and how long they wait
+/// at most.
 constexpr std::chrono::milliseconds kLookAtEnding{5}, kEndingKept{2'000};
 /// Send buffer of the system for each connection, in bytes.
 constexpr int kSendBuffer = 64 * 1024;
@@ -45,8 +46,9 @@ constexpr int kSendBuffer = 64 * 1024;
 constexpr std::chrono::seconds kLinger{1};
 /// How many events run() takes after stop(), so that a flood does not keep it.
 constexpr int kLastHandled = 10'000;
-/// How long run() waits for the history at its end, twice at most.
-constexpr std::chrono::seconds kLastWrite{3};
+/// How long run() waits for the history at its end, twice at most: where it is written, and where
+/// it could not be.
+constexpr std::chrono::seconds kLastWrite{3}, kLastTry{1};
 /// The most HTTP connections with an accepted request, and of these the most that follow updates.
 constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
 
@@ -90,6 +92,7 @@ struct Server::Loop {
         signals(io),
         sweeper(io),
         looker(io),
+        ender(io),
         service(options.rules),
         finding_log(options.say, options.unsaid) {
     if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
@@ -121,7 +124,7 @@ struct Server::Loop {
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::signal_set signals;
-  asio::steady_timer sweeper, looker;
+  asio::steady_timer sweeper, looker, ender;
   Service service;
   FindingLog finding_log;
   std::unique_ptr<HistoryWriter> history;  // null: no history is kept
@@ -349,7 +352,7 @@ void Server::Loop::look(Duration in) {
     update_viewers();
     keep_history();
     answer_endings();
-    look(endings.empty() ? Duration{kLook} : Duration{kLookAtEnding});
+    look(kLook);
   });
 }
 
@@ -385,20 +388,30 @@ void Server::Loop::keep_history() {
 
 /// The ranks that end their job wait for these answers, but not for long.
 void Server::Loop::answer_endings() {
-  const bool written = history == nullptr || (endings_given && history->idle());
+  const bool written =
+      history == nullptr || !history->writes() || (endings_given && history->idle());
   std::erase_if(endings, [&](const auto& ending) {
+    const bool answered = written || clock.now() - ending.second > kEndingKept;
     const auto link = links.find(ending.first);
-    if (written && link != links.end())
+    if (answered && link != links.end())
       send(LinkPtr(link->second), link->second->connection.tell(Noted{}));
-    return written || clock.now() - ending.second > kEndingKept;
+    return answered;
+  });
+  if (endings.empty()) return;
+  ender.expires_after(kLookAtEnding);
+  ender.async_wait([this](const Failure& stopped) {
+    if (stopped) return;
+    keep_history();
+    answer_endings();
   });
 }
 
 void Server::Loop::finish_history() {
   if (history == nullptr) return;
-  (void)history->wait_idle(kLastWrite);
+  const Duration patience = history->writes() ? kLastWrite : kLastTry;
+  (void)history->wait_idle(patience);
   keep_history();
-  const bool written = history->wait_idle(kLastWrite);
+  const bool written = history->wait_idle(patience);
   for (const std::string& line : history->errors()) options.say(line);
   if (!written) options.say("the last of the history was not written in time; it is lost");
 }
@@ -444,6 +457,8 @@ void Server::run() {
   loop_->io.restart();
   for (int handled = 0; handled < kLastHandled && loop_->io.poll_one() != 0; ++handled) {
   }
+  Failure ignored;
+  for (const auto& [id, link] : loop_->links) link->socket.close(ignored);
   loop_->finish_history();
 }
 

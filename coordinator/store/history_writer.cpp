@@ -25,6 +25,7 @@ struct HistoryWriter::Shared {
   std::optional<std::vector<RunNews>> batch;  // nullopt once it is written
   std::vector<std::string> errors;
   bool stop = false, over = false;
+  bool failing = false;  // the last write
 
   explicit Shared(std::string where) : directory(std::move(where)) {}
   void add_error(const std::string& line) {
@@ -64,6 +65,11 @@ HistoryWriter::~HistoryWriter() {
 bool HistoryWriter::idle() const {
   const std::lock_guard lock(shared_->mutex);
   return !shared_->batch && !shared_->over;
+}
+
+bool HistoryWriter::writes() const {
+  const std::lock_guard lock(shared_->mutex);
+  return !shared_->failing && !shared_->over;
 }
 
 bool HistoryWriter::wait_idle(Duration patience) const {
@@ -110,10 +116,10 @@ void HistoryWriter::work(Shared& shared) {
       shared.add_error("the history is not written: " + written.error().message);
     error = written ? std::string() : written.error().message;
     lock.lock();
-    if (written) {
-      shared.batch.reset();
-      shared.changed.notify_all();
-    } else {
+    shared.failing = !written;
+    if (written) shared.batch.reset();
+    shared.changed.notify_all();
+    if (!written) {
       shared.changed.wait_for(lock, kTryAgain, [&] { return shared.stop; });
     }
   }

@@ -24,6 +24,8 @@ class HistoryWriter {
 
   /// The last batch is written, so another may be given.
   [[nodiscard]] bool idle() const;
+  /// The last write, if any, was well, so that what is given will be written soon.
+  [[nodiscard]] bool writes() const;
   /// Waits until idle(); false: not within `patience`.
   [[nodiscard]] bool wait_idle(Duration patience) const;
   /// Requires idle().

@@ -1,5 +1,6 @@
 // What a watchdog says to the coordinator before it ends its process.
 #include <filesystem>
+#include <future>
 
 #include "running_server.h"
 #include <gtest/gtest.h>
@@ -64,18 +65,46 @@ TEST_F(LastWord, IsInTheHistoryWhenItHasBeenSaid) {
   EXPECT_EQ(kept()->sentence, stuck_.message);
 }
 
-TEST_F(LastWord, IsAnsweredWhereNoHistoryIsKept) {
-  RunningServer server;
-  const auto rank = publisher(server.endpoint());
-  for (int tries = 0; tries < 1000 && !rank->joined(); ++tries) std::this_thread::sleep_for(10ms);
-  ASSERT_TRUE(rank->joined());
-  Duration least = 10s;  // of five, for a busy machine
-  for (int i = 0; i < 5; ++i) {
-    const Instant before = clock_.now();
-    rank->last_word(stuck_);
-    least = std::min<Duration>(least, clock_.now() - before);
+TEST_F(LastWord, IsAnsweredWhereNoHistoryIsKeptOrCanBe) {
+  for (const char* store : {"", "/dev/null/none"}) {
+    ServerOptions options;
+    options.store = store;
+    RunningServer server(std::move(options));
+    const auto rank = publisher(server.endpoint());
+    for (int tries = 0; tries < 1000 && !rank->joined(); ++tries) std::this_thread::sleep_for(10ms);
+    ASSERT_TRUE(rank->joined());
+    Duration least = 10s;  // of five, for a busy machine
+    for (int i = 0; i < 5; ++i) {
+      const Instant before = clock_.now();
+      rank->last_word(stuck_);
+      least = std::min<Duration>(least, clock_.now() - before);
+    }
+    EXPECT_LT(least, 1900ms) << "else nothing came and it gave up: " << store;
   }
-  EXPECT_LT(least, 1900ms) << "else nothing came and it gave up";
+}
+
+// A coordinator that had no turn meanwhile finds the goodbye and the order to end at once.
+TEST_F(LastWord, GoodbyeThatLiesInTheSocketAtTheEnd_IsInTheHistory) {
+  std::promise<void> busy, go;
+  ServerOptions options;
+  options.secret = test_secret();
+  options.store = folder_;
+  options.signals = false;
+  options.record = [&, first = true](const std::string&) mutable {
+    if (!std::exchange(first, false)) return;
+    busy.set_value();
+    go.get_future().wait();
+  };
+  const auto server = Server::listen(std::move(options)).value();
+  std::thread runs([&] { server->run(); });
+  auto rank = publisher(server->endpoint());
+  busy.get_future().wait();
+  rank.reset();
+  server->stop();
+  go.set_value();
+  runs.join();
+  ASSERT_TRUE(kept());
+  EXPECT_TRUE(kept()->ended);
 }
 
 TEST_F(LastWord, WaitsForNoCoordinatorThatIsNotThere) {

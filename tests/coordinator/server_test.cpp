@@ -1,5 +1,6 @@
 // The coordinator on real sockets: what it tells of jobs, and what it bears.
 #include <atomic>
+#include <csignal>
 #include <map>
 #include <mutex>
 
@@ -324,6 +325,12 @@ TEST(Server, StrangersWhoDawdle_AreDroppedAndKeepNobodyOut) {
   EXPECT_LT(clock.now() - began, 10s);
   for (const RawSocket& socket : idle) EXPECT_TRUE(socket.closed_within(2s));
   EXPECT_TRUE(server.says("has not proven the secret in time"));
+}
+
+TEST(Server, SignalThatComesBeforeItRuns_EndsIt) {
+  const auto server = Server::listen({.listen = {"127.0.0.1", 0}, .secret = test_secret()}).value();
+  std::raise(SIGTERM);
+  server->run();  // else nobody would get here
 }
 
 TEST(Server, ReaderThatTakesNothing_IsDroppedAndHoldsNobodyUp) {

@@ -24,7 +24,11 @@ struct Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() {
-    const collectives::CallDeadline deadline(patience, [this] { return nobody_came(); });
+    const collectives::CallDeadline deadline(
+        patience, [this] { return nobody_came(); },
+        [this] {
+          if (board) board->end_report();
+        });
     mpi.reset();
   }
 
@@ -33,7 +37,10 @@ struct Session {
     Status verdict{Code::Stuck, "", "", {}};
     RankSet missing;
     if (board != nullptr) {
-      if (const auto earlier = board->claim_report(exit_code(verdict.code))) ::_exit(*earlier);
+      if (const auto earlier = board->claim_report(exit_code(verdict.code))) {
+        board->await_report();
+        ::_exit(*earlier);
+      }
       const BoardSnapshot seen = board->snapshot();
       for (std::int32_t r = 0; r < board->size(); ++r) {
         const RankState& state = seen.ranks[static_cast<std::size_t>(r)];

@@ -171,6 +171,25 @@ TEST(TcpRendezvous, RanksThatDoNotCome_AreNamedOnAllThatDid) {
   expect_refused(came[1], Code::Stuck, "ranks 1-2,4 had not come");
 }
 
+TEST(TcpRendezvous, TimeForWhichAProcessIsSuspended_DoesNotCount) {
+  auto options = alike(2);
+  options[0].patience = 4s;
+  options[1].patience = 30s;
+  const pid_t host = ::fork();
+  if (host == 0) ::_exit(tcp_rendezvous(options[0]) ? 0 : 1);
+  std::this_thread::sleep_for(500ms);
+  ::kill(host, SIGSTOP);
+  std::optional<Rendezvous> peer;
+  std::thread thread([&] { peer.emplace(tcp_rendezvous(options[1])); });
+  std::this_thread::sleep_for(5s);
+  ::kill(host, SIGCONT);
+  int status = 1;
+  ::waitpid(host, &status, 0);
+  thread.join();
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(*peer) << peer->error().text();
+}
+
 TEST(TcpRendezvous, WithoutRank0_TheOthersNameIt) {
   auto options = alike(3);
   for (TcpOptions& one : options) one.patience = 1s;
