@@ -201,8 +201,8 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   write_all(2, text);
   const int file = options.report_file.empty() ? -1 : write_file(options.report_file, text);
   if (options.final_report) options.final_report(verdict);
-  if (file >= 0) ::fsync(file);
   board.end_report();
+  if (file >= 0) ::fsync(file);
   ::_exit(code);
 }
 

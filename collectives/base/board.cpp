@@ -328,11 +328,10 @@ std::optional<int> Board::claim_report(int exit_code) {
 void Board::end_report() { memory_->reported.store(1, std::memory_order_release); }
 
 void Board::await_report() const {
-  constexpr std::chrono::milliseconds kEvery{5}, kAtMost{3'000};
-  for (auto waited = 0 * kEvery; waited < kAtMost; waited += kEvery) {
-    if (memory_->reported.load(std::memory_order_acquire) != 0) return;
-    std::this_thread::sleep_for(kEvery);
-  }
+  const SystemClock clock;
+  const Instant until = clock.now() + std::chrono::seconds(3);
+  while (memory_->reported.load(std::memory_order_acquire) == 0 && clock.now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 std::uint64_t host_id() {

@@ -154,13 +154,14 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   const auto over = [this] {  // rank 0 also tells the others
     return failure_ && (!is_root() || told_.size() >= options_.size - 1);
   };
-  for (Instant last = clock_.now(); !complete() && !over() && clock_.now() < until_;) {
+  for (Instant last = latest_ - 2 * options_.patience;
+       !complete() && !over() && clock_.now() < until_;) {
     made_.loop->io.run_one_for(kTurn);
     const Instant now = clock_.now();
     // A process that was suspended itself has not heard what was said meanwhile.
     if (const Duration gap = now - std::exchange(last, now); gap > 10 * Duration{kTurn}) {
       heard_ = now;
-      until_ = std::min(until_ + gap, latest_);
+      until_ = std::max(until_, std::min(until_ + gap, latest_));
     }
     if (!met_ && !failure_) look_at_children();
     if (!met_ && !failure_) look_at_parent();

@@ -95,6 +95,7 @@ struct Server::Loop {
         ender(io),
         service(options.rules),
         finding_log(options.say, options.unsaid) {
+    if (!options.say) options.say = [](const std::string&) {};
     if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
   }
 
@@ -350,8 +351,8 @@ void Server::Loop::look(Duration in) {
     tell_verdicts();
     write_down();
     update_viewers();
-    keep_history();
     answer_endings();
+    keep_history();
     look(kLook);
   });
 }
@@ -401,17 +402,20 @@ void Server::Loop::answer_endings() {
   ender.expires_after(kLookAtEnding);
   ender.async_wait([this](const Failure& stopped) {
     if (stopped) return;
-    keep_history();
     answer_endings();
+    keep_history();
   });
 }
 
 void Server::Loop::finish_history() {
   if (history == nullptr) return;
-  const Duration patience = history->writes() ? kLastWrite : kLastTry;
-  (void)history->wait_idle(patience);
+  const auto idle = [this] {
+    return history->wait_idle(kLastTry) ||
+           (history->writes() && history->wait_idle(kLastWrite - kLastTry));
+  };
+  (void)idle();
   keep_history();
-  const bool written = history->wait_idle(patience);
+  const bool written = idle();
   for (const std::string& line : history->errors()) options.say(line);
   if (!written) options.say("the last of the history was not written in time; it is lost");
 }
@@ -458,7 +462,8 @@ void Server::run() {
   for (int handled = 0; handled < kLastHandled && loop_->io.poll_one() != 0; ++handled) {
   }
   Failure ignored;
-  for (const auto& [id, link] : loop_->links) link->socket.close(ignored);
+  for (const auto& [id, link] : loop_->links)
+    if (!loop_->endings.contains(id)) link->socket.close(ignored);
   loop_->finish_history();
 }
 

@@ -287,12 +287,17 @@ TEST(Watch, Report_IsWrittenInFullBeforeAnyProcessLeaves) {
   const pid_t reporter = start_rank_that_ends(*board, Rank{0}, file, [&] {
     board->seat(Rank{0}).note("reports", 0s);
     std::this_thread::sleep_for(700ms);
+    board->seat(Rank{0}).note("has reported", 0s);
   });
-  while (board->state(Rank{0}).event != "reports") ::usleep(200);
-  const pid_t other = start_rank_that_ends(*board, Rank{1}, "", [] {});
   int status = 0;
+  while (board->state(Rank{0}).event != "reports") {
+    ASSERT_EQ(::waitpid(reporter, &status, WNOHANG), 0) << "its other thread ended it";
+    ::usleep(200);
+  }
+  const pid_t other = start_rank_that_ends(*board, Rank{1}, "", [] {});
   ::waitpid(other, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 4);
+  EXPECT_EQ(board->state(Rank{0}).event, "has reported");
   std::stringstream report;
   report << std::ifstream(file).rdbuf();
   std::remove(file.c_str());

@@ -173,7 +173,7 @@ TEST(TcpRendezvous, RanksThatDoNotCome_AreNamedOnAllThatDid) {
 
 TEST(TcpRendezvous, TimeForWhichAProcessIsSuspended_DoesNotCount) {
   auto options = alike(2);
-  options[0].patience = 4s;
+  options[0].patience = 8s;
   options[1].patience = 30s;
   const pid_t host = ::fork();
   if (host == 0) ::_exit(tcp_rendezvous(options[0]) ? 0 : 1);
@@ -181,7 +181,7 @@ TEST(TcpRendezvous, TimeForWhichAProcessIsSuspended_DoesNotCount) {
   ::kill(host, SIGSTOP);
   std::optional<Rendezvous> peer;
   std::thread thread([&] { peer.emplace(tcp_rendezvous(options[1])); });
-  std::this_thread::sleep_for(5s);
+  std::this_thread::sleep_for(8s);
   ::kill(host, SIGCONT);
   int status = 1;
   ::waitpid(host, &status, 0);
