@@ -413,8 +413,9 @@ int Job::fail(const Status& status) {
   state_->tell_failed("the job", status);
   // The error is joint: one rank prints it for all. The first to claim the report is the one. Of a
   // job that is traced the command says it.
+  if (state_->sheet) return exit_code(status.code);
   Board& board = *state_->world.board;
-  if (!state_->sheet && !board.claim_report(exit_code(status.code))) {
+  if (!board.claim_report(exit_code(status.code))) {
     report(status);
     board.end_report();
   }

@@ -154,7 +154,7 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   const auto over = [this] {  // rank 0 also tells the others
     return failure_ && (!is_root() || told_.size() >= options_.size - 1);
   };
-  for (Instant last = latest_ - 2 * options_.patience;
+  for (Instant last = latest_ - 2 * options_.patience;  // when this was made
        !complete() && !over() && clock_.now() < until_;) {
     made_.loop->io.run_one_for(kTurn);
     const Instant now = clock_.now();

@@ -95,7 +95,6 @@ struct Server::Loop {
         ender(io),
         service(options.rules),
         finding_log(options.say, options.unsaid) {
-    if (!options.say) options.say = [](const std::string&) {};
     if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
   }
 

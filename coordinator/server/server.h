@@ -17,8 +17,7 @@ struct ServerOptions {
   Secret secret;
   std::string version;  // of the program, for the status document
   Rules rules;
-  /// Receives a line about each finding and about refused connections; may be null. On the thread
-  /// of run().
+  /// Receives a line about each finding and about refused connections. On the thread of run().
   std::function<void(const std::string& line)> say;
   /// Directory of the history of jobs (history_store.h); empty: no history is kept.
   std::string store;

@@ -119,9 +119,7 @@ void HistoryWriter::work(Shared& shared) {
     shared.failing = !written;
     if (written) shared.batch.reset();
     shared.changed.notify_all();
-    if (!written) {
-      shared.changed.wait_for(lock, kTryAgain, [&] { return shared.stop; });
-    }
+    if (!written) shared.changed.wait_for(lock, kTryAgain, [&] { return shared.stop; });
   }
 }
 

@@ -90,6 +90,7 @@ TEST_F(LastWord, GoodbyeThatLiesInTheSocketAtTheEnd_IsInTheHistory) {
   options.secret = test_secret();
   options.store = folder_;
   options.signals = false;
+  options.say = [](const std::string&) {};
   options.record = [&, first = true](const std::string&) mutable {
     if (!std::exchange(first, false)) return;
     busy.set_value();

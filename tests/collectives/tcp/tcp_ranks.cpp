@@ -8,6 +8,7 @@
 
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 #include <lockstep/collectives/tree.h>
+#include <lockstep/collectives/vote.h>
 
 namespace lockstep::collectives {
 
@@ -108,6 +109,37 @@ void finish(const std::vector<Communicator*>& ranks) {
       all = all && *done;
     }
   }
+}
+
+std::vector<TcpOptions> alike(int size) {
+  const Endpoint at = free_endpoint();
+  std::vector<TcpOptions> out;
+  for (int r = 0; r < size; ++r) out.push_back(tcp_options(at, r, size));
+  return out;
+}
+
+void expect_a_job(const std::vector<Rendezvous>& came) {
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  std::vector<Communicator*> pointers;
+  std::vector<std::unique_ptr<VoteRound>> votes;
+  for (const Rendezvous& one : came) {
+    ASSERT_TRUE(one) << one.error().text();
+    ranks.push_back(tcp_communicator(*one, nullptr).value());
+    const Communicator& c = *ranks.back();
+    votes.push_back(std::make_unique<VoteRound>(
+        c.rank(), c.size(), Vote::of(~(std::uint64_t{1} << c.rank().value), 1, 2, 3)));
+    ranks.back()->start(*votes.back());
+    pointers.push_back(&*ranks.back());
+  }
+  finish(pointers);
+  for (const auto& vote : votes)
+    EXPECT_EQ(vote->result().entries(), ~((std::uint64_t{1} << ranks.size()) - 1));
+}
+
+void expect_refused(const Rendezvous& came, Code code, const std::string& part) {
+  ASSERT_FALSE(came) << part;
+  EXPECT_EQ(came.error().code, code) << came.error().text();
+  EXPECT_NE(came.error().message.find(part), std::string::npos) << came.error().message;
 }
 
 void connect_tree(const std::vector<std::shared_ptr<TcpMesh>>& ranks) {

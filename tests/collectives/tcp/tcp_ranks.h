@@ -25,6 +25,8 @@ void reset(int socket);
 [[nodiscard]] TcpOptions tcp_options(const Endpoint& at, int rank, int size);
 /// The same, as if so many neighbours each had a host.
 [[nodiscard]] TcpOptions on_hosts(TcpOptions options, int per_host);
+/// tcp_options of all ranks of a job, at a free port.
+[[nodiscard]] std::vector<TcpOptions> alike(int size);
 
 using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
 /// What tcp_rendezvous comes to on each of `ranks`, all at the same time; by their order.
@@ -38,6 +40,9 @@ using Rendezvous = Result<std::shared_ptr<TcpMesh>>;
     const std::vector<std::shared_ptr<TcpMesh>>& ranks);
 /// Polls all ranks in turns until what they have begun has ended.
 void finish(const std::vector<Communicator*>& ranks);
+/// All came, and a vote of all of them works.
+void expect_a_job(const std::vector<Rendezvous>& came);
+void expect_refused(const Rendezvous& came, Code code, const std::string& part);
 /// Until each is connected with its neighbours in the ordered tree.
 void connect_tree(const std::vector<std::shared_ptr<TcpMesh>>& ranks);
 

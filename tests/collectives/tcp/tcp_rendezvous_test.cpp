@@ -1,7 +1,6 @@
 // The rendezvous on real sockets: who comes late, twice, wrong or not at all, and strangers.
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <future>
 
 #include "raw_socket.h"
@@ -11,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/tcp/rendezvous_file.h>
 #include <lockstep/collectives/tcp/tcp_door.h>
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 #include <lockstep/collectives/tcp/tcp_message.h>
@@ -24,43 +22,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::vector<TcpOptions> alike(int size) {
-  const Endpoint at = free_endpoint();
-  std::vector<TcpOptions> out;
-  for (int r = 0; r < size; ++r) out.push_back(tcp_options(at, r, size));
-  return out;
-}
-
 /// As if each two neighbours had a host: more hosts than wait with that of rank 0.
 std::vector<TcpOptions> on_pairs(int size) {
   auto out = alike(size);
   for (TcpOptions& one : out) one = on_hosts(one, 2);
   return out;
-}
-
-/// All came, and a vote of all of them works.
-void expect_a_job(const std::vector<Rendezvous>& came) {
-  std::vector<std::unique_ptr<Communicator>> ranks;
-  std::vector<Communicator*> pointers;
-  std::vector<std::unique_ptr<VoteRound>> votes;
-  for (const Rendezvous& one : came) {
-    ASSERT_TRUE(one) << one.error().text();
-    ranks.push_back(tcp_communicator(*one, nullptr).value());
-    const Communicator& c = *ranks.back();
-    votes.push_back(std::make_unique<VoteRound>(
-        c.rank(), c.size(), Vote::of(~(std::uint64_t{1} << c.rank().value), 1, 2, 3)));
-    ranks.back()->start(*votes.back());
-    pointers.push_back(&*ranks.back());
-  }
-  finish(pointers);
-  for (const auto& vote : votes)
-    EXPECT_EQ(vote->result().entries(), ~((std::uint64_t{1} << ranks.size()) - 1));
-}
-
-void expect_refused(const Rendezvous& came, Code code, const std::string& part) {
-  ASSERT_FALSE(came) << part;
-  EXPECT_EQ(came.error().code, code) << came.error().text();
-  EXPECT_NE(came.error().message.find(part), std::string::npos) << came.error().message;
 }
 
 /// A rendezvous of two that `with` happens to before rank 1 comes.
@@ -92,75 +58,6 @@ TEST(TcpRendezvous, RanksThatComeInAnyOrderAndLate_AreAJob) {
   std::vector<Rendezvous> all;
   for (auto& one : came) all.push_back(*std::move(one));
   expect_a_job(all);
-}
-
-/// A rendezvous by a file in a folder that goes with the object.
-struct ByFile {
-  explicit ByFile(int size) : options(alike(size)) {
-    std::string name = (std::filesystem::temp_directory_path() / "lockstep_meet_XXXXXX").string();
-    folder = ::mkdtemp(name.data());
-    for (TcpOptions& one : options) {
-      one.rendezvous = {};
-      one.secret.clear();
-      one.file = folder + "/meet";
-    }
-  }
-  ~ByFile() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  }
-  ByFile(const ByFile&) = delete;
-  ByFile& operator=(const ByFile&) = delete;
-  [[nodiscard]] bool nothing_left() const { return std::filesystem::is_empty(folder); }
-
-  std::vector<TcpOptions> options;
-  std::string folder;
-};
-
-TEST(TcpRendezvous, RanksThatMeetByAFile_AreAJob_AndNothingIsLeft) {
-  const ByFile at(4);
-  expect_a_job(meet({at.options[2], at.options[3], at.options[1], at.options[0]}));
-  EXPECT_TRUE(at.nothing_left());
-}
-
-TEST(TcpRendezvous, FileThatAnEarlierJobLeft_MisleadsNobody) {
-  const Endpoint dead = free_endpoint();
-  const auto theirs = alike(2);  // another job of this user, which listens
-  std::optional<Rendezvous> other;
-  std::thread thread([&] { other.emplace(tcp_rendezvous(theirs[0])); });
-  for (const Endpoint& left : {dead, theirs[0].rendezvous}) {
-    const ByFile at(2);
-    ASSERT_TRUE(write_rendezvous(at.options[0].file, {left, random_secret()}));
-    std::optional<Rendezvous> peer;
-    std::thread early([&] { peer.emplace(tcp_rendezvous(at.options[1])); });
-    std::this_thread::sleep_for(300ms);
-    Rendezvous host = tcp_rendezvous(at.options[0]);
-    early.join();
-    expect_a_job({host, *peer});
-    EXPECT_TRUE(at.nothing_left());
-  }
-  Rendezvous last = tcp_rendezvous(theirs[1]);
-  thread.join();
-  expect_a_job({*other, last});
-}
-
-TEST(TcpRendezvous, WhoDoesNotComeToTheFile_IsNamed) {
-  ByFile at(3);
-  for (TcpOptions& one : at.options) one.patience = 1500ms;
-  expect_refused(tcp_rendezvous(at.options[1]), Code::Stuck,
-                 "found nobody at the rendezvous at " + at.options[1].file + " for 1.5 s: rank 0");
-  const auto came = meet({at.options[0], at.options[2]});
-  for (const Rendezvous& one : came) expect_refused(one, Code::Stuck, "rank 1 had not come");
-  EXPECT_TRUE(at.nothing_left());
-}
-
-TEST(TcpRendezvous, FileThatOthersMayWriteOrNobodyCan_IsRefused) {
-  ByFile at(2);
-  ASSERT_TRUE(write_rendezvous(at.options[0].file, {free_endpoint(), random_secret()}));
-  std::filesystem::permissions(at.options[0].file, std::filesystem::perms(0620));
-  expect_refused(tcp_rendezvous(at.options[1]), Code::Version, "others may read or write it");
-  for (TcpOptions& one : at.options) one.file = at.folder + "/none/meet";
-  expect_refused(tcp_rendezvous(at.options[0]), Code::Environment, "cannot say in " + at.folder);
 }
 
 TEST(TcpRendezvous, RanksThatDoNotCome_AreNamedOnAllThatDid) {
