@@ -62,7 +62,7 @@ Result<MpiSession> MpiSession::open() {
   if (finalised)
     return Status{Code::Environment, "MPI has already been finalised in this process; start anew."};
   if (initialised) return MpiSession(false);
-  if (const int rc = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (const int rc = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
       rc != MPI_SUCCESS)
     return Status{Code::Environment, mpi_failure("MPI_Init_thread", rc)};
   return MpiSession(true);

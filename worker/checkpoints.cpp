@@ -137,7 +137,13 @@ void Checkpoints::add_learnt(StateLeaves& leaves) {
 
 bool Checkpoints::runs() const { return job_.context().sheet == nullptr; }
 
+Result<Turn> Checkpoints::enter(std::string_view call) const {
+  return job_.context().turns.take(call);
+}
+
 Result<void> Checkpoints::finish() {
+  const auto turn = enter("Checkpoints::finish()");
+  if (!turn) return turn.error();
   if (!runs()) return {};
   return told(saver_->finish());
 }

@@ -15,7 +15,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include <lockstep/collectives/base/turn.h>
 #include <lockstep/worker/checkpoint/restore.h>
 #include <lockstep/worker/checkpoint/saver.h>
 #include <lockstep/worker/job.h>
@@ -23,8 +25,9 @@
 namespace lockstep::worker {
 
 /// All ranks make the same calls in the same order, between calls of frames. Names that begin with
-/// "lockstep." are taken. One job at a time uses the folder, which all ranks see. One thread. Where
-/// the job is traced in place of being run, nothing is saved or loaded.
+/// "lockstep." are taken. One job at a time uses the folder, which all ranks see. Calls take
+/// the job's turn, as those of its frames. Where the job is traced in place of being run, nothing
+/// is saved or loaded.
 class Checkpoints {
  public:
   /// `job` outlives it.
@@ -38,6 +41,8 @@ class Checkpoints {
   /// those of a failed save with `stop_on_failure`; those of votes.
   template <class State>
   [[nodiscard]] Result<bool> save(std::int64_t step, State& state) {
+    const auto turn = enter("Checkpoints::save()");
+    if (!turn) return turn.error();
     if (!runs()) return false;
     // Most steps are not saved: they do not pay for a walk through the state.
     if (saver_->due(step)) return told(saver_->save(step, all_of(state)));
@@ -49,6 +54,8 @@ class Checkpoints {
   template <class State>
   [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
                                                         const RestoreOptions& options = {}) {
+    const auto turn = enter("Checkpoints::restore()");
+    if (!turn) return turn.error();
     if (!runs()) return std::optional<Restored>();
     auto found = restore_checkpoint(*ranks_, folder_, all_of(state), options);
     if (found && *found) saver_->loaded((*found)->step);
@@ -60,6 +67,8 @@ class Checkpoints {
   /// the last that was saved, and finishes. Errors: as save().
   template <class State>
   [[nodiscard]] Result<void> save_last(std::int64_t step, State& state) {
+    const auto turn = enter("Checkpoints::save_last()");
+    if (!turn) return turn.error();
     if (!runs()) return {};
     return told(saver_->save_last(step, all_of(state)));
   }
@@ -80,6 +89,8 @@ class Checkpoints {
   }
   void add_learnt(StateLeaves& leaves);
   [[nodiscard]] bool runs() const;
+  /// The job's turn. Errors: BadInput (Turns::take).
+  [[nodiscard]] Result<Turn> enter(std::string_view call) const;
   /// Has rank 0 say what is new.
   template <class T>
   [[nodiscard]] Result<T> told(Result<T> result) {

@@ -27,7 +27,13 @@ std::string symbols_text(const Decision& decision) {
 
 FrameRunner::FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options)
     : state_(new State(job, job.group(options.group), name, index, options)) {}
+FrameRunner::FrameRunner(JobContext& job, std::string name, const Status& why)
+    : state_(new State(job, nullptr, name, -1, {})) {
+  state_->unusable = why;
+}
 FrameRunner::~FrameRunner() = default;
+
+Result<Turn> FrameRunner::enter() const { return state_->job.turns.take(state_->cache.name); }
 
 const FrameCounts& FrameRunner::counts() const { return state_->counts; }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/collectives/base/turn.h>
 #include <lockstep/shapes/shape_env.h>
 #include <lockstep/worker/agreement/action.h>
 #include <lockstep/worker/execution/capture_options.h>
@@ -68,14 +69,19 @@ struct DistantTrace {
 /// all ranks of the frame's group at the same point of a call.
 using DistantTracer = std::function<DistantTrace(const TraceSetup&)>;
 
-/// One thread. Borrows the job's context.
+/// One call at a time: whoever calls has entered. Borrows the job's context.
 class FrameRunner {
  public:
   FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options);
+  /// One that was not made, for that reason: the error of all its calls. Touches nothing of the
+  /// job.
+  FrameRunner(JobContext& job, std::string name, const Status& why);
   ~FrameRunner();
   FrameRunner(const FrameRunner&) = delete;
   FrameRunner& operator=(const FrameRunner&) = delete;
 
+  /// The job's turn for what is done with the frame. Errors: BadInput (Turns::take).
+  [[nodiscard]] Result<Turn> enter() const;
   /// An observation whose memory is reused from call to call.
   [[nodiscard]] Observation take_observation();
   /// One call: agree, compile if needed, run. `values`: the inputs by number of their source.

@@ -4,6 +4,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <optional>
 
 #include <fmt/format.h>
@@ -89,6 +90,8 @@ struct Job::State final : RoundObserver {
   JobDevices devices{context};
   Processor processor = Processor::Host;
   std::deque<FrameRunner> frames;
+  std::mutex refusing;
+  std::deque<FrameRunner> refused;  // made while a call of another thread was under way
   Instant started{0};
   bool summary = true;
   bool over = false;  // finished, failed or left
@@ -108,6 +111,7 @@ struct Job::State final : RoundObserver {
   void ended(const RoundKey& round, const Result<void>& result) override;
   [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const RankStatus& rank_status = {});
   [[nodiscard]] Status tell_gone(const Status& gone);
+  [[noreturn]] void end_process(const Status& why) const;
   [[nodiscard]] std::vector<FrameCounts> counts() const;
   [[nodiscard]] Result<void> print_summary();
 };
@@ -293,6 +297,9 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
 
 Job::~Job() {
   if (!state_) return;
+  // What that call uses must not go away.
+  const auto turn = state_->context.turns.take("the end of the job");
+  if (!turn) state_->end_process(turn.error());
   if (!state_->over)
     leave(std::uncaught_exceptions() > 0 ? "an exception ended its program"
                                          : "its program ended without finish()");
@@ -303,6 +310,11 @@ int Job::size() const { return state_->world.all->size(); }
 JobContext& Job::context() { return state_->context; }
 
 FrameRunner& Job::add_frame(std::string name, const FrameOptions& options) {
+  const auto turn = state_->context.turns.take(name);
+  if (!turn) {
+    const std::scoped_lock lock(state_->refusing);
+    return state_->refused.emplace_back(state_->context, std::move(name), turn.error());
+  }
   const int index = static_cast<int>(state_->frames.size());
   if (options.audit || options.consistency == Consistency::Local) state_->groups->record_alone();
   return state_->frames.emplace_back(state_->context, std::move(name), index, options);
@@ -314,6 +326,8 @@ Result<LoadedFrame> Job::load(const std::string& path, const LoadOptions& option
 
 Result<LoadedFrame> Job::load(Result<SavedProgram> program, const std::string& from,
                               const LoadOptions& options) {
+  const auto turn = state_->context.turns.take("load()");
+  if (!turn) return turn.error();
   return load_frame(state_->context, std::move(program), from, options,
                     [this](std::string name, const FrameOptions& made) -> FrameRunner& {
                       return add_frame(std::move(name), made);
@@ -327,6 +341,8 @@ FrameRunner& Job::frame_traced_by(std::string name, DistantTracer tracer) {
 }
 
 Result<Group> Job::group(std::string name, const RankSet& members) {
+  const auto turn = state_->context.turns.take("group()");
+  if (!turn) return turn.error();
   auto group = state_->groups->declare(name, members);
   if (!group) state_->tell_failed("group " + name, group.error());
   if (!group || group->empty() || !state_->context.device) return group;
@@ -336,15 +352,23 @@ Result<Group> Job::group(std::string name, const RankSet& members) {
   return group;
 }
 
-Result<void> Job::settle() { return state_->status_round(RoundKey::Kind::Settle); }
+Result<void> Job::settle() {
+  const auto turn = state_->context.turns.take("settle()");
+  if (!turn) return turn.error();
+  return state_->status_round(RoundKey::Kind::Settle);
+}
 
 Result<bool> Job::more(bool have) {
+  const auto turn = state_->context.turns.take("more()");
+  if (!turn) return turn.error();
   GroupContext& all = state_->agreeing();
   return all.rounds->any_rank(all.round(RoundKey::Kind::More), have);
 }
 
 Result<void> Job::resync() {
   JobContext& context = state_->context;
+  const auto turn = context.turns.take("resync()");
+  if (!turn) return turn.error();
   const auto resync = [](const GroupContext& ranks) {
     return ranks.rounds->resync(ranks.round(RoundKey::Kind::Resync));
   };
@@ -359,6 +383,8 @@ Result<void> Job::resync() {
 
 Result<void> Job::finish() {
   State& s = *state_;
+  const auto turn = s.context.turns.take("finish()");
+  if (!turn) return turn.error();
   RankStatus rank_status;
   rank_status.pending = program_fingerprint(s.counts()).low;
   s.over = true;
@@ -379,6 +405,8 @@ Result<void> Job::finish() {
 }
 
 Status Job::leave(const std::string& why) {
+  const auto turn = state_->context.turns.take("the end of the job");
+  if (!turn) state_->end_process(turn.error());
   state_->over = true;
   Status told =
       state_->tell_gone({Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}});
@@ -396,6 +424,13 @@ Status Job::State::tell_gone(const Status& gone) {
   return gone;
 }
 
+/// A call of another thread is under way, so that nothing can be taken apart or told in a round.
+void Job::State::end_process(const Status& why) const {
+  world.end_job(why);
+  report(why);
+  std::_Exit(exit_code(why.code));
+}
+
 int Job::run(const std::function<Result<void>()>& program) {
   Result<void> outcome;
   try {
@@ -408,6 +443,8 @@ int Job::run(const std::function<Result<void>()>& program) {
 }
 
 int Job::fail(const Status& status) {
+  const auto turn = state_->context.turns.take("the end of the job");
+  if (!turn) state_->end_process(status);
   state_->over = true;
   state_->devices.abort();
   state_->tell_failed("the job", status);

@@ -84,7 +84,11 @@ struct JobContext;
 template <class In, class Out>
 class CompiledFrame;
 
-/// One per process and job. One thread: the one that made it makes all calls.
+/// One per process and job. It takes one call at a time, of its own, its frames' and its
+/// checkpoints', from any thread: one that comes while a call of another thread is under way is
+/// BadInput on this rank alone, and has touched nothing. Ranks make their calls in one order, so a
+/// program with several threads sees to it that this is the same on all. Where a job ends while a
+/// call of another thread is under way, the process ends with that error.
 class Job {
  public:
   /// Joins the job that mpirun started; a process started without a launcher is a job of one rank.
@@ -122,7 +126,8 @@ class Job {
   /// first difference and its line, and the entry stays.
   ///
   /// All ranks make the same frames, each once, in the same order. A frame made in another order on
-  /// some rank is FrameMismatch at its first call; a frame whose name is taken is BadInput.
+  /// some rank is FrameMismatch at its first call; a frame whose name is taken is BadInput, and so
+  /// is one that was made while a call of another thread was under way.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
     return frame<In, Out>(std::move(name), {}, std::move(body));
@@ -205,6 +210,8 @@ class CompiledFrame {
   /// after its last reader. Errors: BadInput (this rank's inputs cannot be read), or the joint
   /// error of the call. After a joint error the next call works as if this call had not been made.
   [[nodiscard]] Result<Out> operator()(In in) {
+    const auto turn = runner_->enter();
+    if (!turn) return turn.error();
     Observation observation = runner_->take_observation();
     if (auto read = read_inputs(in, observation); !read) return runner_->refuse(read.error());
     input_values(in, tree_, values_);
@@ -232,12 +239,16 @@ class CompiledFrame {
   /// itself hardly waits. Every rank must commit, or none. At the call, sizes, ints, bools and
   /// marks must be the same; elements and floats may differ. A call that breaks its commitment is
   /// BadInput on all ranks, and ends the job if the other ranks are already running. finish() drops
-  /// commitments that are left.
-  void prefetch(In next) {
+  /// commitments that are left. Errors: BadInput where a call of another thread is under way, and
+  /// nothing is committed to; of inputs that cannot be read the call tells.
+  Result<void> prefetch(In next) {
+    const auto turn = runner_->enter();
+    if (!turn) return turn.error();
     Observation observation = runner_->take_observation();
     const auto read = read_inputs(next, observation);
     runner_->prefetch(std::move(observation),
                       read ? std::nullopt : std::optional<Status>(read.error()));
+    return {};
   }
   /// Infers the classes of sizes of the frame, one for each entry, as a cover of a box: guards as
   /// text, the least example, the line that separates a class from the others, and whether trace
@@ -245,6 +256,8 @@ class CompiledFrame {
   /// Traces `body` once per class, so its host code runs again. This is no call: no other rank
   /// takes part, so any rank may use it at any time. Errors: BadInput.
   [[nodiscard]] Result<InferredFrame> infer(In like, const InferOptions& options = {}) {
+    const auto turn = runner_->enter();
+    if (!turn) return turn.error();
     Observation observation;
     InputTree tree = tree_.anew();
     std::vector<InputValue> values;
@@ -261,6 +274,8 @@ class CompiledFrame {
   /// other rank anything; ranks that run the same graphs write the same bytes. The file is there as
   /// a whole or not at all. Errors: BadInput before the first call; Environment.
   [[nodiscard]] Result<void> save(const std::string& path, const SaveOptions& options = {}) const {
+    const auto turn = runner_->enter();
+    if (!turn) return turn.error();
     const auto program = runner_->saved(options);
     if (!program) return program.error();
     return write_program(path, *program);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/collectives/base/turn.h>
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/coordinator/client/feed.h>
 #include <lockstep/worker/agreement/frame_profile.h>
@@ -58,9 +59,10 @@ struct GroupContext {
   }
 };
 
-/// One thread. With coordination off, calls are agreed in a group of one, while data collectives
-/// still go to all ranks: what happens without lockstep.
+/// One call at a time (`turns`). With coordination off, calls are agreed in a group of one, while
+/// data collectives still go to all ranks: what happens without lockstep.
 struct JobContext {
+  Turns turns{"a job"};  // of its calls and those of its frames and checkpoints
   Settings settings;
   DecisionConfig decision;
   Log log;

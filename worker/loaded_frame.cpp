@@ -247,6 +247,8 @@ Result<void> LoadedFrame::read(const NamedValues& inputs, Observation& out,
 }
 
 Result<NamedValues> LoadedFrame::operator()(NamedValues inputs) {
+  const auto turn = runner_->enter();
+  if (!turn) return turn.error();
   Observation observation = runner_->take_observation();
   const auto readable = [&]() -> Result<void> {
     try {
@@ -269,15 +271,25 @@ Result<NamedValues> LoadedFrame::operator()(NamedValues inputs) {
   return out;
 }
 
-void LoadedFrame::prefetch(const NamedValues& next) {
+Status LoadedFrame::refuse(const Status& why) {
+  const auto turn = runner_->enter();
+  return turn ? runner_->refuse(why) : turn.error();
+}
+
+Result<void> LoadedFrame::prefetch(const NamedValues& next) {
+  const auto turn = runner_->enter();
+  if (!turn) return turn.error();
   Observation observation = runner_->take_observation();
   std::vector<InputValue> unused;
   const auto readable = read(next, observation, unused);
   runner_->prefetch(std::move(observation),
                     readable ? std::nullopt : std::optional<Status>(readable.error()));
+  return {};
 }
 
 Result<void> LoadedFrame::save(const std::string& path, const SaveOptions& options) const {
+  const auto turn = runner_->enter();
+  if (!turn) return turn.error();
   const auto program = runner_->saved(options);
   if (!program) return program.error();
   return write_program(path, *program);

@@ -37,9 +37,9 @@ class LoadedFrame {
   /// of another kind, and where no saved entry serves the sizes, with what does not fit.
   [[nodiscard]] Result<NamedValues> operator()(NamedValues inputs);
   /// In place of a call that this rank cannot make: all ranks get the error.
-  [[nodiscard]] Status refuse(const Status& why) { return runner_->refuse(why); }
+  [[nodiscard]] Status refuse(const Status& why);
   /// As CompiledFrame::prefetch.
-  void prefetch(const NamedValues& next);
+  Result<void> prefetch(const NamedValues& next);
   /// As CompiledFrame::save.
   [[nodiscard]] Result<void> save(const std::string& path, const SaveOptions& options = {}) const;
   [[nodiscard]] const std::string& name() const { return name_; }

@@ -10,21 +10,21 @@
 #include <lockstep/collectives/base/cuda_library.h>
 
 namespace lockstep {
-namespace {
 
 namespace fs = std::filesystem;
 
-struct Version {
+// Of this file alone; with a name, since a class of that kind has them as members.
+struct CudaVersion {
   int major = 0, minor = 0, patch = 0;
-  auto operator<=>(const Version&) const = default;
+  auto operator<=>(const CudaVersion&) const = default;
 };
 
 /// What is to be known of a kind of library.
-struct Traits {
+struct CudaTraits {
   const char* name;         // in front of its version
   const char* stem;         // its file's name, up to the major
   std::vector<int> majors;  // of its file, the newest first
-  Version oldest;           // none: any of those majors
+  CudaVersion oldest;       // none: any of those majors
   bool of_driver;           // its major is CUDA's, and the driver has to have it
   const char* companion;    // what it loads from its folder, up to the version; empty: nothing
   const char* wheel;        // of Python
@@ -32,6 +32,11 @@ struct Traits {
 
   [[nodiscard]] std::string file(int major) const { return fmt::format("{}{}", stem, major); }
 };
+
+namespace {
+
+using Version = CudaVersion;
+using Traits = CudaTraits;
 
 const Traits& traits(CudaLibrary::Kind kind) {
   static const std::array<Traits, 4> all{{
@@ -225,7 +230,7 @@ class CudaSearch {
   }
 
   const CudaLibrary::Kind kind_;
-  const Traits& is_;
+  const CudaTraits& is_;
   const CudaPlaces& places_;
   std::string flaw_;     // of what was found and does not fit
   std::string absence_;  // what the loader says

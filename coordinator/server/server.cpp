@@ -58,34 +58,34 @@ std::string random_name() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-/// A socket with its connection. The server's table holds it while it is open; pending operations
-/// hold it as well.
-struct Link {
-  Link(tcp::socket the_socket, Connection the_connection, std::string from, Instant now)
-      : socket(std::move(the_socket)),
-        connection(std::move(the_connection)),
-        peer(std::move(from)),
-        came(now),
-        heard(now),
-        moved(now) {}
-  tcp::socket socket;
-  Connection connection;
-  std::optional<HttpConnection> http;  // set if the first byte says that it speaks HTTP
-  std::string peer;
-  Instant came, heard;
-  Instant moved;  // when the reader last took bytes, or none were waiting
-  std::deque<Bytes> queue;
-  std::size_t queued = 0;
-  bool fresh = true;  // no byte has been received
-  bool writing = false, last_words = false;
-
-  [[nodiscard]] Bytes more() { return http ? http->more() : connection.more(); }
-};
-using LinkPtr = std::shared_ptr<Link>;
-
 }  // namespace
 
 struct Server::Loop {
+  /// A socket with its connection. The server's table holds it while it is open; pending operations
+  /// hold it as well.
+  struct Link {
+    Link(tcp::socket the_socket, Connection the_connection, std::string from, Instant now)
+        : socket(std::move(the_socket)),
+          connection(std::move(the_connection)),
+          peer(std::move(from)),
+          came(now),
+          heard(now),
+          moved(now) {}
+    tcp::socket socket;
+    Connection connection;
+    std::optional<HttpConnection> http;  // set if the first byte says that it speaks HTTP
+    std::string peer;
+    Instant came, heard;
+    Instant moved;  // when the reader last took bytes, or none were waiting
+    std::deque<Bytes> queue;
+    std::size_t queued = 0;
+    bool fresh = true;  // no byte has been received
+    bool writing = false, last_words = false;
+
+    [[nodiscard]] Bytes more() { return http ? http->more() : connection.more(); }
+  };
+  using LinkPtr = std::shared_ptr<Link>;
+
   explicit Loop(ServerOptions the_options)
       : options(std::move(the_options)),
         acceptor(io),

@@ -17,14 +17,15 @@ void start_counting() { largest = 0; }
 
 }  // namespace lockstep::coordinator
 
-// Both forms: memory of the other one would be freed here too.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+// Both forms: memory of the other one would be freed here too. Not inlined: the compiler would see
+// free() beside a new of its own.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   if (size > largest) largest = size;
   return size < std::size_t{512} << 20 ? std::malloc(size) : nullptr;
 }
-void* operator new(std::size_t size) {
+[[gnu::noinline]] void* operator new(std::size_t size) {
   if (void* out = operator new(size, std::nothrow)) return out;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

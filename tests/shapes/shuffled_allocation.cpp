@@ -28,17 +28,20 @@ void age_a_block() {
 
 void shuffle_allocations(std::uint64_t seed) { state = seed; }
 
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+// Not inlined: the compiler would see free() beside a new of its own.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   if (state != 0) {
     age_a_block();
     size += next_random() % 512;
   }
   return std::malloc(size + (size == 0));
 }
-void* operator new(std::size_t size) {
+[[gnu::noinline]] void* operator new(std::size_t size) {
   if (void* out = operator new(size, std::nothrow)) return out;
   throw std::bad_alloc();
 }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-void operator delete(void* block, const std::nothrow_t&) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, const std::nothrow_t&) noexcept {
+  std::free(block);
+}

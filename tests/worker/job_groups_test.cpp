@@ -168,9 +168,7 @@ TEST_F(JobGroupsTest, WrongFrameInAGroup_IsAnImmediateErrorWithBothRankSets) {
   const Group half = halves();
   auto step = job->frame<X, Y>("step", {.group = half}, total);
   auto other = job->frame<X, Y>("other", {.group = half}, total);
-  const auto begun = std::chrono::steady_clock::now();
   const auto out = upper && last ? other(rows(4)) : step(rows(4));
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(20));
   EXPECT_EQ(static_cast<bool>(out), !upper);
   if (upper) {
     const std::vector<RankValue> expected{{RankSet::of({2}), "step"}, {RankSet::of({3}), "other"}};

@@ -196,7 +196,8 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     if (agreement != nullptr) *agreement = nullptr;
     if (group == nullptr) return bad_input(kNoGroup);
     Group& state = *group->state;
-    if (auto can = state.usable(); !can) return can;
+    const auto turn = state.enter_alone();
+    if (!turn) return turn.error();
     auto checked = config_of(config);
     if (checked && name == nullptr) checked = bad_input("name is NULL; name the agreement");
     if (checked && agreement == nullptr)
@@ -228,7 +229,15 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
   });
 }
 
-void lockstep_agreement_free(lockstep_agreement* agreement) { delete agreement; }
+void lockstep_agreement_free(lockstep_agreement* agreement) {
+  if (agreement == nullptr) return;
+  const std::shared_ptr<Group> group = agreement->group;
+  const auto turn = group->turns.take("the agreement");
+  if (turn)
+    delete agreement;
+  else
+    fail(turn.error());  // what that call uses stays
+}
 
 lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length) {
   const auto made = shapes::fingerprint(
@@ -262,7 +271,8 @@ int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const vo
   return guarded([&]() -> Result<void> {
     if (built == nullptr || bytes == nullptr || size == nullptr)
       return bad_input("built, bytes or size is NULL; what is kept is read in the build callback");
-    if (auto can = built->group.alive(); !can) return can;
+    const auto turn = built->group.enter();
+    if (!turn) return turn.error();
     const auto store = built->group.shared_store();
     auto found = store.artifacts == nullptr ? Result<std::optional<Bytes>>(std::nullopt)
                                             : store.artifacts->load(own(of));
@@ -277,7 +287,8 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
   return guarded([&]() -> Result<void> {
     if (built == nullptr || bytes == nullptr || size == nullptr)
       return bad_input("built, bytes or size is NULL; what is built is shared in the callback");
-    if (auto can = built->group.alive(); !can) return can;
+    const auto turn = built->group.enter();
+    if (!turn) return turn.error();
     if (built->ended) return *built->ended;
     Group& group = built->group;
     worker::RoundKey key = group.rounds->key();
@@ -303,7 +314,8 @@ int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
   return guarded([&]() -> Result<void> {
     if (agreement == nullptr) return bad_input(kNoAgreement);
     Group& group = *agreement->group;
-    if (auto can = group.usable(); !can) return can;
+    const auto turn = group.enter_alone();
+    if (!turn) return turn.error();
     std::optional<Status> wrong = wrong_call(frame);
     if (!wrong && observation == nullptr) wrong = bad_input(kNoObservation);
     if (wrong) {
@@ -331,7 +343,8 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
   return guarded([&]() -> Result<void> {
     if (agreement == nullptr) return bad_input(kNoAgreement);
     Group& group = *agreement->group;
-    if (auto can = group.usable(); !can) return can;
+    const auto turn = group.enter_alone();
+    if (!turn) return turn.error();
     // Trouble has to wait where the vote of this call is cast: the others may be running it.
     worker::RankStatus rank_status;
     if (observation == nullptr || !agreement->core->is_ahead(plain(frame)))
@@ -373,7 +386,8 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
   return guarded([&]() -> Result<void> {
     if (agreement == nullptr) return bad_input(kNoAgreement);
     Group& group = *agreement->group;
-    if (auto can = group.usable(); !can) return can;
+    const auto turn = group.enter_alone();
+    if (!turn) return turn.error();
     agreement->finding.reset();
     std::optional<Status> local_error = group.take_rank_status().local_error;
     if (!local_error) local_error = wrong_call(frame);
@@ -398,6 +412,8 @@ const lockstep_report* lockstep_finding(const lockstep_agreement* agreement) {
 const char* lockstep_audit_summary(lockstep_agreement* agreement) {
   if (agreement == nullptr) return "";
   const int made = guarded([&]() -> Result<void> {
+    const auto turn = agreement->group->turns.take("the agreement");
+    if (!turn) return turn.error();
     agreement->summary = agreement->core->findings().summary();
     return {};
   });

@@ -136,19 +136,19 @@ Result<void> Group::record(const std::string& directory) {
   return status_round(Kind::Start, "the record");
 }
 
-Result<void> Group::alive() const {
-  if (owner != std::this_thread::get_id())
-    return bad_input("a group belongs to the thread that opened it; call it from there");
-  if (over) return bad_input("the group is over: it was finished, left or closed, or lost a rank");
-  return {};
+Result<Turn> Group::enter() {
+  auto turn = turns.take("the group");
+  if (turn && over)
+    return bad_input("the group is over: it was finished, left or closed, or lost a rank");
+  return turn;
 }
 
-Result<void> Group::usable() const {
-  if (auto can = alive(); !can) return can;
-  if (inside)
+Result<Turn> Group::enter_alone() {
+  auto turn = enter();
+  if (turn && inside)
     return bad_input(
         "a collective function is under way; a build callback must not call another one");
-  return {};
+  return turn;
 }
 
 worker::RankStatus Group::take_rank_status() {
@@ -205,7 +205,8 @@ int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool in
           int* result) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->usable(); !can) return can;
+    const auto turn = group->state->enter_alone();
+    if (!turn) return turn.error();
     if (result == nullptr && !group->state->local_error)
       group->state->local_error = bad_input("result is NULL; give the address of an int");
     const auto any = group->state->any_rank(kind, name, mine != inverted);
@@ -218,7 +219,8 @@ int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool in
 int joint_status(lockstep_group* group, Kind kind, const char* name) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->usable(); !can) return can;
+    const auto turn = group->state->enter_alone();
+    if (!turn) return turn.error();
     auto done = group->state->status_round(kind, name);
     if (done && kind == Kind::Finish) group->state->over = true;
     return done;
@@ -318,7 +320,8 @@ int lockstep_busy(lockstep_group* group, double seconds) {
 int lockstep_note(lockstep_group* group, const char* text) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->alive(); !can) return can;
+    const auto turn = group->state->enter();
+    if (!turn) return turn.error();
     if (text == nullptr) return bad_input("text is NULL; say what this process does");
     group->state->note(text);
     return {};
@@ -328,7 +331,8 @@ int lockstep_note(lockstep_group* group, const char* text) {
 int lockstep_issues(lockstep_group* group, const char* text) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->usable(); !can) return can;
+    const auto turn = group->state->enter_alone();
+    if (!turn) return turn.error();
     if (text == nullptr) return bad_input("text is NULL; say what is issued");
     group->state->issues(text);
     return {};
@@ -346,7 +350,8 @@ int lockstep_stalls(lockstep_group* group) {
 int lockstep_trouble(lockstep_group* group, int code, const char* text) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->usable(); !can) return can;
+    const auto turn = group->state->enter_alone();
+    if (!turn) return turn.error();
     if (text == nullptr) return bad_input("text is NULL; say what went wrong");
     switch (code) {
       case LOCKSTEP_TRACE_ERROR:
@@ -385,7 +390,8 @@ int lockstep_more(lockstep_group* group, int have, int* result) {
 int lockstep_resync(lockstep_group* group) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->usable(); !can) return can;
+    const auto turn = group->state->enter_alone();
+    if (!turn) return turn.error();
     return group->state->resync();
   });
 }
@@ -393,7 +399,8 @@ int lockstep_resync(lockstep_group* group) {
 int lockstep_poke(lockstep_group* group) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->alive(); !can) return can;
+    const auto turn = group->state->enter();
+    if (!turn) return turn.error();
     group->state->rounds->driver().poke();
     return {};
   });
@@ -402,7 +409,8 @@ int lockstep_poke(lockstep_group* group) {
 int lockstep_leave(lockstep_group* group, const char* text) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);
-    if (auto can = group->state->usable(); !can) return can;
+    const auto turn = group->state->enter_alone();
+    if (!turn) return turn.error();
     group->state->leave(text == nullptr ? "no reason was given" : text);
     return {};
   });
@@ -410,9 +418,16 @@ int lockstep_leave(lockstep_group* group, const char* text) {
 
 void lockstep_group_close(lockstep_group* group) {
   if (group == nullptr) return;
+  const std::shared_ptr<Group> kept = group->state;
+  const auto turn = kept->turns.take("the end of the group");
+  if (!turn) {  // what that call uses stays
+    fail(turn.error());
+    kept->world.end_job(turn.error());
+    return;
+  }
   (void)guarded([&]() -> Result<void> {
-    Group& state = *group->state;
-    if (auto can = state.usable(); can) state.leave("its program ended without lockstep_finish()");
+    Group& state = *kept;
+    if (!state.over && !state.inside) state.leave("its program ended without lockstep_finish()");
     state.over = true;
     return {};
   });

@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <lockstep.h>
 
+#include <lockstep/collectives/base/turn.h>
 #include <lockstep/coordinator/store/artifact_store.h>
 #include <lockstep/coordinator/store/profile_store.h>
 #include <lockstep/worker/agreement.h>
@@ -120,7 +120,7 @@ struct Group final : worker::RoundObserver {
   /// Freed while a vote of theirs was out, which refers to them.
   std::vector<std::unique_ptr<worker::Agreement>> parted;
   std::optional<Status> local_error;  // what this rank brings to the next round
-  std::thread::id owner = std::this_thread::get_id();
+  Turns turns{"a group"};
   bool over = false;                 // finished or left, or a rank is gone
   std::atomic<bool> inside = false;  // a collective function is under way
   bool all_know = false;             // the last collective function failed, on all ranks alike
@@ -145,10 +145,11 @@ struct Group final : worker::RoundObserver {
   [[nodiscard]] worker::SharedStore shared_store();
   /// Collective, after that, where `directory` is not empty: what this rank does is recorded there.
   [[nodiscard]] Result<void> record(const std::string& directory);
-  /// Errors: BadInput on another thread, and where the group is over.
-  [[nodiscard]] Result<void> alive() const;
-  /// The same, and where a collective function is under way.
-  [[nodiscard]] Result<void> usable() const;
+  /// For a function that build callbacks may call. Errors: BadInput where a call of another thread
+  /// is under way, and where the group is over.
+  [[nodiscard]] Result<Turn> enter();
+  /// For any other: the same, and where a collective function is under way.
+  [[nodiscard]] Result<Turn> enter_alone();
   /// Takes the local error, which is then no longer pending.
   [[nodiscard]] worker::RankStatus take_rank_status();
   /// `name` tells functions of one kind apart: ranks in different ones are not in the same round.

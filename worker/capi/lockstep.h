@@ -11,9 +11,12 @@
  * after the group's deadline, with the missing ranks on stderr and exit code 4 or 5: no wait is
  * endless.
  *
- * Threads. A group and its handles belong to the thread that opened the group; calls from other
- * threads fail, except lockstep_busy() and lockstep_stalls(). Any one thread may make and set an
- * observation.
+ * Threads. A group, with its agreements, takes one call at a time, from any thread: one that comes
+ * while a call of another thread is under way fails on this rank alone with BAD_INPUT, which names
+ * both threads, and has touched nothing; lockstep_busy() and lockstep_stalls() never do. A handle
+ * that is freed then is kept; a group of several ranks that is closed then ends the job with that
+ * error. Ranks make their calls in one order, whatever the threads. Any one thread at a time may
+ * make and set an observation, and none while a call with it is under way.
  *
  * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle from
  * which they came. Each kind of handle has its own function that frees it; freeing NULL does
@@ -117,13 +120,13 @@ int lockstep_group_size(const lockstep_group* group);
  * now. From any thread. */
 int lockstep_busy(lockstep_group* group, double seconds);
 /* What this process does from now on, for the watchdog and the status page, such as "all_reduce at
- * train.py:41". From the group's thread; not collective, and never waits. */
+ * train.py:41". Not collective, and never waits. */
 int lockstep_note(lockstep_group* group, const char* text);
 /* This process is about to issue a collective of its own on all ranks of the group, the next one in
  * its order: `text` begins with its name, such as "all_reduce f32[4] at train.py:41". For the
- * watchdog, which names ranks that do not come to it. From the group's thread; never waits. */
+ * watchdog, which names ranks that do not come to it. Never waits. */
 int lockstep_issues(lockstep_group* group, const char* text);
-/* The group's thread has not moved on for a while since lockstep_issues(), so this process counts
+/* The program's thread has not moved on for a while since lockstep_issues(), so this process counts
  * as waiting in that collective until it issues another or calls a collective function. A process
  * that has moved on says so with lockstep_busy(). From any thread. */
 int lockstep_stalls(lockstep_group* group);

@@ -83,9 +83,14 @@ Controller::Controller(std::unique_ptr<ControllerSession> session)
     kept_.push_back({held.label, remote_tensor(held.handle, held.dtype)});
 }
 
-std::vector<KeptTensor> Controller::take_over() { return std::exchange(kept_, {}); }
+std::vector<KeptTensor> Controller::take_over() {
+  const std::scoped_lock lock(taking_over_);
+  return std::exchange(kept_, {});
+}
 
 Result<Tensor> Controller::put(const Array& tensor, const std::string& label) {
+  const auto turn = session_->enter("put()");
+  if (!turn) return turn.error();
   if (auto wrong = misfit(tensor)) return *wrong;
   const Handle handle = session_->new_handles(1);
   if (auto given = session_->give(PutTensor{handle, label, {}, bytes_of(tensor)}, label); !given)
@@ -94,6 +99,8 @@ Result<Tensor> Controller::put(const Array& tensor, const std::string& label) {
 }
 
 Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string& label) {
+  const auto turn = session_->enter("put()");
+  if (!turn) return turn.error();
   if (each.size() != static_cast<std::size_t>(workers()))
     return bad(
         fmt::format("{} tensors are put on {} workers; give one for each", each.size(), workers()));
@@ -119,6 +126,8 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
 
 Result<std::map<std::string, Tensor>> Controller::read(const std::string& path,
                                                        const std::vector<std::string>& names) {
+  const auto turn = session_->enter("read()");
+  if (!turn) return turn.error();
   ReadTensors read{path, {}};
   for (const std::string& name : names) read.tensors.emplace_back(name, session_->new_handles(1));
   const auto tensors = read.tensors;
@@ -146,6 +155,8 @@ Result<Handle> Controller::remote(const Tensor& tensor) const {
 }
 
 Result<Array> Controller::fetch(const Tensor& tensor, int worker) {
+  const auto turn = session_->enter("fetch()");
+  if (!turn) return turn.error();
   const auto handle = remote(tensor);
   if (!handle) return handle.error();
   if (worker < 0 || worker >= workers())
@@ -161,6 +172,8 @@ Result<Array> Controller::fetch(const Tensor& tensor, int worker) {
 }
 
 Result<std::vector<std::vector<std::int64_t>>> Controller::sizes(const Tensor& tensor) {
+  const auto turn = session_->enter("sizes()");
+  if (!turn) return turn.error();
   const auto handle = remote(tensor);
   if (!handle) return handle.error();
   auto told = session_->ask<SizesAnswer>(AskSizes{session_->new_question(), *handle}, "sizes");
@@ -187,6 +200,8 @@ Result<FrameNumber> Controller::frame_number(const std::string& name) {
 }
 
 Result<RemoteProgram> Controller::load(const std::string& path) {
+  const auto turn = session_->enter("load()");
+  if (!turn) return turn.error();
   // What it uses of the user's own the workers look for.
   const auto program = read_program(path, {.known = {}, .stand_ins = true});
   if (!program) return program.error();
@@ -210,11 +225,15 @@ Result<RemoteProgram> Controller::load(const std::string& path) {
 }
 
 Result<void> Controller::settle() {
+  const auto turn = session_->enter("settle()");
+  if (!turn) return turn.error();
   const auto done = session_->ask<Done>(Settle{session_->new_question()}, "all before it");
   return done ? Result<void>() : Result<void>(done.error());
 }
 
 Result<void> Controller::finish() {
+  const auto turn = session_->enter("finish()");
+  if (!turn) return turn.error();
   const auto done = session_->ask<Done>(Finish{session_->new_question()}, "the end");
   return done ? Result<void>() : Result<void>(done.error());
 }

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ struct KeptTensor {
   Tensor tensor;
 };
 
-/// One per process and job of workers. One thread: the one that made it makes all calls. Tensors
-/// and frames of a controller that is gone are of no use. Errors of all calls: those of an earlier
+/// One per process and job of workers. It takes one call at a time, of its own, its frames' and its
+/// programs', from any thread: one that comes while a call of another thread is under way is
+/// BadInput, and has touched nothing. Tensors go on any thread. Tensors and frames of a controller
+/// that is gone are of no use. Errors of all calls: those of an earlier
 /// command, once; Stuck where worker 0 is not heard of for a deadline; and how the workers' job has
 /// ended, from then on (RankLost, Stuck, …), for which there is one sentence.
 class Controller {
@@ -71,6 +74,8 @@ class Controller {
   template <class In, class Out>
   [[nodiscard]] Result<RemoteFrame<In, Out>> frame(const std::string& name,
                                                    std::function<Out(In)> body) {
+    const auto turn = session_->enter(name);
+    if (!turn) return turn.error();
     const auto number = frame_number(name);
     if (!number) return number.error();
     return RemoteFrame<In, Out>(*session_, name, *number, std::move(body));
@@ -96,6 +101,7 @@ class Controller {
   std::unique_ptr<ControllerSession> session_;
   std::vector<HeldFrame> frames_;  // by number, this controller's among them
   std::vector<bool> taken_;        // this controller has it
+  std::mutex taking_over_;
   std::vector<KeptTensor> kept_;
 };
 

@@ -69,8 +69,7 @@ void ControllerSession::take_answer(Reply reply) {
   const Handle first = unheard_.front();
   unheard_.pop_front();
   if (const auto* called = std::get_if<Called>(&reply))
-    for (std::size_t i = 0; i < called->outputs.size(); ++i)
-      dropped_->handles.push_back(after(first, i));
+    for (std::size_t i = 0; i < called->outputs.size(); ++i) dropped_->add(after(first, i));
 }
 
 void ControllerSession::listen() {
@@ -134,8 +133,8 @@ Result<void> ControllerSession::give(Command command, const std::string& what) {
   }
   if (over_) return *over_;
   if (auto failed = failure()) return *failed;
-  if (!dropped_->handles.empty())
-    send(DropHandles{std::exchange(dropped_->handles, {})}, "handles to be dropped");
+  if (auto dropped = dropped_->take_all(); !dropped.empty())
+    send(DropHandles{std::move(dropped)}, "handles to be dropped");
   send(command, what);
   link_->poll();
   return {};

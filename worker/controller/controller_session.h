@@ -7,8 +7,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <lockstep/collectives/base/turn.h>
 #include <lockstep/worker/controller/controller_link.h>
 #include <lockstep/worker/controller/remote_tensor.h>
 
@@ -28,7 +30,7 @@ struct ControllerOptions {
 /// Answers a question of the workers; sent back as it is.
 using AnswerTrace = std::function<TraceAnswer(const TraceAsked&)>;
 
-/// One thread.
+/// One call at a time: whoever calls has entered.
 class ControllerSession {
  public:
   /// Errors: those of ControllerLink::open; BadInput (the workers have another controller), Version
@@ -37,6 +39,9 @@ class ControllerSession {
       const collectives::Endpoint& to, collectives::Secret secret,
       const ControllerOptions& options);
 
+  /// The turn of a call of the controller, its frames or its programs. Errors: BadInput
+  /// (Turns::take).
+  [[nodiscard]] Result<Turn> enter(std::string_view call) { return turns_.take(call); }
   /// What the workers had when this controller came.
   [[nodiscard]] const Held& held() const { return held_; }
   [[nodiscard]] const std::shared_ptr<DroppedHandles>& dropped() const { return dropped_; }
@@ -82,6 +87,7 @@ class ControllerSession {
     std::string what;
     std::size_t bytes = 0;
   };
+  Turns turns_{"a controller"};
   std::unique_ptr<ControllerLink> link_;
   ControllerOptions options_;
   SystemClock clock_;

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <iterator>
 #include <set>
 
 #include <lockstep/worker/controller/remote_calls.h>
@@ -33,12 +31,10 @@ Result<void> RemoteCalls::prepare(RemoteInputs& inputs) {
 
 /// Handles that the walk has let go of are the call's own: it is what tells the workers.
 void RemoteCalls::take_moved(RemoteInputs& inputs) {
-  std::vector<Handle>& dropped = session_.dropped()->handles;
   std::set<Handle> moved;
   for (CallInput& input : inputs.inputs) {
-    const auto found = std::ranges::find(dropped, input.tensor);
     if (input.kind != Kind::Tensor || input.tensor == Handle{}) continue;
-    if (found != dropped.end()) dropped.erase(found), moved.insert(input.tensor);
+    if (session_.dropped()->take(input.tensor)) moved.insert(input.tensor);
     input.moved = moved.contains(input.tensor);
   }
 }
@@ -66,7 +62,7 @@ void RemoteCalls::let_go(const std::vector<CallInput>& inputs) {
   std::set<Handle> moved;
   for (const CallInput& input : inputs)
     if (input.moved) moved.insert(input.tensor);
-  std::ranges::copy(moved, std::back_inserter(session_.dropped()->handles));
+  for (const Handle handle : moved) session_.dropped()->add(handle);
 }
 
 CallFrame RemoteCalls::call_of(RemoteInputs inputs) {

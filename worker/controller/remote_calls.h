@@ -20,7 +20,7 @@ struct OutputShape {
 };
 [[nodiscard]] OutputShape output_shape(const Graph& graph);
 
-/// One thread. Borrows the session.
+/// One call at a time: whoever calls has entered the session. Borrows it.
 class RemoteCalls {
  public:
   RemoteCalls(ControllerSession& session, std::string name, FrameNumber frame)

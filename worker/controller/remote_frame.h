@@ -33,6 +33,8 @@ class RemoteFrame {
   /// frames of a controller do not take); those of Controller.
   [[nodiscard]] Result<Out> operator()(In in) {
     State& state = *state_;
+    const auto turn = state.calls.session().enter(state.calls.name());
+    if (!turn) return turn.error();
     RemoteInputs inputs(state.calls.session().dropped());
     FieldWalk<RemoteInputs>(inputs).walk(in);
     if (auto ready = state.calls.prepare(inputs); !ready) return ready.error();

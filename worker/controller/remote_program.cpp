@@ -122,6 +122,8 @@ Result<void> RemoteProgram::fit(RemoteValues& inputs) const {
 }
 
 Result<std::map<std::string, Tensor>> RemoteProgram::operator()(RemoteValues values) {
+  const auto turn = calls_.session().enter(name());
+  if (!turn) return turn.error();
   if (auto fits = fit(values); !fits) return fits.error();
   RemoteInputs inputs(calls_.session().dropped());
   for (auto& [name, value] : values) {

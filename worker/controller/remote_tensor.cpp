@@ -1,6 +1,16 @@
+#include <algorithm>
+
 #include <lockstep/worker/controller/remote_tensor.h>
 
 namespace lockstep::worker {
+
+bool DroppedHandles::take(Handle handle) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::ranges::find(handles_, handle);
+  if (found == handles_.end()) return false;
+  handles_.erase(found);
+  return true;
+}
 
 Result<void> RemoteTensor::fetch(void*, std::size_t) const {
   return Status{Code::BadInput,

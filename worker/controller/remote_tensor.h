@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include <lockstep/worker/controller/speech/numbers.h>
@@ -10,9 +12,24 @@
 
 namespace lockstep::worker {
 
-/// Handles that nobody refers to any more, until the workers are told. One thread.
-struct DroppedHandles {
-  std::vector<Handle> handles;
+/// Handles that nobody refers to any more, until the workers are told. Any thread: the last copy of
+/// a tensor goes where the program lets go of it.
+class DroppedHandles {
+ public:
+  void add(Handle handle) {
+    const std::scoped_lock lock(mutex_);
+    handles_.push_back(handle);
+  }
+  /// Whether it was among them; it no longer is.
+  [[nodiscard]] bool take(Handle handle);
+  [[nodiscard]] std::vector<Handle> take_all() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(handles_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Handle> handles_;
 };
 
 /// The memory of such a tensor. The workers keep theirs until the last copy of it is gone.
@@ -20,7 +37,7 @@ class RemoteTensor final : public FarMemory {
  public:
   RemoteTensor(Handle handle, std::shared_ptr<DroppedHandles> dropped)
       : handle_(handle), dropped_(std::move(dropped)) {}
-  ~RemoteTensor() override { dropped_->handles.push_back(handle_); }
+  ~RemoteTensor() override { dropped_->add(handle_); }
   RemoteTensor(const RemoteTensor&) = delete;
   RemoteTensor& operator=(const RemoteTensor&) = delete;
 

@@ -67,7 +67,7 @@ void need_not_negative(std::string_view what, Trace& trace, const Sizes& counts,
     if (count.expr().constant().value_or(0) < 0)
       refuse(where, what, fmt::format("a number is negative ({})", count.text()));
     trace.env().check(shapes::greater_equal(count.expr(), 0), trace.here(where),
-                      std::string(what) + " needs numbers that are not negative");
+                      fmt::format("{} needs numbers that are not negative", what));
   }
 }
 

@@ -1,5 +1,6 @@
 // A small training program of which rank 1 goes wrong on request: for job_fault_test.cpp.
 // usage: job_fault_rank FAULT[+prefetch] [NAME=VALUE]   the variable is set on rank 1 only
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +8,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
+
+#include <unistd.h>
 
 #include <lockstep/worker/autodiff/control_flow.h>
 #include <lockstep/worker/job.h>
@@ -82,6 +86,27 @@ Result<void> train(Job& job, std::string fault) {
   return {};
 }
 
+/// A thread of the last rank that nobody waits for stays in its call when that rank's
+/// program ends.
+Result<void> leave_a_thread_behind(Job& job) {
+  std::atomic<bool> in_call{false};
+  auto step = job.frame<Input, Output>("train_step", [&](Input in) {
+    const Tensor x = host_call(
+        "stays", {in.x}, [](auto metas) { return metas[0]; },
+        [&](auto, auto&) {
+          in_call = true;
+          in_call.notify_all();
+          for (;;) ::pause();
+        });
+    return Output{all_reduce(sum(x))};
+  });
+  const auto call = [&] { (void)step(batch(job, 0)); };
+  if (job.rank() != job.size() - 1) call();
+  std::thread(call).detach();
+  in_call.wait(false);
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -95,6 +120,7 @@ int main(int argc, char** argv) {
       fault.ends_with(kPrefetch))
     return (*job)->run([&] { return train(**job, fault); });
   if (fault == "endless") return (*job)->run([&] { return loop(**job); });
+  if (fault == "thread") return (*job)->run([&] { return leave_a_thread_behind(**job); });
   // Programs that do not use run().
   if (fault == "caught") {
     try {

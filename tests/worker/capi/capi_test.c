@@ -1,5 +1,6 @@
 /* The C interface from a C program, under mpirun with any number of ranks. */
 #include "calls.h"
+#include <pthread.h>
 #include <stddef.h>
 
 static void check_decision(const lockstep_decision* decision) {
@@ -97,8 +98,9 @@ static void what_a_rank_has_not_tested_is_told_to_all(void) {
   CHECK(!lockstep_prefetch(agreement, "step", seen));
   CHECK(untested_of(agreement, seen, 0, &entry, &is_new) == 1 && entry == 0 && !is_new);
   if (last()) {
-    CHECK_FAILS(lockstep_agree_tested(agreement, "step", seen, NULL, build, NULL, &entry, NULL, NULL),
-                LOCKSTEP_BAD_INPUT, "untested is NULL");
+    CHECK_FAILS(
+        lockstep_agree_tested(agreement, "step", seen, NULL, build, NULL, &entry, NULL, NULL),
+        LOCKSTEP_BAD_INPUT, "untested is NULL");
   } else {
     CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, NULL, &entry, NULL, NULL),
                 LOCKSTEP_BAD_INPUT, "untested is NULL");
@@ -555,6 +557,71 @@ static void a_group_that_is_over_says_so(lockstep_agreement* agreement) {
   lockstep_agreement_free(agreement);
 }
 
+/* What a second thread is told in the middle of a build; its last error is its own. */
+static void* second_thread(void* context) {
+  lockstep_agreement* agreement = context;
+  lockstep_observation* seen = make_observation();
+  int result = -1;
+  static const char* const kSaid = "the group: thread ";
+  CHECK_FAILS(lockstep_settle(group), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_vote_any(group, 1, &result), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_more(group, 1, &result), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_resync(group), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_finish(group), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_leave(group, "x"), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_trouble(group, LOCKSTEP_ENVIRONMENT, "x"), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_note(group, "x"), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_issues(group, "x"), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_poke(group), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_agree(agreement, "step", seen, build, NULL, &result, NULL, NULL),
+              LOCKSTEP_BAD_INPUT, "a call of the main thread (");
+  CHECK_FAILS(lockstep_prefetch(agreement, "step", seen), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_audit(agreement, "step", seen, NULL, NULL), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK_FAILS(lockstep_agreement_create(group, "x", NULL, &agreement), LOCKSTEP_BAD_INPUT, kSaid);
+  CHECK(lockstep_busy(group, 1) == LOCKSTEP_OK);
+  CHECK(lockstep_stalls(group) == LOCKSTEP_OK);
+  CHECK(lockstep_group_rank(group) == rank);
+  lockstep_agreement_free(context); /* is kept */
+  lockstep_observation_free(seen);
+  return NULL;
+}
+
+static void on_another_thread(void* (*body)(void*), void* context) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, body, context) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static int build_beside_a_thread(void* context, int entry, const lockstep_decision* decision,
+                                 lockstep_fingerprint* program, lockstep_built* built) {
+  struct builds builds = {0, -1, 0, "", ""};
+  on_another_thread(second_thread, context);
+  return build(&builds, entry, decision, program, built);
+}
+
+static void* settles(void* context) {
+  (void)context;
+  CHECK(lockstep_settle(group) == LOCKSTEP_OK);
+  return NULL;
+}
+
+static void a_call_while_another_threads_is_under_way_is_refused(void) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  int call, entry = -1, is_new = -1;
+  CHECK(lockstep_agreement_create(group, "threads", NULL, &agreement) == LOCKSTEP_OK);
+  for (call = 0; call < 3; ++call) {
+    set(seen, 4 + rank, 1, 3);
+    CHECK(lockstep_agree(agreement, "step", seen, build_beside_a_thread, agreement, &entry, &is_new,
+                         NULL) == LOCKSTEP_OK);
+    CHECK(entry == 0 && is_new == (call == 0));
+    on_another_thread(settles, NULL); /* nothing is under way */
+  }
+  CHECK(lockstep_settle(group) == LOCKSTEP_OK);
+  lockstep_observation_free(seen);
+  lockstep_agreement_free(agreement);
+}
+
 int main(int argc, char** argv) {
   lockstep_agreement* agreement = NULL;
   open_group(argc, argv);
@@ -569,6 +636,7 @@ int main(int argc, char** argv) {
   other_configurations_are_refused_on_all();
   wrong_arguments_are_one_clear_sentence();
   a_build_that_calls_a_collective_function_is_refused();
+  a_call_while_another_threads_is_under_way_is_refused();
   alone(agreement_settles_on_one_dynamic_version);
   alone(what_a_rank_has_not_tested_is_told_to_all);
   CHECK(!lockstep_agreement_create(group, "left over", NULL, &agreement));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fstream>
 #include <regex>
+#include <thread>
 
 #include "one_tensor.h"
 #include "saved_programs.h"
@@ -180,6 +181,54 @@ TEST_P(ControllerJob, CallThatFails_IsTheErrorOfTheNextLookAndOfAllThatDependsOn
   good(controller->settle());
   EXPECT_EQ(good(controller->fetch(good(step({added.x})).total)).at(0), 2 * total_of(n));
   EXPECT_EQ(good(controller->fetch(fine.x)).at(0), 1.0 + n);
+  good(controller->finish());
+  EXPECT_EQ(workers.wait(), 0) << workers.output();
+}
+
+/// The function is traced in the middle of its first call.
+TEST_P(ControllerJob, CallWhileAnotherThreadsIsUnderWay_IsRefusedAndThatOneIsUnharmed) {
+  const int n = GetParam();
+  WorkersProcess workers(n);
+  const auto controller = workers.connect();
+  ASSERT_TRUE(controller);
+  const Tensor x = good(controller->put(rows_by_worker(n)));
+  auto other = good(controller->frame<X, Y>("twice", twice));
+  const auto refused = [](const auto& result) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Code::BadInput);
+    EXPECT_NE(result.error().message.find("and a controller takes one call at a time"),
+              std::string::npos)
+        << result.error().text();
+  };
+  int traced = 0;
+  auto step = good(controller->frame<X, Y>("step", [&](X in) {
+    ++traced;
+    std::thread([&] {
+      refused(controller->put(ones(2)));
+      refused(controller->put(rows_by_worker(n)));
+      refused(controller->read("x.safetensors", {"x"}));
+      refused(controller->fetch(x));
+      refused(controller->sizes(x));
+      refused(controller->frame<X, Y>("late", twice));
+      refused(controller->load("step.lsp"));
+      refused(controller->settle());
+      refused(controller->finish());
+      refused(other({x}));
+    }).join();
+    return twice(std::move(in));
+  }));
+  Y out = good(step({x}));
+  EXPECT_GT(traced, 0);
+  // One after the other from any thread; and tensors go on any thread, beside calls.
+  std::thread([&] { out = good(step({x})); }).join();
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Y> made;
+    for (int call = 0; call < 10; ++call) made.push_back(good(other({x})));
+    std::thread letting_go([&] { made.clear(); });
+    EXPECT_EQ(good(controller->fetch(good(step({x})).total)).at(0), total_of(n));
+    letting_go.join();
+  }
+  EXPECT_EQ(good(controller->fetch(out.total)).at(0), total_of(n));
   good(controller->finish());
   EXPECT_EQ(workers.wait(), 0) << workers.output();
 }

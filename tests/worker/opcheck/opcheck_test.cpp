@@ -9,6 +9,7 @@
 #include "ops/own_ops.h"
 
 #include <lockstep/worker/language/elementwise_ops.h>
+#include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/opcheck/gradcheck.h>
 #include <lockstep/worker/opcheck/opcheck.h>
 

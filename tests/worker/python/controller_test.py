@@ -105,6 +105,37 @@ class ControllerTest(unittest.TestCase):
         self.workers = Workers()
         self.addCleanup(self.workers.end)
 
+    def test_a_call_while_another_threads_is_under_way_is_refused(self):
+        said = []
+
+        def second():
+            for call in (lambda: c.put(1.0), c.settle, x.fetch, x.sizes, c.finish, c.take_over,
+                         lambda: c.load(self.program), lambda: c.read("x", ["x"])):
+                try:
+                    said.append(call())
+                except lockstep.BadInput as error:
+                    said.append(error)
+
+        def on_another_thread():
+            thread = threading.Thread(target=second, name="second")
+            thread.start()
+            thread.join()
+
+        with self.workers.connect() as c:
+            x = c.put(2.5)
+            with c._waiting():  # as around each call of the library
+                on_another_thread()
+            self.assertEqual(len(said), 8)
+            for error in said:
+                self.assertIsInstance(error, lockstep.BadInput)
+                self.assertIn("thread 'second' makes a call while one of thread 'MainThread' is under way, and a "
+                              "controller takes one call at a time", error.message)
+            self.assertEqual(float(x.fetch()), 2.5)
+            threading.Thread(target=c.settle).start()
+            for thread in threading.enumerate():
+                if thread is not threading.current_thread():
+                    thread.join()
+
     def test_training_gives_the_losses_of_ranks_without_a_controller(self):
         with self.workers.connect() as c:
             self.assertEqual(c.workers, N)

@@ -9,6 +9,7 @@ from test_ranks import GROUP, LAST, MPI, RANK, SIZE, run_tests
 
 import lockstep  # the one that test_ranks has found
 import numpy
+from lockstep._library import lib
 from lockstep.agreement import HitVote
 
 
@@ -239,20 +240,76 @@ class Voting(unittest.TestCase):
             GROUP.trouble("x", "STUCK")
 
 
-    def test_another_thread_is_refused_and_nobody_waits(self):
+
+def elsewhere(*calls):
+    """What the calls raise on a thread of their own."""
+    said = []
+
+    def run():
+        for call in calls:
+            try:
+                said.append(call())
+            except BaseException as error:
+                said.append(error)
+
+    thread = threading.Thread(target=run, name="second")
+    thread.start()
+    thread.join()
+    return said
+
+
+class Threads(unittest.TestCase):
+    def assert_refused(self, said):
+        for error in said:
+            self.assertIsInstance(error, lockstep.BadInput)
+            for part in ("thread 'second' makes a call", "one of thread 'MainThread'", "one after the other"):
+                self.assertIn(part, error.message)
+
+    def test_calls_one_after_the_other_may_come_from_any_thread(self):
+        step = lockstep.agreed(lambda x: len(x) + RANK, GROUP, name="moved")
+        for rows in (3, 4, 5):
+            self.assertEqual(elsewhere(lambda: step(numpy.zeros(rows)), lambda: GROUP.any(RANK == 0), GROUP.settle),
+                             [rows + RANK, True, None])
+            self.assertEqual(step(numpy.zeros(rows)), rows + RANK)
+
+    def test_a_call_while_another_threads_is_built_or_runs_is_refused_and_that_one_is_unharmed(self):
         said = []
 
-        def elsewhere():
-            try:
-                GROUP.settle()
-            except lockstep.BadInput as error:
-                said.append(error.message)
+        def second():
+            said.extend(elsewhere(
+                lambda: step(numpy.zeros(9)), lambda: step.prefetch(numpy.zeros(9)), lambda: audited(numpy.zeros(9)),
+                lambda: step.agreement.agree("step", lockstep.Observation(n=1)), lambda: GROUP.any(True),
+                lambda: GROUP.more(True), GROUP.settle, GROUP.resync, GROUP.finish))
 
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        thread.join()
-        self.assertEqual(len(said), 1)
-        self.assertIn("belongs to the thread that opened it", said[0])
+        def build(entry, decision):
+            second()
+            return lambda x: (entry, second(), len(x))
+
+        step = lockstep.agreed(lambda x: None, GROUP, name="busy", build=build)
+        audited = lockstep.audited(lambda x: None, GROUP, lambda x: "program")
+        entries = [step(numpy.zeros(rows))[0::2] for rows in (3 + RANK, 3 + RANK, 5 + RANK)]
+        self.assertEqual([rows for _, rows in entries], [3 + RANK, 3 + RANK, 5 + RANK])
+        self.assertEqual(len(said), 9 * (3 + len({entry for entry, _ in entries})))
+        self.assert_refused(said)
+        GROUP.settle()
+
+    def test_the_library_refuses_too_and_keeps_what_is_in_use(self):
+        agreement = lockstep.Agreement(GROUP, "in use")
+        said = []
+
+        def build(entry, decision):
+            said.extend(elsewhere(lambda: GROUP.note("x"), lambda: GROUP.poke(), lambda: GROUP.trouble("x"),
+                                  agreement.summary))
+            elsewhere(lambda: lib.agreement_free(agreement._handle))  # is kept
+            self.assertEqual(elsewhere(lambda: GROUP.busy(1.0), GROUP.stalls), [None, None])
+
+        last = agreement.agree("f", lockstep.Observation(n=1), build)
+        self.assertEqual(last.entry, 0)
+        self.assertEqual(agreement.agree("f", lockstep.Observation(n=1), build).entry, 0)
+        self.assertEqual(said[3], "")
+        for error in said[:3]:
+            self.assertIsInstance(error, lockstep.BadInput)
+            self.assertRegex(error.message, r"the group: thread \d+ calls it while a call of the main thread")
         GROUP.settle()
 
 

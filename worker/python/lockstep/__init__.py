@@ -15,7 +15,7 @@ their `shape` and `dtype`.
 
 Functions marked collective are called by every rank in the same order and raise alike on all of
 them; after such an error the next call works, unless it is Gone; Group.resync() helps ranks that have
-made different calls. A group belongs to the thread that opened it. A rank that does not come is named
+made different calls. A group takes one call at a time, from any thread. A rank that does not come is named
 by the watchdog, which ends the process after the group's deadline with exit code 4 or 5.
 """
 

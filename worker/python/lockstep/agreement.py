@@ -121,12 +121,13 @@ class Agreement:
         """Collective, before each call of `frame`: which version runs. `build` makes the next one.
         `observation` is None on a rank that cannot make the call, and brings that to all."""
         raised: List[BaseException] = []
-        handle = None if observation is None else self._observed(observation, raised)
-        try:
-            return self._agree(frame, None if handle is None else handle.value, build, raised)
-        finally:
-            if observation is not None and handle is not None:
-                observation._unmark(handle)
+        with self.group._turns:
+            handle = None if observation is None else self._observed(observation, raised)
+            try:
+                return self._agree(frame, None if handle is None else handle.value, build, raised)
+            finally:
+                if observation is not None and handle is not None:
+                    observation._unmark(handle)
 
     def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
                raised: List[BaseException]) -> Agreed:
@@ -156,14 +157,15 @@ class Agreement:
         The call must have the same sizes, ints, bools, marks and fields: else BadInput with both values, on all
         ranks where a version has to be built; where the others run theirs meanwhile, the watchdog ends
         the job with it and exit code 2."""
-        self.group._promised = True
-        handle = self._observed(observation, [])
-        if handle is None:
-            return  # the call says so, on all ranks
-        try:
-            check(lib.prefetch(self._handle, frame.encode(), handle))
-        finally:
-            observation._unmark(handle)
+        with self.group._turns:
+            self.group._promised = True
+            handle = self._observed(observation, [])
+            if handle is None:
+                return  # the call says so, on all ranks
+            try:
+                check(lib.prefetch(self._handle, frame.encode(), handle))
+            finally:
+                observation._unmark(handle)
 
     def audit(self, frame: str, observation: Optional[Observation], program: Any,
               collectives: Optional[List[str]] = None, is_new: bool = False, program_text: str = "",
@@ -183,11 +185,12 @@ class Agreement:
                   lib.fingerprint_of(calls, len(calls)), program_text.encode(),
                   "\n".join(collectives or []).encode(), None if trouble is None else trouble.encode())
         times = ctypes.c_uint64()
-        handle = None if observation is None else self._observed(observation, [])
-        check(lib.audit(self._handle, frame.encode(), handle, ctypes.byref(run),
-                        ctypes.byref(times)))
-        report = lib.finding(self._handle)
-        return times.value, finding_of(report) if report else None
+        with self.group._turns:
+            handle = None if observation is None else self._observed(observation, [])
+            check(lib.audit(self._handle, frame.encode(), handle, ctypes.byref(run),
+                            ctypes.byref(times)))
+            report = lib.finding(self._handle)
+            return times.value, finding_of(report) if report else None
 
     def summary(self) -> str:
         """Of the audit, for the end of the job."""

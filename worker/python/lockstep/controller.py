@@ -27,6 +27,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTup
 from ._library import INTERRUPTED, Array, Value, lib
 from .errors import check
 from .observation import dtype_word
+from .turns import Turns
 
 _TENSOR, _INT, _FLOAT, _BOOL = range(4)
 #: By number: the name, and what numpy and memoryview call it.
@@ -76,13 +77,17 @@ def _local(value: Any, what: str) -> _Local:
 
 
 class _Noted:
-    """Ctrl-C while C waits: noted, asked for by C, and raised when C is back."""
+    """A call of C, in its turn; Ctrl-C while C waits: noted, asked for by C, and raised when C is back."""
 
-    def __init__(self) -> None:
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
         self.signal: Optional[Tuple[int, Any]] = None
         self.before: Any = None
 
     def __enter__(self) -> _Noted:
+        self.controller._turns.__enter__()
+        self.controller._free_dead()
+        self.controller._noted = self
         if threading.current_thread() is threading.main_thread():
             handler = signal.getsignal(signal.SIGINT)
             if callable(handler):
@@ -94,6 +99,7 @@ class _Noted:
         self.signal = (number, frame)
 
     def __exit__(self, *error: Any) -> None:
+        self.controller._turns.__exit__()
         if self.before is None:
             return
         signal.signal(signal.SIGINT, self.before)
@@ -270,12 +276,14 @@ class Controller:
     """A controller of the workers that `lockstep worker` has started. `where`: their address file, or an address such
     as "10.0.0.1:4700", for which the secret is that of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE; None: the address file
     in the cache directory. `deadline`: how many seconds worker 0 may not be heard of while something is waited for.
+    One call at a time, from any thread: one that comes while a call of another thread is under way raises BadInput.
     What fails on one worker fails on all, and is raised by the next thing that is done here. As a context manager it
     ends the workers at the end; an exception that leaves the block leaves them to the next controller."""
 
     def __init__(self, where: Optional[os.PathLike[str] | str] = None, deadline: float = 60.0) -> None:
         self._handle = ctypes.c_void_p()
         self._noted: Optional[_Noted] = None
+        self._turns = Turns("a controller")
         self._dead: Deque[ctypes.c_void_p] = collections.deque()  # handles that nobody has any more
         self._asked = INTERRUPTED(lambda _: int(self._noted is not None and self._noted.signal is not None))
         with self._waiting():
@@ -374,6 +382,4 @@ class Controller:
             lib.tensors_free(self._dead.popleft())
 
     def _waiting(self) -> _Noted:
-        self._free_dead()
-        self._noted = _Noted()
-        return self._noted
+        return _Noted(self)

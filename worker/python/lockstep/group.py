@@ -10,8 +10,9 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 from ._library import NUMBERS, lib
-from .errors import Error, check, said
+from .errors import BadInput, Error, check, said
 from .threads import limit_threads, ranks_of_launch
+from .turns import Turns
 
 if TYPE_CHECKING:
     from .agreement import Agreement
@@ -23,7 +24,11 @@ class Group:
     started together, else this process. `alone`: this process, whoever has started it.
     Collective. Of a launch with several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
     that it has loaded to its share of the cores (limit_threads()). As a context manager it finishes at the end,
-    collectively; an exception that leaves the block is told to the other ranks, whose next call raises Gone."""
+    collectively; an exception that leaves the block is told to the other ranks, whose next call raises Gone.
+
+    One call at a time, from any thread, of the group and of all that agrees in it: one that comes while a call of
+    another thread is under way raises BadInput there, and has touched nothing. Ranks make their calls in one order,
+    so a program with threads sees to it that this is the same on all."""
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
                  report_folder: Optional[str] = None, *, alone: bool = False) -> None:
@@ -33,6 +38,7 @@ class Group:
         self._process = os.getpid()
         self._agreements: List[Agreement] = []
         self._promised = False  # something has been prefetched
+        self._turns = Turns("a group")  # of its agreements' calls, too
         together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
         if alone or (comm is None and not together):
             check(lib.group_alone(ctypes.byref(self._handle)))
@@ -64,7 +70,8 @@ class Group:
 
     def settle(self) -> None:
         """Collective: raises on all ranks if one is in trouble; before a checkpoint."""
-        check(lib.settle(self._handle))
+        with self._turns:
+            check(lib.settle(self._handle))
 
     def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
         """This rank has failed; the next collective call raises `code` on all ranks, but for one whose
@@ -86,7 +93,7 @@ class Group:
         check(lib.issues(self._handle, text.encode()))
 
     def stalls(self) -> None:
-        """The group's thread has not moved on for a while since issues(): this rank counts as waiting
+        """The program's thread has not moved on for a while since issues(): this rank counts as waiting
         in that collective. From any thread."""
         check(lib.stalls(self._handle))
 
@@ -95,9 +102,10 @@ class Group:
         again. Versions stay, prefetches are dropped. `error`: what this rank alone has failed with;
         the others get it in whatever call they are in, and this rank waits for them to come here.
         Raises FrameMismatch where ranks are elsewhere and none has failed; it may be tried again."""
-        if error is not None and not isinstance(error, Error):
-            self.trouble(said(error))
-        check(lib.resync(self._handle))
+        with self._turns:
+            if error is not None and not isinstance(error, Error):
+                self.trouble(said(error))
+            check(lib.resync(self._handle))
 
     def poke(self) -> None:
         """Moves the vote of a prefetched call; for now and then while the program works. Never waits."""
@@ -105,7 +113,8 @@ class Group:
 
     def finish(self) -> None:
         """Collective: the end of the job on all ranks."""
-        check(lib.finish(self._handle))
+        with self._turns:
+            check(lib.finish(self._handle))
 
     def leave(self, why: str) -> None:
         """This rank ends without the others, whose next call raises Gone. Where they may be running a
@@ -116,9 +125,10 @@ class Group:
     def close(self) -> None:
         """Frees the group; one that is neither finished nor left leaves."""
         if self._handle and self._process == os.getpid():
-            for agreement in self._agreements:
-                agreement._free()
-            lib.group_close(self._handle)
+            with self._turns:
+                for agreement in self._agreements:
+                    agreement._free()
+                lib.group_close(self._handle)
         self._handle = ctypes.c_void_p()
         atexit.unregister(self._at_exit)
 
@@ -138,11 +148,16 @@ class Group:
 
     def _vote(self, function: Callable[..., int], mine: object) -> bool:
         result = ctypes.c_int()
-        check(function(self._handle, 1 if mine else 0, ctypes.byref(result)))
+        with self._turns:
+            check(function(self._handle, 1 if mine else 0, ctypes.byref(result)))
         return bool(result.value)
 
     def _at_exit(self) -> None:
         error = getattr(sys, "last_value", None)
         if self._handle and self._process == os.getpid() and error is not None:
             lib.leave(self._handle, said(error).encode())
-        self.close()
+        try:
+            self.close()
+        except BadInput as refused:  # a thread that ends with the process has a call under way
+            if lib.leave(self._handle, said(refused).encode()) != 0:
+                lib.group_close(self._handle)  # the library ends the job

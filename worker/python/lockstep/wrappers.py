@@ -80,11 +80,12 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
             return seen
 
     def prefetch(*args: Any, **kwargs: Any) -> None:
-        try:
-            observation = observed(*args, **kwargs)
-        except Exception:
-            return  # the call says so, on all ranks
-        own.prefetch(frame, observation)
+        with group._turns:
+            try:
+                observation = observed(*args, **kwargs)
+            except Exception:
+                return  # the call says so, on all ranks
+            own.prefetch(frame, observation)
 
     site = CallSite()
     own._sites.append(site)
@@ -113,10 +114,11 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
 
     @functools.wraps(function, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Result:
-        wrapper.last = last = agree(args, kwargs)  # type: ignore[attr-defined]
-        run = versions.get(last.entry, function) if last.entry is not None else function
-        with _told(group, "RUNTIME_ASSERT"):
-            return run(*args, **kwargs)
+        with group._turns:
+            wrapper.last = last = agree(args, kwargs)  # type: ignore[attr-defined]
+            run = versions.get(last.entry, function) if last.entry is not None else function
+            with _told(group, "RUNTIME_ASSERT"):
+                return run(*args, **kwargs)
 
     wrapper.last = None  # type: ignore[attr-defined]
     wrapper.prefetch = prefetch  # type: ignore[attr-defined]
@@ -145,19 +147,20 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
 
     @functools.wraps(function, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Result:
-        try:
-            observation = Observation.of(_inputs_of(function, args, kwargs, observe), objects=objects)
-            mine = program_bytes(program(*args, **kwargs))
-            calls = None if collectives is None else collectives(*args, **kwargs)
-        except Exception as error:
-            own.audit(frame, None, "", trouble=said(error))
-            raise
-        times, finding = own.audit(frame, observation, mine, calls, is_new=mine not in seen)
-        seen.add(mine)
-        if finding is not None and times == 1:
-            (report or to_stderr)(finding)
-        with _told(group, "RUNTIME_ASSERT"):
-            return function(*args, **kwargs)
+        with group._turns:
+            try:
+                observation = Observation.of(_inputs_of(function, args, kwargs, observe), objects=objects)
+                mine = program_bytes(program(*args, **kwargs))
+                calls = None if collectives is None else collectives(*args, **kwargs)
+            except Exception as error:
+                own.audit(frame, None, "", trouble=said(error))
+                raise
+            times, finding = own.audit(frame, observation, mine, calls, is_new=mine not in seen)
+            seen.add(mine)
+            if finding is not None and times == 1:
+                (report or to_stderr)(finding)
+            with _told(group, "RUNTIME_ASSERT"):
+                return function(*args, **kwargs)
 
     wrapper.agreement = own  # type: ignore[attr-defined]
     return wrapper

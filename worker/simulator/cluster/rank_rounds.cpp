@@ -8,22 +8,17 @@ namespace lockstep::worker::simulator {
 
 using collectives::TreePlace;
 
-namespace {
-
-/// The part of the tree that a rank heads: ranks low to high.
-struct Subtree {
-  std::int32_t head = 0, low = 0, high = 0;
-};
-
-Subtree whole(int size) {
-  std::int32_t root = 0;
-  while (const auto parent = TreePlace::of(Rank{root}, size).parent) root = parent->value;
-  return {root, 0, size - 1};
-}
-
-}  // namespace
-
 struct RankRounds::ParallelJoin {
+  /// The part of the tree that a rank heads: ranks low to high.
+  struct Subtree {
+    std::int32_t head = 0, low = 0, high = 0;
+  };
+  [[nodiscard]] static Subtree whole(int size) {
+    std::int32_t root = 0;
+    while (const auto parent = TreePlace::of(Rank{root}, size).parent) root = parent->value;
+    return {root, 0, size - 1};
+  }
+
   const Payload& payload;
   const collectives::Join& join;
   const Same& same;
@@ -95,10 +90,10 @@ Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& joi
   constexpr std::int32_t kRanks = 1024;  // of a thread's part
   if (sent != nullptr) sent->up.assign(static_cast<std::size_t>(size_), 0);
   ParallelJoin parallel{payload, join, same, size_, received_, sent};
-  const Subtree root = whole(size_);
+  const ParallelJoin::Subtree root = ParallelJoin::whole(size_);
   parallel.split(root, kRanks);
   in_parallel(parallel.apart.size(), [&](std::size_t i) {
-    const Subtree& part = parallel.apart[i];
+    const ParallelJoin::Subtree& part = parallel.apart[i];
     parallel.joined.find(part.head)->second = parallel.run(part, true);
   });
   Bytes result = parallel.run(root, false);
@@ -115,7 +110,7 @@ void RankRounds::broadcast(Rank root, std::size_t bytes) {
 }
 
 std::uint64_t RankRounds::bytes_per_rank_max() const {
-  const std::int32_t root = whole(size_).head;
+  const std::int32_t root = ParallelJoin::whole(size_).head;
   std::uint64_t most = 0;
   for (const VoteShare& share : vote_shares(size_))
     for (std::int32_t r = share.ranks.first; r <= share.ranks.last; ++r)

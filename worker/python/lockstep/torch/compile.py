@@ -173,6 +173,11 @@ class Compiled:
         if watched.is_over:
             raise RuntimeError(f"the watch under which {self._name} was compiled has been closed; make it anew with "
                                "lockstep.torch.compile()")
+        with watched.group._turns:
+            return self._one_call(args, kwargs)
+
+    def _one_call(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        watched = self._watch
         before = watched.on_recompile, self._call
         watched.on_recompile = self._on_recompile
         call = self._call = _Call(args, kwargs)
