@@ -28,7 +28,7 @@ class Run:
             self.code, cases = 1, ()
             print(f"scripts/test: no results of the run {name}: {error}", file=sys.stderr)
         for case in cases:
-            status, test = case.get("status"), case.get("name", "").split("  #")[0]
+            status, test = case.get("status"), case.get("name", "")
             skipped = case.find("skipped") is not None or status in ("notrun", "disabled")
             failed = case.find("failure") is not None or status == "fail"
             if skipped and not failed and "_mpi" in test:
