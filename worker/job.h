@@ -99,6 +99,7 @@ class Job {
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
                                                          JobOptions options = {});
   /// Joins a process that has called MPI_Init itself, at any thread level: attach(MPI_COMM_WORLD).
+  /// A program whose calls change threads asks MPI_Init_thread for MPI_THREAD_SERIALIZED or more.
   /// `comm` is an MPI_Comm, which is duplicated and otherwise not used.
   template <class MpiComm>
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach(MpiComm comm, JobOptions options = {}) {

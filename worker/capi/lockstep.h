@@ -101,7 +101,8 @@ typedef struct lockstep_group lockstep_group;
 /* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise not used. NULL: all
  * processes that mpirun started, with MPI initialised here unless that has been done (in a build
  * without MPI they meet over TCP); or, if LOCKSTEP_RENDEZVOUS is set, the processes that meet
- * there. MPI may have any thread level; it must not be finalised before the group is closed.
+ * there. MPI may have any thread level (MPI_THREAD_SERIALIZED or more where calls change
+ * threads); it must not be finalised before the group is closed.
  * `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60. `report_folder`:
  * also receives the watchdog's report; NULL: no folder. The ranks compare their deadlines and
  * libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP STUCK (with the ranks that
