@@ -25,7 +25,6 @@ const std::string kBin = BIN "/";
 
 struct Traced {
   int code = -1;
-  double seconds = 0;
   std::string out, err;
   Json json;  // of --json; null where there is no document
 };
@@ -58,7 +57,7 @@ class Trace : public testing::Test {
     const Launched ended = launch("env " + mark_ + " TMPDIR=" + (scratch_ / "") +
                                   " LOCKSTEP_CACHE_DIR=" TEST_CACHE " " + before +
                                   " " LOCKSTEP " trace " + arguments + " >" + out + " 2>" + err);
-    Traced traced{ended.exit_code, ended.seconds, contents(out), contents(err), nullptr};
+    Traced traced{ended.exit_code, contents(out), contents(err), nullptr};
     traced.json = Json::parse(traced.out, nullptr, false);
     if (traced.json.is_discarded()) traced.json = nullptr;
     return traced;
@@ -351,7 +350,6 @@ TEST_F(Trace, ReadValue_StopsThatRank_AndThoseThatWaitForIt) {
       EXPECT_EQ(end.at("why"), r == 0 ? "output 'loss' of step has no value in a trace"
                                       : "waiting for rank 0, which has stopped");
     }
-    EXPECT_LT(traced.seconds, 10);
   }
   const Traced alone = run("--of 2 --rank 0 " + kRank + " lone");
   EXPECT_TRUE(contains(
@@ -431,7 +429,6 @@ TEST_F(Trace, RankThatMakesNoJob_EndsTheOthers) {
   const Traced traced =
       run("--of 3 --all sh -c '[ $LOCKSTEP_RANK != 1 ] || exit 4; exec " + kRank + " calls'");
   EXPECT_EQ(traced.code, 4);
-  EXPECT_LT(traced.seconds, 10);
   EXPECT_TRUE(contains(traced.err, "rank 1 of ")) << traced.err;
   EXPECT_TRUE(contains(traced.err, "ended without making the job")) << traced.err;
 }
@@ -460,7 +457,6 @@ TEST_F(Trace, ToldToEnd_TellsTheRanks_AndIsItsExitCode) {
     EXPECT_TRUE(contains(traced.err, "[rank 0] idle")) << traced.err;
     EXPECT_TRUE(contains(traced.err, "the trace was told to end")) << traced.err;
     EXPECT_EQ(traced.json.at("calls").size(), 2U) << "what was traced by then is reported";
-    EXPECT_LT(traced.seconds, 25);
   }
 }
 
@@ -476,7 +472,6 @@ TEST_F(Trace, ProgramThatDoesNotListen_IsEndedAllTheSame) {
   const Traced traced = run("--of 2 --all sh -c 'trap \"\" TERM; sleep 60 & wait; sleep 60'",
                             "timeout --foreground --preserve-status -s TERM 1");
   EXPECT_EQ(traced.code, 143) << traced.err;
-  EXPECT_LT(traced.seconds, 20);
 }
 
 TEST_F(Trace, WrongUse_IsSaidInOneSentence) {

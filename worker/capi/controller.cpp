@@ -13,6 +13,7 @@ namespace worker = lockstep::worker;
 using lockstep::DType;
 using lockstep::Result;
 using lockstep::capi::bad_input;
+using lockstep::capi::fail;
 using lockstep::capi::guarded;
 using worker::Array;
 using worker::Tensor;
@@ -129,7 +130,12 @@ int lockstep_controller_settle(lockstep_controller* controller) {
 }
 
 void lockstep_controller_free(lockstep_controller* controller) {
-  if (controller != nullptr) controller->shared->reset();
+  if (controller == nullptr) return;
+  {
+    const auto turn = (*controller->shared)->enter("the end of the controller");
+    if (!turn) return (void)fail(turn.error());  // what that call uses stays
+  }
+  controller->shared->reset();
   delete controller;
 }
 
@@ -270,7 +276,13 @@ const char* lockstep_program_text(const lockstep_program* program) {
   return program == nullptr ? "" : program->text.c_str();
 }
 
-void lockstep_program_free(lockstep_program* program) { delete program; }
+void lockstep_program_free(lockstep_program* program) {
+  if (program != nullptr && *program->controller != nullptr) {
+    const auto turn = (*program->controller)->enter("the end of a program");
+    if (!turn) return (void)fail(turn.error());  // what that call uses stays
+  }
+  delete program;
+}
 
 int lockstep_program_call(lockstep_program* program, const lockstep_value* values, size_t count,
                           lockstep_tensors** outputs) {

@@ -7,7 +7,10 @@
  * ENVIRONMENT). Nothing waits but lockstep_controller_connect(), _load(), _read(), _fetch(),
  * _sizes(), _settle() and _finish(), and a call where too much is on its way already.
  *
- * Threads: a controller and all that comes from it belong to one thread at a time. */
+ * Threads: a controller, with its programs, takes one call at a time, from any thread: one that
+ * comes while a call of another thread is under way fails with BAD_INPUT, which names both threads,
+ * and has touched nothing; a controller or a program that is freed then is kept. Tensors are freed,
+ * and what was fetched is looked at, on any thread. */
 #ifndef LOCKSTEP_CONTROLLER_H
 #define LOCKSTEP_CONTROLLER_H
 

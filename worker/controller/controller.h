@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <lockstep/worker/controller/controller_session.h>
@@ -37,9 +38,10 @@ struct KeptTensor {
 /// One per process and job of workers. It takes one call at a time, of its own, its frames' and its
 /// programs', from any thread: one that comes while a call of another thread is under way is
 /// BadInput, and has touched nothing. Tensors go on any thread. Tensors and frames of a controller
-/// that is gone are of no use. Errors of all calls: those of an earlier
-/// command, once; Stuck where worker 0 is not heard of for a deadline; and how the workers' job has
-/// ended, from then on (RankLost, Stuck, …), for which there is one sentence.
+/// that is gone are of no use; where it goes while a call of another thread is under way, the
+/// process ends with that error. Errors of all calls: those of an earlier command, once; Stuck
+/// where worker 0 is not heard of for a deadline; and how the workers' job has ended, from then on
+/// (RankLost, Stuck, …), for which there is one sentence.
 class Controller {
  public:
   /// `where`: the address file of `lockstep worker`, or an address such as "10.0.0.1:4700", for
@@ -51,6 +53,9 @@ class Controller {
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
+  /// The turn of a call; another thread's are refused as long as it lasts. Errors: BadInput
+  /// (Turns::take).
+  [[nodiscard]] Result<Turn> enter(std::string_view call) { return session_->enter(call); }
   [[nodiscard]] int workers() const { return static_cast<int>(session_->held().workers); }
 
   /// The same tensor on every worker.

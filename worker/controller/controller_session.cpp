@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +16,13 @@ Result<std::unique_ptr<ControllerSession>> ControllerSession::open(
   std::unique_ptr<ControllerSession> out(new ControllerSession(*std::move(link), options));
   if (auto greeted = out->greet(); !greeted) return greeted.error();
   return out;
+}
+
+ControllerSession::~ControllerSession() {
+  const auto turn = turns_.take("the end of the controller");
+  if (turn) return;
+  fmt::print(stderr, "lockstep: {}\n", turn.error().text());
+  std::_Exit(exit_code(turn.error().code));
 }
 
 Result<void> ControllerSession::greet() {

@@ -39,6 +39,10 @@ class ControllerSession {
       const collectives::Endpoint& to, collectives::Secret secret,
       const ControllerOptions& options);
 
+  /// Ends the process where a call of another thread is under way: what that uses must not go away.
+  ~ControllerSession();
+  ControllerSession(const ControllerSession&) = delete;
+  ControllerSession& operator=(const ControllerSession&) = delete;
   /// The turn of a call of the controller, its frames or its programs. Errors: BadInput
   /// (Turns::take).
   [[nodiscard]] Result<Turn> enter(std::string_view call) { return turns_.take(call); }

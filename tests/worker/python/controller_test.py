@@ -109,7 +109,7 @@ class ControllerTest(unittest.TestCase):
         said = []
 
         def second():
-            for call in (lambda: c.put(1.0), c.settle, x.fetch, x.sizes, c.finish, c.take_over,
+            for call in (lambda: c.put(1.0), c.settle, x.fetch, x.sizes, c.finish, c.take_over, c.close,
                          lambda: c.load(self.program), lambda: c.read("x", ["x"])):
                 try:
                     said.append(call())
@@ -125,7 +125,7 @@ class ControllerTest(unittest.TestCase):
             x = c.put(2.5)
             with c._waiting():  # as around each call of the library
                 on_another_thread()
-            self.assertEqual(len(said), 8)
+            self.assertEqual(len(said), 9)
             for error in said:
                 self.assertIsInstance(error, lockstep.BadInput)
                 self.assertIn("thread 'second' makes a call while one of thread 'MainThread' is under way, and a "

@@ -326,10 +326,11 @@ class Controller:
     def close(self) -> None:
         """Leaves the workers, with all that they have, to the next controller. Tensors and programs of this one are
         of no use any more."""
-        handle, self._handle = self._handle, ctypes.c_void_p()
-        if lib is not None:
-            self._free_dead()
-            lib.controller_free(handle)
+        with self._turns:
+            handle, self._handle = self._handle, ctypes.c_void_p()
+            if lib is not None:
+                self._free_dead()
+                lib.controller_free(handle)
 
     def __enter__(self) -> Controller:
         return self
@@ -340,7 +341,7 @@ class Controller:
         self.close()
 
     def __del__(self) -> None:
-        if lib is not None and hasattr(self, "_dead"):
+        if lib is not None and hasattr(self, "_turns"):
             self.close()
 
     def __repr__(self) -> str:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that tests which look at a clock, or sleep, have the label "time" (CMakeLists.txt).
+"""Checks the labels of tests (CMakeLists.txt): those that look at a clock, or sleep, have "time"; every room and every
+error code is in a file with tests that have "quick".
 
-usage: time_test.py SOURCE BUILD CTEST
+usage: labels_test.py SOURCE BUILD CTEST
 
 Reads the tests of the build from ctest, and the bodies of all tests from the sources. What the helpers of a file
-do counts for all of its tests; a wait for an event, which tests/support/until.h has, does not.
+do counts for all of its tests.
 """
 import json
 import pathlib
@@ -14,6 +15,8 @@ import sys
 
 CLOCK = re.compile(r'sleep_for|sleep_until|\busleep\(|\bnanosleep\(|\bsleep\(\d|\bsleep \d|clock::now\(|clock_?\.now\(\)'
                    r'|\bwait_for\(|\bwait_until\((?!\[)|SystemClock\(\)\.now|\.seconds\b(?!\))|, SIGSTOP')
+#: Rooms that no C++ test includes, by a quick test that needs them.
+THROUGH = {'shapes/facts': 'ShapeEnvTest.', 'worker/cli/files': 'SavedCli.', 'worker/python/native': 'native_test'}
 BEGIN = re.compile(r'^(TYPED_TEST|TEST)(_F|_P)?\(([A-Za-z0-9_]+), *([A-Za-z0-9_]+)\)')
 
 
@@ -66,12 +69,35 @@ def flaws(source, labels):
                            f'{f" and {len(untimed) - 1} others" if len(untimed) > 1 else ""}, without the label "time"')
 
 
+def left_out(source, labels):
+    """Rooms and error codes without a quick test."""
+    quick = {name for name, found in labels.items() if 'quick' in found}
+    suites = {name.removesuffix('*').split('.')[0] for name in quick}
+    files = {}
+    for file in (source / 'tests').rglob('*_test.cpp'):
+        text = file.read_text()
+        if any(suite in suites for suite, _, _ in parts_of(text)[1:]):
+            files[file.relative_to(source / 'tests').parent.as_posix(), file.name] = text
+    rooms = {folder for folder, _ in files}
+    for text in files.values():
+        rooms.update(pathlib.PurePosixPath(header).parent.as_posix()
+                     for header in re.findall(r'#include <lockstep/([^>]+)>', text))
+    rooms.update(room for room, test in THROUGH.items() if any(name.startswith(test) for name in quick))
+    for room in (source / 'tests/rooms.txt').read_text().splitlines():
+        if room.split('#')[0].strip() not in rooms | {''}:
+            yield f'tests/rooms.txt: no quick test includes a header of {room}'
+    codes = (source / 'collectives/base/status.h').read_text().split('enum class Code', 1)[1].split('};')[0]
+    for code in re.findall(r'^  ([A-Z]\w+),', codes, re.MULTILINE):
+        if not any(f'Code::{code}' in text for text in files.values()):
+            yield f'collectives/base/status.h: no quick test names Code::{code}'
+
+
 def main():
     source, build, ctest = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     labels = labels_of(build, ctest)
     if not any('time' in found for found in labels.values()):
         sys.exit('no test has the label "time"')
-    found = list(flaws(source, labels))
+    found = [*flaws(source, labels), *left_out(source, labels)]
     print('\n'.join(found))
     sys.exit(1 if found else 0)
 
