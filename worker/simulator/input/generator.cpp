@@ -104,8 +104,9 @@ void RankInputs::add(const Uniform& one) {
   uniform_.push_back(one);
 }
 
-// The same values by whatever instructions the processor has.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// The same values by whatever instructions the processor has. Which it has is asked before the thread
+// sanitizer has begun.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #endif
 void RankInputs::Uniform::fill(std::uint64_t part, std::int64_t* out) const {
