@@ -220,7 +220,7 @@ TEST(Cli, CalibratedNetwork_IsStoredForItsUserAloneAndUsed) {
   const std::string cache = "LOCKSTEP_CACHE_DIR=" + folder;
   const std::string out = folder + ".out";
   const std::string start =
-      cache + " " MPIRUN " -n 3 " LOCKSTEP_BINARY " dryrun --calibrate --name mine >" + out +
+      cache + " " MPIRUN " -t 220 -n 3 " LOCKSTEP_BINARY " dryrun --calibrate --name mine >" + out +
       " 2>&1";
   ASSERT_EQ(std::system(start.c_str()), 0) << contents(out);
   EXPECT_NE(contents(out).find("stored: "), std::string::npos) << contents(out);
