@@ -311,6 +311,11 @@ def group_named(name: str) -> Any:
         return None
 
 
+def groups_made() -> List[Tuple[Any, List[int]]]:
+    """The process groups of this process and their ranks of the job, as they were made. Seen in 2.15."""
+    return [(group, list(ranks)) for group, ranks in _c10d._world.pg_group_ranks.items()]
+
+
 def hint(size: Any) -> Optional[int]:
     """A size of a tensor in a graph: the one of this call; None: not known before it runs. Seen in 2.15."""
     if isinstance(size, int):

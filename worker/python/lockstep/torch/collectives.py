@@ -94,19 +94,26 @@ class Issued:
         self._name = process_group.group_name
         self._fingerprint, self._before = fingerprint, before
         self.lines: List[str] = []  # those since take() was last called
+        self._kernels: Optional[Kernels] = None
+
+    def look(self) -> None:
+        """They are seen by kernels of this module, since nobody else calls comes()."""
         self._kernels = Kernels({name: self._noting(operator) for name, operator in _OPERATORS.items()})
+
+    def comes(self, group_name: str, what: str, place: str) -> None:
+        """One is about to be issued."""
+        if group_name != self._name or not self._before(what, place):
+            return
+        self.lines.append(f"{what}\tat {place}")
+        if len(self.lines) > _MOST_LINES:
+            mark = self._fingerprint("\n".join(line.split("\t")[0] for line in self.lines))
+            self.lines = [f"{len(self.lines)} collectives, {mark}"]
 
     def _noting(self, operator: _Operator) -> Callable[..., None]:
         def note(*args: Any, **kwargs: Any) -> None:
-            if group_of(args[operator.group]).group_name != self._name:
-                return
-            what, place = _text(operator, args), user_place(sys._getframe(1))
-            if not self._before(what, place):
-                return
-            self.lines.append(f"{what}\tat {place}")
-            if len(self.lines) > _MOST_LINES:
-                mark = self._fingerprint("\n".join(line.split("\t")[0] for line in self.lines))
-                self.lines = [f"{len(self.lines)} collectives, {mark}"]
+            name = group_of(args[operator.group]).group_name
+            if name == self._name:
+                self.comes(name, _text(operator, args), user_place(sys._getframe(1)))
         return note
 
     def take(self) -> List[str]:
@@ -115,7 +122,8 @@ class Issued:
         return lines
 
     def remove(self) -> None:
-        self._kernels.remove()
+        if self._kernels is not None:
+            self._kernels.remove()
 
 
 #: Collectives of graphs: the word, and whether all ranks have the same sizes.

@@ -75,6 +75,20 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def exchange(process_group: Any, word: str, patience: float) -> List[str]:
+    """Each member's word, by rank of the job; "" for those that are no members. Collective over the group; raises
+    RuntimeError where a member (named) has not come within `patience` seconds."""
+    members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
+    name = "lockstep/words/" + ",".join(map(str, members))
+    _opened[name] = _opened.get(name, 0) + 1
+    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, patience)
+    meeting.tell(str(dist.get_rank(process_group)), word)
+    words = [""] * dist.get_world_size()
+    for at, member in enumerate(members):
+        words[member] = meeting.hear(str(at), at)
+    return words
+
+
 class _Meeting:
     """What the members say to each other through the store. Every wait ends after `patience` seconds."""
 

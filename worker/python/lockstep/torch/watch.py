@@ -19,8 +19,10 @@ from ..group import Group
 from ..observation import Observation, is_scalar
 from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
 from .collectives import Issued
+from .lines import Lines, open_lines
 from .graph_text import GraphText, backward_text, graph_text
 from .progress import Progress
+from .rendezvous import exchange
 from .rendezvous import group as open_group
 from .rendezvous import group_of_mesh
 from .site import FrameNames
@@ -110,6 +112,10 @@ class Watch:
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0)
         self._issued = Issued(self._watched, _fingerprint, self._before_collective)
+        self.lines: Optional[Lines] = open_lines(lambda word: exchange(process_group, word, 5 * deadline),
+                                                 self._issued.comes)
+        if self.lines is None:
+            self._issued.look()
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
         self._backwards = BackwardGraphs()
@@ -189,6 +195,8 @@ class Watch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is None:
             return self.close()
+        if self.lines is not None:
+            self.lines.gone(said(error))
         self._remove()
         self.group.__exit__(kind, error, trace)
 
@@ -197,11 +205,16 @@ class Watch:
         self._events.remove()
         self._backwards.remove()
         self._issued.remove()
+        if self.lines is not None:
+            self.lines.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
-        if getattr(sys, "last_value", None) is not None or self._thread == 0:
+        failure = getattr(sys, "last_value", None)
+        if failure is not None and self._thread != 0 and self.lines is not None:
+            self.lines.gone(said(failure))
+        if failure is not None or self._thread == 0:
             return  # the group leaves, with what this process ends by; or this is a copy after a fork
         try:
             self.close()
@@ -434,6 +447,8 @@ def _in_child() -> None:
     """After a fork, as for the workers of a data loader: they take no part."""
     if _watch is not None:
         _watch._thread = 0
+        if _watch.lines is not None:
+            _watch.lines.forget()
 
 
 os.register_at_fork(after_in_child=_in_child)

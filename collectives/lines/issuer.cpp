@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/lines/issuer.h>
+
+namespace lockstep::lines {
+namespace {
+
+Entry entry_of(const Operation& operation, Posts& posts) {
+  Entry entry;
+  Posted& posted = entry.posted;
+  posted.equal = digest_of(operation);
+  posted.kind = posts.text(operation.kind);
+  posted.dtype = posts.text(operation.dtype);
+  posted.reduction = posts.text(operation.reduction);
+  posted.place = posts.text(operation.place);
+  posted.root = operation.root;
+  posted.needs = operation.needs;
+  posted.tensors = static_cast<std::uint32_t>(operation.elements.size());
+  posted.to = static_cast<std::uint32_t>(operation.to.size());
+  posted.from = static_cast<std::uint32_t>(operation.from.size());
+  const std::size_t shown = std::min(operation.shape.size(), kShownSizes);
+  std::copy_n(operation.shape.begin(), shown, posted.shape);
+  posted.sizes = static_cast<std::uint8_t>(operation.shape.size() > kShownSizes ? 255 : shown);
+  entry.values.reserve(operation.to.size() + operation.from.size());
+  entry.values.assign(operation.to.begin(), operation.to.end());
+  entry.values.insert(entry.values.end(), operation.from.begin(), operation.from.end());
+  return entry;
+}
+
+}  // namespace
+
+Result<Issued> Issuer::issue(const Group& group, const Operation& operation) {
+  auto issued = post(group, operation);
+  if (!issued) return issued.error();
+  if (auto checked = check(group, *issued); !checked) return checked.error();
+  return issued;
+}
+
+Result<Issued> Issuer::post(const Group& group, const Operation& operation) {
+  if (auto alive = still_alive(group); !alive) return alive.error();
+  auto line = posts_.open(group);
+  if (!line) return line.error();
+  Issued issued{*line, posts_.count(*line), entry_of(operation, posts_)};
+  if (auto posted = posts_.post(*line, issued.entry); !posted) return posted.error();
+  if (issued.number % kTrimEvery == kTrimEvery - 1) trim(group, issued);
+  return issued;
+}
+
+// A member that has posted entry k - 1 may still compare with it.
+void Issuer::trim(const Group& group, const Issued& issued) {
+  std::uint64_t passed = issued.number;
+  for (const Rank member : group.members)
+    if (posts_.state(member) == PeerState::Running)
+      passed = std::min(passed, posts_.count(member, group.key));
+  if (passed > 0) posts_.trim(issued.line, passed - 1);
+}
+
+Result<void> Issuer::check(const Group& group, const Issued& issued) {
+  for (int member = 0; member < static_cast<int>(group.members.size()); ++member)
+    if (member != group.self && !fits_with(group, issued, member))
+      return posts_.refuse(group.key, {Code::GraphDivergence, sentence(group, issued, member)});
+  return still_alive(group);
+}
+
+Result<void> Issuer::still_alive(const Group& group) const {
+  if (auto said = posts_.refusal(group.key)) return *std::move(said);
+  return {};
+}
+
+bool Issuer::fits_with(const Group& group, const Issued& issued, int member) const {
+  const Rank peer = group.members[static_cast<std::size_t>(member)];
+  if (posts_.count(peer, group.key) <= issued.number) return true;  // it will compare with ours
+  const auto theirs = posts_.entry(peer, group.key, issued.number);
+  return !theirs || fits(issued.entry, group.self, *theirs, member);
+}
+
+std::string Issuer::sentence(const Group& group, const Issued& issued, int other) const {
+  std::vector<RankValue> table;
+  for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
+    const Rank rank = group.members[static_cast<std::size_t>(member)];
+    std::optional<Entry> entry;
+    if (member == group.self)
+      entry = issued.entry;
+    else if (posts_.count(rank, group.key) > issued.number)
+      entry = posts_.entry(rank, group.key, issued.number);
+    if (!entry) continue;
+    std::string value = text_of(*entry, posts_.texts(rank, entry->posted));
+    const int about = member == group.self ? other : group.self;
+    if (member == group.self || member == other)
+      if (const std::string splits = splits_text(*entry, about); !splits.empty())
+        value += ", " + splits;
+    const auto same = std::find_if(table.begin(), table.end(),
+                                   [&](const RankValue& row) { return row.value == value; });
+    if (same != table.end())
+      same->ranks.insert(RankSet::of(rank));
+    else
+      table.push_back({RankSet::of(rank), std::move(value)});
+  }
+  std::string rows;
+  for (const RankValue& row : table)
+    rows += fmt::format("{}{}: {}", rows.empty() ? "" : "; ", row.ranks.phrase(), row.value);
+  return fmt::format("operation {} of {} is not the same on its ranks, so it was not issued; the group can be used "
+                     "no more: end the job, or make a new group [{}]",
+                     issued.number + 1, group.name, rows);
+}
+
+}  // namespace lockstep::lines

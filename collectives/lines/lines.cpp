@@ -1,0 +1,119 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <lockstep/collectives/lines/lines.h>
+
+namespace lockstep::lines {
+namespace {
+
+/// Counts this thread among those that issue, until it ends.
+void count_thread(const std::shared_ptr<SharedPosts>& posts) {
+  thread_local struct Counted {
+    ~Counted() {
+      if (const auto there = posts.lock()) there->issuing_threads(-1);
+    }
+    std::weak_ptr<SharedPosts> posts;
+    const SharedPosts* known = nullptr;
+  } counted;
+  if (counted.known == posts.get() && !counted.posts.expired()) return;
+  counted.posts = posts;
+  counted.known = posts.get();
+  posts->issuing_threads(1);
+}
+
+}  // namespace
+
+Lines::Lines(Rank self, std::unique_ptr<SharedPosts> posts)
+    : self_(self), posts_(std::move(posts)), issuer_(*posts_) {}
+
+Result<std::unique_ptr<Lines>> Lines::open(Rank self) {
+  auto posts = SharedPosts::create(self);
+  if (!posts) return posts.error();
+  return std::unique_ptr<Lines>(new Lines(self, std::move(*posts)));
+}
+
+int Lines::group(Group given) {
+  const std::lock_guard lock(grouping_);
+  const auto found = std::find_if(groups_.begin(), groups_.end(),
+                                  [&](const Group& group) { return group.key == given.key; });
+  if (found != groups_.end()) return static_cast<int>(found - groups_.begin());
+  groups_.push_back(std::move(given));
+  lines_.push_back({});
+  return static_cast<int>(groups_.size()) - 1;
+}
+
+const Group& Lines::at(int group) {
+  const std::lock_guard lock(grouping_);
+  return groups_.at(static_cast<std::size_t>(group));
+}
+
+Result<std::uint64_t> Lines::issue(int group, const Operation& operation) {
+  count_thread(posts_);
+  auto issued = issuer_.issue(at(group), operation);
+  if (!issued) return issued.error();
+  const std::lock_guard lock(grouping_);
+  lines_[static_cast<std::size_t>(group)] = issued->line;
+  return issued->number;
+}
+
+void Lines::issued(int group) {
+  const std::lock_guard lock(grouping_);
+  posts_->handed(lines_[static_cast<std::size_t>(group)]);
+}
+
+Lines::Wait Lines::begin_wait(int group, std::uint64_t number) {
+  return Wait{group, posts_->begin_wait({at(group).key, number}), {}, {}};
+}
+
+Result<void> Lines::look(Wait& wait, Instant now) {
+  const Group& group = at(wait.group);
+  if (auto alive = issuer_.still_alive(group); !alive) return alive;
+  auto blocked = find_blocked(posts_->moment());
+  if (blocked.empty() || blocked != wait.seen) {
+    wait.seen = std::move(blocked);
+    wait.since = now;
+    return {};
+  }
+  const bool is_in_it = std::any_of(blocked.begin(), blocked.end(),
+                                    [&](const Blocked& one) { return one.rank == self_; });
+  if (!is_in_it || now - wait.since < kProof) return {};
+  return posts_->refuse(group.key, verdict(blocked));
+}
+
+void Lines::end_wait(Wait& wait) { posts_->end_wait(wait.slot); }
+
+std::string Lines::waits_text(const Blocked& blocked) const {
+  const auto entry = posts_->entry(blocked.rank, blocked.waits.key, blocked.waits.number);
+  return fmt::format("waits for rank {} in operation {} of {}: {}", blocked.by.value,
+                     blocked.waits.number + 1, posts_->name_of(blocked.rank, blocked.waits.key),
+                     entry ? text_of(*entry, posts_->texts(blocked.rank, entry->posted)) : "(unknown)");
+}
+
+// All who wait say the same: it is about all of them, by rank.
+Status Lines::verdict(const std::vector<Blocked>& blocked) const {
+  Status status{Code::Stuck, {}};
+  std::string rows;
+  for (const Blocked& one : blocked) {
+    rows += fmt::format("{}rank {} {}", rows.empty() ? "" : "; ", one.rank.value, waits_text(one));
+    const PeerState state = posts_->state(one.by);
+    if (!status.message.empty() || state == PeerState::Running) continue;
+    if (state == PeerState::Gone) {
+      status.code = Code::Gone;
+      status.message = fmt::format("rank {} has failed: {}", one.by.value, posts_->gone_text(one.by));
+    } else if (state == PeerState::Lost) {
+      status.code = Code::RankLost;
+      status.message = fmt::format("the process of rank {} has ended", one.by.value);
+    } else {
+      status.message = fmt::format("rank {} has finished, and others wait for it: it issued fewer operations",
+                                   one.by.value);
+    }
+  }
+  if (status.message.empty())
+    status.message = "ranks wait for each other: they issued operations of their groups in another order, or one of "
+                     "them issued none";
+  status.message += fmt::format(" [{}]", rows);
+  return status;
+}
+
+}  // namespace lockstep::lines

@@ -1,0 +1,63 @@
+// The lines of one process, as programs use them: an operation is issued after issue() has said so, and
+// a wait looks from time to time whether it can still end.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/lines/issuer.h>
+#include <lockstep/collectives/lines/shared_posts.h>
+
+namespace lockstep::lines {
+
+/// For how long ranks must be seen unable to go on before it is said.
+inline constexpr Duration kProof = std::chrono::milliseconds(300);
+
+/// Thread-safe; one thread at a time issues on a group.
+class Lines {
+ public:
+  /// Errors: Environment.
+  [[nodiscard]] static Result<std::unique_ptr<Lines>> open(Rank self);
+  [[nodiscard]] SharedPosts& posts() { return *posts_; }
+  [[nodiscard]] Rank self() const { return self_; }
+
+  /// A number for `group`; the same where its key is known.
+  [[nodiscard]] int group(Group group);
+  /// Whether this rank may issue `operation` now. It waits for nobody. The number of the entry, from 0.
+  /// Errors: GraphDivergence, Stuck, Gone, RankLost (the group is dead), Environment.
+  [[nodiscard]] Result<std::uint64_t> issue(int group, const Operation& operation);
+  /// The last one has been handed to its transport.
+  void issued(int group);
+
+  /// A wait for entry `number` of a group.
+  struct Wait {
+    int group = 0;
+    int slot = -1;
+    std::vector<Blocked> seen;  // who cannot go on
+    Instant since{};            // from when on that has been so
+  };
+  [[nodiscard]] Wait begin_wait(int group, std::uint64_t number);
+  /// Whether it can still end; to be asked every 20 ms or so. Errors: those of issue(), which all who wait in
+  /// the group have from then on.
+  [[nodiscard]] Result<void> look(Wait& wait, Instant now);
+  void end_wait(Wait& wait);
+
+ private:
+  explicit Lines(Rank self, std::unique_ptr<SharedPosts> posts);
+  [[nodiscard]] const Group& at(int group);
+  [[nodiscard]] std::string waits_text(const Blocked& blocked) const;
+  [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked) const;
+
+  Rank self_;
+  std::shared_ptr<SharedPosts> posts_;  // threads that have issued look whether it is still there
+  Issuer issuer_;
+  std::mutex grouping_;  // guards what follows; groups stay where they are
+  std::deque<Group> groups_;
+  std::deque<LineId> lines_;
+};
+
+}  // namespace lockstep::lines

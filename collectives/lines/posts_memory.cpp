@@ -1,0 +1,146 @@
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/base/board.h>
+#include <lockstep/collectives/lines/posts_memory.h>
+
+namespace lockstep::lines {
+namespace {
+
+constexpr std::size_t kReservedFirst = kTexts + (std::size_t{64} << 10);
+
+Status failed(std::string_view what, int error) {
+  return Status{Code::Environment,
+                fmt::format("Cannot {} the memory in which this process posts its operations: {}. Free "
+                            "memory, or raise the limits of this process (ulimit -f, ulimit -v).",
+                            what, std::strerror(error))};
+}
+
+Status unseen(std::string_view place) {
+  return Status{Code::Environment, fmt::format("The posts at {} cannot be read from here.", place)};
+}
+
+struct Place {
+  std::uint64_t host = 0, nonce = 0;
+  int pid = 0, file = 0;
+};
+
+std::optional<Place> read_place(std::string_view text) {
+  Place place;
+  unsigned long long host = 0, nonce = 0;
+  int end = 0;
+  const std::string copy(text);
+  if (std::sscanf(copy.c_str(), "%llx-%llx-%d-%d%n", &host, &nonce, &place.pid, &place.file, &end) != 4 ||
+      static_cast<std::size_t>(end) != copy.size())
+    return std::nullopt;
+  place.host = host;
+  place.nonce = nonce;
+  return place;
+}
+
+}  // namespace
+
+Window::~Window() {
+  if (pages_ != nullptr) ::munmap(pages_, kWindow);
+}
+
+Window::Window(Window&& other) noexcept
+    : pages_(std::exchange(other.pages_, nullptr)), index_(other.index_) {}
+
+std::byte* Window::at(int file, std::uint64_t ring, std::uint64_t at, bool writes) {
+  const std::uint64_t begin = ring + at % kRing, index = begin / kWindow;
+  if (pages_ == nullptr || index != index_) {
+    if (pages_ != nullptr) ::munmap(pages_, kWindow);
+    void* pages = ::mmap(nullptr, kWindow, writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+                         file, static_cast<off_t>(index * kWindow));
+    pages_ = pages == MAP_FAILED ? nullptr : static_cast<std::byte*>(pages);
+    if (pages_ == nullptr) return nullptr;
+    index_ = index;
+    ::madvise(pages_, kWindow, MADV_DONTFORK);
+  }
+  return pages_ + begin % kWindow;
+}
+
+Result<PostsMemory> PostsMemory::create() {
+  PostsMemory made(::memfd_create("lockstep-posts", MFD_CLOEXEC), -1);
+  if (made.file_ < 0) return failed("make", errno);
+  if (::ftruncate(made.file_, static_cast<off_t>(kFileBytes)) != 0) return failed("make", errno);
+  if (!made.reserve(0, kReservedFirst)) return failed("make", ENOMEM);
+  if (auto mapped = made.map(); !mapped) return mapped.error();
+  std::random_device random;
+  made.header().nonce = std::uint64_t{random()} << 32 | random();
+  made.header().texts_end.store(1);  // 0 is no text
+  made.header().magic = kPostsMagic;
+  return made;
+}
+
+Result<PostsMemory> PostsMemory::open(std::string_view text) {
+  const auto place = read_place(text);
+  if (!place || place->host != host_id()) return unseen(text);
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, place->pid, 0));
+  const std::string path = fmt::format("/proc/{}/fd/{}", place->pid, place->file);
+  PostsMemory found(::open(path.c_str(), O_RDWR | O_CLOEXEC), process);
+  if (found.file_ < 0) return unseen(text);
+  struct stat about {};
+  if (::fstat(found.file_, &about) != 0 || static_cast<std::uint64_t>(about.st_size) != kFileBytes)
+    return unseen(text);
+  if (!found.map()) return unseen(text);
+  if (found.header().magic != kPostsMagic || found.header().nonce != place->nonce) return unseen(text);
+  return found;
+}
+
+Result<void> PostsMemory::map() {
+  void* pages = ::mmap(nullptr, kFixed, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  if (pages == MAP_FAILED) return failed("map", errno);
+  fixed_ = static_cast<std::byte*>(pages);
+  return {};
+}
+
+PostsMemory::~PostsMemory() {
+  if (fixed_ != nullptr) ::munmap(fixed_, kFixed);
+  if (file_ >= 0) ::close(file_);
+  if (process_ >= 0) ::close(process_);
+}
+
+PostsMemory::PostsMemory(PostsMemory&& other) noexcept
+    : file_(std::exchange(other.file_, -1)),
+      process_(std::exchange(other.process_, -1)),
+      fixed_(std::exchange(other.fixed_, nullptr)) {}
+
+std::string PostsMemory::place() const {
+  return fmt::format("{:x}-{:x}-{}-{}", host_id(), header().nonce, ::getpid(), file_);
+}
+
+// A page of a file in memory is taken when it is first touched; where none is left, that is a bus
+// error.
+bool PostsMemory::reserve(std::uint64_t at, std::uint64_t bytes) const {
+  return ::posix_fallocate(file_, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0;
+}
+
+void PostsMemory::give_back(std::uint64_t at, std::uint64_t bytes) const {
+  ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+              static_cast<off_t>(bytes));
+}
+
+std::uint64_t PostsMemory::held_bytes() const {
+  struct stat about {};
+  return ::fstat(file_, &about) == 0 ? static_cast<std::uint64_t>(about.st_blocks) * 512 : 0;
+}
+
+bool PostsMemory::has_ended() const {
+  if (process_ < 0) return false;
+  pollfd polled{process_, POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+}  // namespace lockstep::lines

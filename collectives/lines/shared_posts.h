@@ -1,0 +1,95 @@
+// Posts in memory that the processes of a host share: one memory without a name for each process,
+// which its peers open by way of /proc.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <lockstep/collectives/lines/posts.h>
+#include <lockstep/collectives/lines/wait_ring.h>
+
+namespace lockstep::lines {
+
+class PostsMemory;
+struct LineSlot;
+struct PostsHeader;
+
+/// Lines of one process: groups, and pairs with their tags.
+inline constexpr std::uint32_t kMostLines = 4096;
+/// By how many entries a rank may lead those that have not passed.
+inline constexpr std::uint64_t kMostLead = 500'000'000;
+/// Threads of one process that wait at a time; more are not seen.
+inline constexpr std::size_t kMostWaits = 64;
+
+/// Thread-safe. Ends with the process, or with the object.
+class SharedPosts final : public Posts {
+ public:
+  /// The memory of this process. Errors: Environment (no memory, a limit on the size of files).
+  [[nodiscard]] static Result<std::unique_ptr<SharedPosts>> create(Rank self);
+  ~SharedPosts() override;
+
+  /// What peers open it by; one word, to be told to each of them.
+  [[nodiscard]] std::string place() const;
+  /// Opens the memory of the other ranks by their places, by rank; called once, before anything is posted. Those
+  /// of other hosts, and those that this process must not read, are unseen.
+  void join(const std::vector<std::string>& places);
+  /// Ranks that can be read, this one included.
+  [[nodiscard]] std::vector<Rank> seen() const;
+
+  [[nodiscard]] Result<LineId> open(const Group& group) override;
+  [[nodiscard]] std::uint64_t count(LineId line) const override;
+  [[nodiscard]] Result<void> post(LineId line, const Entry& entry) override;
+  void handed(LineId line) override;
+  void trim(LineId line, std::uint64_t number) override;
+  [[nodiscard]] TextId text(std::string_view text) override;
+  [[nodiscard]] PeerState state(Rank peer) const override;
+  [[nodiscard]] std::string gone_text(Rank peer) const override;
+  [[nodiscard]] std::uint64_t count(Rank peer, LineKey key) const override;
+  [[nodiscard]] std::optional<Entry> entry(Rank peer, LineKey key,
+                                           std::uint64_t number) const override;
+  [[nodiscard]] EntryTexts texts(Rank peer, const Posted& posted) const override;
+  [[nodiscard]] std::optional<Status> refusal(LineKey key) const override;
+  [[nodiscard]] Status refuse(LineKey key, const Status& status) override;
+
+  /// This process issues nothing more.
+  void finish();
+  /// It ends by a failure. The first text stays.
+  void gone(std::string_view text);
+
+  /// A thread waits; the number is for end_wait(). -1: kMostWaits threads wait already.
+  [[nodiscard]] int begin_wait(const Waiting& wait);
+  void end_wait(int number);
+  /// A thread that issues has come (1) or ended (-1).
+  void issuing_threads(int change);
+  /// Whether the program has threads that have never issued anything.
+  void threads_beside(bool are_there);
+  /// What the ranks that can be read are doing.
+  [[nodiscard]] WaitMoment moment() const;
+
+  /// The name of a line, as `rank` has given it.
+  [[nodiscard]] std::string name_of(Rank rank, LineKey key) const;
+
+  /// Bytes of memory that this process's lines hold.
+  [[nodiscard]] std::uint64_t held_bytes() const;
+
+ private:
+  struct Memory;
+  struct Own;
+  explicit SharedPosts(Rank self);
+  [[nodiscard]] Memory* peer(Rank rank) const;
+  /// That of any rank that can be read.
+  [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
+  [[nodiscard]] const LineSlot* slot_of(Rank rank, LineKey key) const;
+  [[nodiscard]] std::vector<Rank> members_of(Rank rank, LineKey key) const;
+  [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
+  [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
+  [[nodiscard]] PostsHeader& host_header() const;
+
+  Rank self_;
+  std::unique_ptr<Own> own_;
+  std::vector<std::unique_ptr<Memory>> peers_;  // by rank; null: unseen
+};
+
+}  // namespace lockstep::lines

@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <set>
+
+#include <lockstep/collectives/lines/wait_ring.h>
+
+namespace lockstep::lines {
+namespace {
+
+bool has_ended(PeerState state) {
+  return state == PeerState::Finished || state == PeerState::Gone || state == PeerState::Lost;
+}
+
+/// The lowest rank that holds up `wait`, of ranks that have ended or are in `stuck`;
+/// nullopt: those that have not come may come.
+std::optional<Rank> held_by(const WaitMoment& moment, const RankWaits::Wait& wait,
+                            const std::set<Rank>& stuck) {
+  for (const Rank member : wait.needed) {
+    const WaitMoment::Counts counts = moment.counts_of(wait.in.key, member);
+    const auto there = moment.ranks.find(member);
+    if (there == moment.ranks.end() || counts.handed > wait.in.number) continue;
+    if (has_ended(there->second.state)) return member;
+    if (counts.posted > wait.in.number) continue;
+    if (counts.posted == 0 && there->second.has_threads_beside) continue;
+    if (stuck.contains(member)) return member;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+WaitMoment::Counts WaitMoment::counts_of(LineKey key, Rank rank) const {
+  const auto found = counts.find({key, rank});
+  return found == counts.end() ? Counts{} : found->second;
+}
+
+std::vector<Blocked> find_blocked(const WaitMoment& moment) {
+  std::set<Rank> stuck;
+  for (const auto& [rank, waits] : moment.ranks)
+    if (!has_ended(waits.state) && !waits.has_free_thread && !waits.waits.empty()) stuck.insert(rank);
+  for (bool changed = true; changed;) {
+    changed = std::erase_if(stuck, [&](Rank rank) {
+      const auto& waits = moment.ranks.at(rank).waits;
+      return !std::all_of(waits.begin(), waits.end(), [&](const RankWaits::Wait& wait) {
+        return held_by(moment, wait, stuck).has_value();
+      });
+    }) > 0;
+  }
+  std::vector<Blocked> out;
+  for (const Rank rank : stuck) {
+    const RankWaits& waits = moment.ranks.at(rank);
+    const RankWaits::Wait& first = waits.waits.front();
+    out.push_back({rank, first.in, *held_by(moment, first, stuck), waits.moves});
+  }
+  return out;
+}
+
+}  // namespace lockstep::lines

@@ -1,0 +1,158 @@
+#include <utility>
+
+#include "handle.h"
+#include <fmt/format.h>
+#include <lockstep_lines.h>
+
+#include <lockstep/collectives/lines/lines.h>
+
+using lockstep::Rank;
+using lockstep::Result;
+using lockstep::capi::bad_input;
+using lockstep::capi::fail;
+using lockstep::capi::guarded;
+namespace lines = lockstep::lines;
+
+struct lockstep_lines {
+  std::unique_ptr<lines::Lines> core;
+  std::string place;
+  int groups = 0;
+};
+
+struct lockstep_wait {
+  lines::Lines& core;
+  lines::Lines::Wait wait;
+};
+
+namespace {
+
+constexpr const char* kNoLines = "lines is NULL; open them with lockstep_lines_open()";
+
+std::string_view view(const char* text) { return text == nullptr ? std::string_view() : text; }
+
+std::span<const std::int64_t> numbers(const std::int64_t* begin, std::uint32_t count) {
+  return begin == nullptr ? std::span<const std::int64_t>() : std::span(begin, count);
+}
+
+Result<lines::Operation> operation_of(const lockstep_operation* given) {
+  if (given == nullptr || given->struct_size != sizeof *given)
+    return bad_input("operation is NULL, or its struct_size is another");
+  if (given->needs < LOCKSTEP_NEEDS_ALL || given->needs > LOCKSTEP_NEEDS_NOBODY)
+    return bad_input(fmt::format("{} is no lockstep_needs", given->needs));
+  return lines::Operation{.kind = view(given->kind),
+                          .dtype = view(given->dtype),
+                          .reduction = view(given->reduction),
+                          .root = given->root,
+                          .needs = static_cast<lines::Needs>(given->needs),
+                          .paired = given->paired != 0,
+                          .elements = numbers(given->elements, given->tensors),
+                          .shape = numbers(given->shape, given->ndim),
+                          .to = numbers(given->to, given->to_count),
+                          .from = numbers(given->from, given->from_count),
+                          .place = view(given->place)};
+}
+
+}  // namespace
+
+extern "C" {
+
+int lockstep_lines_open(int rank, lockstep_lines** out) {
+  return guarded([&]() -> Result<void> {
+    if (out == nullptr || rank < 0) return bad_input("lines is NULL, or the rank is below 0");
+    auto opened = lines::Lines::open(Rank{rank});
+    if (!opened) return opened.error();
+    std::string place = (*opened)->posts().place();
+    *out = new lockstep_lines{std::move(*opened), std::move(place)};
+    return {};
+  });
+}
+
+const char* lockstep_lines_place(const lockstep_lines* given) {
+  return given == nullptr ? "" : given->place.c_str();
+}
+
+int lockstep_lines_join(lockstep_lines* given, const char* const* places, size_t ranks,
+                        size_t* seen) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    if (places == nullptr && ranks > 0) return bad_input("places is NULL");
+    std::vector<std::string> words;
+    for (size_t rank = 0; rank < ranks; ++rank) words.emplace_back(view(places[rank]));
+    given->core->posts().join(words);
+    if (seen != nullptr) *seen = given->core->posts().seen().size();
+    return {};
+  });
+}
+
+int lockstep_lines_group(lockstep_lines* given, lockstep_fingerprint key, const int32_t* members,
+                         size_t count, const char* name, int* group) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    if (members == nullptr || group == nullptr) return bad_input("members or group is NULL");
+    lines::Group made{{key.high, key.low}, {}, -1, std::string(view(name))};
+    for (size_t i = 0; i < count; ++i) {
+      made.members.push_back(Rank{members[i]});
+      if (members[i] == given->core->self().value) made.self = static_cast<int>(i);
+    }
+    if (made.self < 0) return bad_input("this rank is no member of the group");
+    *group = given->core->group(std::move(made));
+    if (*group >= given->groups) given->groups = *group + 1;
+    return {};
+  });
+}
+
+int lockstep_lines_issue(lockstep_lines* given, int group, const lockstep_operation* operation,
+                         uint64_t* number) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    if (group < 0 || group >= given->groups) return bad_input(fmt::format("there is no group {}", group));
+    const auto read = operation_of(operation);
+    if (!read) return read.error();
+    const auto issued = given->core->issue(group, *read);
+    if (!issued) return issued.error();
+    if (number != nullptr) *number = *issued;
+    return {};
+  });
+}
+
+void lockstep_lines_issued(lockstep_lines* given, int group) {
+  if (given != nullptr && group >= 0 && group < given->groups) given->core->issued(group);
+}
+
+int lockstep_wait_begin(lockstep_lines* given, int group, uint64_t number, lockstep_wait** wait) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr || wait == nullptr) return bad_input("lines or wait is NULL");
+    if (group < 0 || group >= given->groups) return bad_input(fmt::format("there is no group {}", group));
+    *wait = new lockstep_wait{*given->core, given->core->begin_wait(group, number)};
+    return {};
+  });
+}
+
+int lockstep_wait_look(lockstep_wait* wait) {
+  return guarded([&]() -> Result<void> {
+    if (wait == nullptr) return bad_input("wait is NULL");
+    return wait->core.look(wait->wait, lockstep::SystemClock().now());
+  });
+}
+
+void lockstep_wait_end(lockstep_wait* wait) {
+  if (wait == nullptr) return;
+  wait->core.end_wait(wait->wait);
+  delete wait;
+}
+
+void lockstep_lines_threads_beside(lockstep_lines* given, int are_there) {
+  if (given != nullptr) given->core->posts().threads_beside(are_there != 0);
+}
+
+void lockstep_lines_gone(lockstep_lines* given, const char* text) {
+  if (given != nullptr) given->core->posts().gone(view(text));
+}
+
+void lockstep_lines_finish(lockstep_lines* given) {
+  if (given != nullptr) given->core->posts().finish();
+}
+
+void lockstep_lines_free(lockstep_lines* given) { delete given; }
+
+}  // extern "C"

@@ -1,0 +1,86 @@
+/* Lines: the operations that a program issues on process groups of its own, compared with those of its
+ * peers before they are issued. Nothing here waits for another process. Results, texts and reports
+ * are as in lockstep.h.
+ *
+ * Of two ranks whose operations at one place of a group differ at least one is refused
+ * (GRAPH_DIVERGENCE), and must not issue: the other one's cannot end then. A refusal is final for its group;
+ * every rank of it has the same report, at its next operation and in its waits. Ranks of one host see
+ * each other; those of other hosts are not compared.
+ *
+ * Threads: every function goes on any thread; one at a time issues on a group. */
+#ifndef LOCKSTEP_LINES_H
+#define LOCKSTEP_LINES_H
+
+#include <lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lockstep_lines lockstep_lines;
+/* A wait of one thread. */
+typedef struct lockstep_wait lockstep_wait;
+
+/* What the lines of rank `rank`, of 0 to ranks - 1, are posted in. Errors: ENVIRONMENT (no memory). */
+int lockstep_lines_open(int rank, lockstep_lines** lines);
+/* What peers need to know of it, a word; to be told to all. */
+const char* lockstep_lines_place(const lockstep_lines* lines);
+/* The words of all ranks, in their order; once, before the first operation. `seen` (may be NULL): how
+ * many can be read, this one included. */
+int lockstep_lines_join(lockstep_lines* lines, const char* const* places, size_t ranks,
+                        size_t* seen);
+/* A process group, or a directed pair of one (its sender first) with its tag. `key`: equal on its members,
+ * and of no other group; `members`: their ranks, in the group's order; `name`: what reports call it. */
+int lockstep_lines_group(lockstep_lines* lines, lockstep_fingerprint key, const int32_t* members,
+                         size_t count, const char* name, int* group);
+
+typedef enum lockstep_needs {
+  LOCKSTEP_NEEDS_ALL = 0,     /* it ends when all members have come */
+  LOCKSTEP_NEEDS_ROOT = 1,    /* the root: a broadcast elsewhere; a receive, whose root is 0 */
+  LOCKSTEP_NEEDS_SENDERS = 2, /* those that it takes something from */
+  LOCKSTEP_NEEDS_NOBODY = 3   /* a broadcast's root, a send */
+} lockstep_needs;
+
+/* Texts may be NULL. Numbers are read during the call only. */
+typedef struct lockstep_operation {
+  uint32_t struct_size; /* sizeof(lockstep_operation) */
+  const char* kind;      /* "all_reduce" */
+  const char* dtype;     /* "f32" */
+  const char* reduction; /* "sum" */
+  const char* place;     /* "train.py:41" */
+  int32_t root;          /* a member's number in the group; -1: none */
+  int32_t needs;         /* lockstep_needs */
+  int32_t paired;        /* a send or a receive */
+  uint32_t tensors;      /* numbers of elements, which all members need alike */
+  const int64_t* elements;
+  uint32_t ndim; /* sizes of the first tensor, for reports */
+  const int64_t* shape;
+  /* elements to and from each member; 0: none, 1: to or from the root, or one per member */
+  uint32_t to_count, from_count;
+  const int64_t *to, *from;
+} lockstep_operation;
+
+/* Posts and compares. `number` (may be NULL): its number in the group, from 0. Errors: GRAPH_DIVERGENCE (it
+ * must not be issued), STUCK, GONE, RANK_LOST (the group is dead), ENVIRONMENT, BAD_INPUT. */
+int lockstep_lines_issue(lockstep_lines* lines, int group, const lockstep_operation* operation,
+                         uint64_t* number);
+/* It has been handed to its transport. */
+void lockstep_lines_issued(lockstep_lines* lines, int group);
+
+/* This thread waits for an operation. */
+int lockstep_wait_begin(lockstep_lines* lines, int group, uint64_t number, lockstep_wait** wait);
+/* Whether it can end; to be asked every 20 ms or so. Errors: those of a dead group. */
+int lockstep_wait_look(lockstep_wait* wait);
+void lockstep_wait_end(lockstep_wait* wait);
+
+/* Whether the program has threads that have issued nothing yet and may. */
+void lockstep_lines_threads_beside(lockstep_lines* lines, int are_there);
+/* This process ends by a failure; it issues nothing more. */
+void lockstep_lines_gone(lockstep_lines* lines, const char* text);
+void lockstep_lines_finish(lockstep_lines* lines);
+void lockstep_lines_free(lockstep_lines* lines);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

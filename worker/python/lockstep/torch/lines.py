@@ -1,0 +1,131 @@
+"""What this process issues, on every process group, compared with its peers before it is issued
+(collectives/lines). Nobody waits for that."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from typing import Any, Callable, List, Optional
+
+import torch
+import torch.distributed as dist
+
+from .._library import lib
+from ..errors import ERRORS, check, finding_of
+from ._hooks import group_named, groups_made
+from .collectives import INSIDE
+
+
+class _Given(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in
+                ("lines", "issue", "issued", "wait_begin", "wait_look", "wait_end")] + [
+                    (name, ctypes.py_object) for name in ("group", "error", "is_user", "before")]
+
+
+def _shim() -> Optional[Any]:
+    """The part that was built for this torch and this Python; None: there is none."""
+    minor = ".".join(torch.__version__.split("+", 1)[0].split(".")[:2])
+    name = f"_lines_{minor}_{sys.implementation.cache_tag}.so"
+    path = os.path.join(os.path.dirname(__file__), name)
+    if not os.path.exists(path):
+        return None
+    return ctypes.PyDLL(path)
+
+
+class Lines:
+    """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
+
+    def __init__(self, shim: Any, exchange: Callable[[str], List[str]],
+                 before: Callable[[str, str, str], None]) -> None:
+        """`exchange`: each rank's word, by rank of the job. `before`(name of the process group, what, place) is called
+        before each collective on whatever thread issues it; what it raises is raised there."""
+        self._shim = shim
+        self._handle = ctypes.c_void_p()
+        check(lib.lines_open(dist.get_rank(), ctypes.byref(self._handle)))
+        words = [word.encode() for word in exchange(lib.lines_place(self._handle).decode())]
+        places = (ctypes.c_char_p * len(words))(*words)
+        seen = ctypes.c_size_t()
+        check(lib.lines_join(self._handle, places, len(words), ctypes.byref(seen)))
+        #: Ranks whose operations are compared with this one's, itself included.
+        self.seen = seen.value
+        self.look_for_threads()
+        functions = {name: ctypes.cast(getattr(lib, function), ctypes.c_void_p) for name, function in (
+            ("issue", "lines_issue"), ("issued", "lines_issued"), ("wait_begin", "wait_begin"),
+            ("wait_look", "wait_look"), ("wait_end", "wait_end"))}
+        self._given = _Given(lines=self._handle, group=self._group, error=_error, is_user=_is_user,
+                             before=before, **functions)
+        shim.lockstep_torch_lines_install(ctypes.byref(self._given))
+
+    def _group(self, name: str, device: str, sender: int, receiver: int, tag: int) -> int:
+        process_group = group_named(name)
+        if process_group is None:
+            return -1
+        ranks = list(dist.get_process_group_ranks(process_group))
+        alike = [made for made, members in groups_made() if list(members) == ranks]
+        number = next((i for i, made in enumerate(alike) if made is process_group), 0)
+        called = f"the group of {_phrase(ranks)}" + (f" (number {number + 1} of these)" if len(alike) > 1 else "")
+        if device != "cpu":
+            called += f" on {device}"
+        members, pair = ranks, ""
+        if sender >= 0:
+            members = [ranks[sender], ranks[receiver]]
+            pair = f"{sender} {receiver} {tag}"
+            called = f"the sends from rank {members[0]} to rank {members[1]} with tag {tag} in {called}"
+        text = f"{name}\n{ranks}\n{device}\n{pair}".encode()
+        found = ctypes.c_int()
+        check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)),
+                              (ctypes.c_int32 * len(members))(*members), len(members), called.encode(),
+                              ctypes.byref(found)))
+        return found.value
+
+    def look_for_threads(self) -> None:
+        """Whether the program has threads of Python that may still issue something."""
+        beside = any(thread is not threading.main_thread() and not thread.name.startswith("lockstep")
+                     for thread in threading.enumerate())
+        lib.lines_threads_beside(self._handle, beside)
+
+    def gone(self, text: str) -> None:
+        """This process ends by a failure, and issues nothing more."""
+        lib.lines_gone(self._handle, text.encode())
+
+    def forget(self) -> None:
+        """In a copy of the process after a fork: it takes no part."""
+        self._shim.lockstep_torch_lines_forget()
+
+    def remove(self) -> None:
+        """Nothing is posted from now on. The memory stays for those who look at it, until the process ends."""
+        self._shim.lockstep_torch_lines_remove()
+        lib.lines_finish(self._handle)
+
+
+def open_lines(exchange: Callable[[str], List[str]],
+               before: Callable[[str, str, str], None]) -> Optional[Lines]:
+    """None: there is no part for this torch. Collective."""
+    shim = _shim()
+    return None if shim is None else Lines(shim, exchange, before)
+
+
+def _error() -> Exception:
+    finding = finding_of(lib.last_error())
+    return ERRORS[finding.code](finding)
+
+
+def _is_user(file: str) -> bool:
+    return not file.startswith((*INSIDE, "<", _generated()))
+
+
+def _generated() -> str:
+    """The folder of inductor's code."""
+    from ._hooks import inductor_folder
+    return inductor_folder()
+
+
+def _phrase(ranks: List[int]) -> str:
+    """ "ranks 0-3" """
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if ranks == list(range(ranks[0], ranks[0] + len(ranks))):
+        return f"ranks {ranks[0]}-{ranks[-1]}"
+    return "ranks " + ",".join(map(str, ranks))
