@@ -11,14 +11,16 @@ namespace {
 void count_thread(const std::shared_ptr<SharedPosts>& posts) {
   thread_local struct Counted {
     ~Counted() {
-      if (const auto there = posts.lock()) there->issuing_threads(-1);
+      for (const auto& each : all)
+        if (const auto there = each.lock()) there->issuing_threads(-1);
     }
-    std::weak_ptr<SharedPosts> posts;
-    const SharedPosts* known = nullptr;
+    std::vector<std::weak_ptr<SharedPosts>> all;
   } counted;
-  if (counted.known == posts.get() && !counted.posts.expired()) return;
-  counted.posts = posts;
-  counted.known = posts.get();
+  const auto is_same = [&](const std::weak_ptr<SharedPosts>& each) {
+    return !each.owner_before(posts) && !posts.owner_before(each);
+  };
+  if (std::any_of(counted.all.begin(), counted.all.end(), is_same)) return;
+  counted.all.push_back(posts);
   posts->issuing_threads(1);
 }
 
@@ -78,7 +80,10 @@ Result<void> Lines::look(Wait& wait, Instant now) {
   const bool is_in_it = std::any_of(blocked.begin(), blocked.end(),
                                     [&](const Blocked& one) { return one.rank == self_; });
   if (!is_in_it || now - wait.since < kProof) return {};
-  return posts_->refuse(group.key, verdict(blocked));
+  // Who goes on from here may wait next for one of these: so all of their groups are told now.
+  const Status said = verdict(blocked);
+  for (const Blocked& one : blocked) static_cast<void>(posts_->refuse(one.waits.key, said));
+  return posts_->refuse(group.key, said);
 }
 
 void Lines::end_wait(Wait& wait) { posts_->end_wait(wait.slot); }

@@ -17,7 +17,7 @@
 namespace lockstep::lines {
 namespace {
 
-constexpr std::size_t kReservedFirst = kTexts + (std::size_t{64} << 10);
+constexpr std::size_t kReservedFirst = kTexts + kTextStep;
 
 Status failed(std::string_view what, int error) {
   return Status{Code::Environment,
@@ -119,6 +119,34 @@ PostsMemory::PostsMemory(PostsMemory&& other) noexcept
 
 std::string PostsMemory::place() const {
   return fmt::format("{:x}-{:x}-{}-{}", host_id(), header().nonce, ::getpid(), file_);
+}
+
+WaitMoment::Counts PostsMemory::counts_of(std::uint32_t line) const {
+  const LineSlot& slot = header().table[line];
+  const std::uint64_t handed = slot.handed.load(std::memory_order_acquire);
+  return {slot.count.load(std::memory_order_acquire), handed};
+}
+
+std::optional<Entry> PostsMemory::entry(std::uint32_t line, std::uint64_t number, Window& entries,
+                                        Window& values) const {
+  Entry out;
+  const std::byte* from = entries.at(file_, entries_of(line), number * sizeof(Posted), false);
+  if (from == nullptr) return std::nullopt;
+  std::memcpy(&out.posted, from, sizeof(Posted));
+  const std::size_t count = std::size_t{out.posted.to} + out.posted.from;
+  if (count == 0) return out;
+  if (count * 8 > kWindow) return std::nullopt;
+  from = values.at(file_, values_of(line), out.posted.values * 8, false);
+  if (from == nullptr) return std::nullopt;
+  out.values.resize(count);
+  std::memcpy(out.values.data(), from, count * 8);
+  return out;
+}
+
+std::string PostsMemory::text(TextId id) const {
+  const std::uint32_t end = header().texts_end.load(std::memory_order_acquire);
+  if (id == 0 || id >= end || end > kFixed - kTexts) return {};
+  return std::string(texts() + id, ::strnlen(texts() + id, end - id));
 }
 
 // A page of a file in memory is taken when it is first touched; where none is left, that is a bus

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/lines/posts.h>
+#include <lockstep/collectives/lines/wait_ring.h>
 
 namespace lockstep::lines {
 
@@ -60,6 +62,10 @@ static_assert(sizeof(PostsHeader) <= kTexts);
 inline constexpr std::uint64_t kLines = std::uint64_t{1} << 30, kLine = std::uint64_t{1} << 38,
                                kRing = std::uint64_t{1} << 36;
 inline constexpr std::uint64_t kFileBytes = kLines + kTableLines * kLine;
+[[nodiscard]] constexpr std::uint64_t entries_of(std::uint32_t line) { return kLines + line * kLine; }
+[[nodiscard]] constexpr std::uint64_t values_of(std::uint32_t line) { return entries_of(line) + kLine / 2; }
+/// Texts are made touchable by so many bytes at a time.
+inline constexpr std::uint64_t kTextStep = 64 << 10;
 
 /// The part of a ring of the file that is mapped now.
 class Window {
@@ -91,6 +97,12 @@ class PostsMemory {
   [[nodiscard]] PostsHeader& header() const { return *reinterpret_cast<PostsHeader*>(fixed_); }
   [[nodiscard]] char* texts() const { return reinterpret_cast<char*>(fixed_ + kTexts); }
   [[nodiscard]] int file() const { return file_; }
+  /// Of a line of its table.
+  [[nodiscard]] WaitMoment::Counts counts_of(std::uint32_t line) const;
+  /// Through windows of the caller's. Requires number < count. nullopt: it cannot be read.
+  [[nodiscard]] std::optional<Entry> entry(std::uint32_t line, std::uint64_t number, Window& entries,
+                                           Window& values) const;
+  [[nodiscard]] std::string text(TextId id) const;
   /// Makes bytes of the file ones that can be touched.
   [[nodiscard]] bool reserve(std::uint64_t at, std::uint64_t bytes) const;
   /// Gives them back.

@@ -12,6 +12,8 @@
 
 namespace lockstep::lines {
 
+class OwnPosts;
+class PeerPosts;
 class PostsMemory;
 struct LineSlot;
 struct PostsHeader;
@@ -75,10 +77,8 @@ class SharedPosts final : public Posts {
   [[nodiscard]] std::uint64_t held_bytes() const;
 
  private:
-  struct Memory;
-  struct Own;
   explicit SharedPosts(Rank self);
-  [[nodiscard]] Memory* peer(Rank rank) const;
+  [[nodiscard]] PeerPosts* peer(Rank rank) const;
   /// That of any rank that can be read.
   [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
   [[nodiscard]] const LineSlot* slot_of(Rank rank, LineKey key) const;
@@ -88,8 +88,8 @@ class SharedPosts final : public Posts {
   [[nodiscard]] PostsHeader& host_header() const;
 
   Rank self_;
-  std::unique_ptr<Own> own_;
-  std::vector<std::unique_ptr<Memory>> peers_;  // by rank; null: unseen
+  std::unique_ptr<OwnPosts> own_;
+  std::vector<std::unique_ptr<PeerPosts>> peers_;  // by rank; null: unseen
 };
 
 }  // namespace lockstep::lines

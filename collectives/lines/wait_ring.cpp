@@ -46,10 +46,12 @@ std::vector<Blocked> find_blocked(const WaitMoment& moment) {
     }) > 0;
   }
   std::vector<Blocked> out;
-  for (const Rank rank : stuck) {
-    const RankWaits& waits = moment.ranks.at(rank);
-    const RankWaits::Wait& first = waits.waits.front();
-    out.push_back({rank, first.in, *held_by(moment, first, stuck), waits.moves});
+  for (const auto& [rank, waits] : moment.ranks) {
+    if (has_ended(waits.state)) continue;
+    // Whatever other threads do, who has ended does not come.
+    const std::set<Rank> holds = stuck.contains(rank) ? stuck : std::set<Rank>();
+    for (const RankWaits::Wait& wait : waits.waits)
+      if (const auto by = held_by(moment, wait, holds)) out.push_back({rank, wait.in, *by, waits.moves});
   }
   return out;
 }

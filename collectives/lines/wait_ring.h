@@ -39,7 +39,7 @@ struct WaitMoment {
   [[nodiscard]] Counts counts_of(LineKey key, Rank rank) const;
 };
 
-/// A rank that waits and cannot go on, and for whom.
+/// A wait that cannot end, and for whom.
 struct Blocked {
   Rank rank{};
   Waiting waits;
@@ -48,9 +48,9 @@ struct Blocked {
   auto operator<=>(const Blocked&) const = default;
 };
 
-/// All ranks that wait and cannot go on, by rank: each waits, on every thread that issues, for a member that
-/// has not come and that has ended, or is blocked itself. Empty: there is none. One moment is not read at
-/// once, so it proves nothing; the same ranks with the same moves in a second one do.
+/// All waits that cannot end, by rank: for a member that has not come and has ended; or, of ranks that wait on every
+/// thread that issues, for one that cannot go on itself. Empty: there is none. One moment is not read at
+/// once, so it proves nothing; the same waits with the same moves in a second one do.
 [[nodiscard]] std::vector<Blocked> find_blocked(const WaitMoment& moment);
 
 }  // namespace lockstep::lines

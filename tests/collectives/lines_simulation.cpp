@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -258,7 +259,8 @@ class Simulation {
       if (needed && !fits(*mine, of.self, *theirs, static_cast<int>(m)))
         outcome_.wrong = fmt::format("rank {} got something of an unequal pairing with {}", rank, of.members[m].value);
     }
-    if (claimed_.contains(rank)) outcome_.wrong = fmt::format("rank {} was said to be blocked and went on", rank);
+    if (claimed_.contains({rank, of.key, flight.number}))
+      outcome_.wrong = fmt::format("a wait of rank {} was said to be without end, and ended", rank);
   }
 
   void raise(int rank) {
@@ -389,7 +391,7 @@ class Simulation {
     if (!blocked.empty() && blocked == blocked_before_) {
       if (!faulty_) outcome_.wrong = "ranks of a healthy program were said to be blocked";
       outcome_.blocked = true;
-      for (const Blocked& one : blocked) claimed_.insert(one.rank.value);
+      for (const Blocked& one : blocked) claimed_.insert({one.rank.value, one.waits.key, one.waits.number});
     }
     blocked_before_ = blocked;
     moment_ = {};
@@ -407,8 +409,9 @@ class Simulation {
                                      [](PeerState each) { return each == PeerState::Finished; });
     for (int looks = 0; looks < 3 * (ranks_ + 1); ++looks) look();
     for (int rank = 0; rank < ranks_; ++rank) {
-      if (state(rank) != PeerState::Running || claimed_.contains(rank)) continue;
-      if (outcome_.wrong.empty())
+      const bool is_named = std::any_of(blocked_before_.begin(), blocked_before_.end(),
+                                        [&](const Blocked& one) { return one.rank.value == rank; });
+      if (state(rank) == PeerState::Running && !is_named && outcome_.wrong.empty())
         outcome_.wrong = fmt::format("rank {} waits for ever, and nobody says so", rank);
     }
   }
@@ -428,7 +431,7 @@ class Simulation {
   WaitMoment moment_;
   int looked_at_ = 0;
   std::vector<Blocked> blocked_before_;
-  std::set<int> claimed_;
+  std::set<std::tuple<int, LineKey, std::uint64_t>> claimed_;  // waits
   RunOutcome outcome_;
 };
 

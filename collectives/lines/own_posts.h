@@ -1,0 +1,50 @@
+// What this process posts: its table of lines, their entries, its texts. Used by shared_posts.cpp alone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include <lockstep/collectives/lines/posts_memory.h>
+#include <lockstep/collectives/lines/wait_ring.h>
+
+namespace lockstep::lines {
+
+/// Thread-safe, but for post(), handed() and trim(), which one thread at a time calls for a line. The contracts are those
+/// of Posts.
+class OwnPosts {
+ public:
+  explicit OwnPosts(PostsMemory memory) : memory_(std::move(memory)) {}
+
+  [[nodiscard]] const PostsMemory& memory() const { return memory_; }
+  [[nodiscard]] Result<LineId> open(const Group& group);
+  [[nodiscard]] std::uint64_t count(LineId line) const;
+  [[nodiscard]] Result<void> post(LineId line, const Entry& entry);
+  void handed(LineId line);
+  void trim(LineId line, std::uint64_t number);
+  [[nodiscard]] TextId text(std::string_view text);
+  [[nodiscard]] WaitMoment::Counts counts_of(LineKey key);
+  [[nodiscard]] std::optional<Entry> entry(LineKey key, std::uint64_t number);
+
+ private:
+  struct Line {
+    Window entries, values;
+    std::uint64_t values_end = 0;                             // numbers, from the line's beginning
+    std::uint64_t entries_reserved = 0, values_reserved = 0;  // bytes
+    std::uint64_t entries_kept = 0, values_kept = 0;          // bytes; windows before them are given back
+  };
+  [[nodiscard]] bool write(std::uint32_t line, const Entry& entry);
+  [[nodiscard]] bool reserve(std::uint64_t ring, std::uint64_t end, std::uint64_t& reserved) const;
+  [[nodiscard]] std::optional<std::uint32_t> find(LineKey key);
+
+  PostsMemory memory_;
+  std::unique_ptr<Line> lines_[kTableLines];  // set once; then of the thread that posts on it
+  std::mutex opening_;                        // guards what follows
+  std::map<LineKey, std::uint32_t> numbers_;
+  std::unordered_map<std::string, TextId> texts_;
+  std::uint64_t texts_reserved_ = kTextStep;
+};
+
+}  // namespace lockstep::lines

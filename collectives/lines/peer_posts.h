@@ -1,0 +1,36 @@
+// What this process reads of another's posts. Used by shared_posts.cpp alone.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include <lockstep/collectives/lines/posts_memory.h>
+#include <lockstep/collectives/lines/wait_ring.h>
+
+namespace lockstep::lines {
+
+/// Thread-safe.
+class PeerPosts {
+ public:
+  explicit PeerPosts(PostsMemory memory) : memory_(std::move(memory)) {}
+
+  [[nodiscard]] const PostsMemory& memory() const { return memory_; }
+  /// Zero where it has not opened the line.
+  [[nodiscard]] WaitMoment::Counts counts_of(LineKey key);
+  [[nodiscard]] std::optional<Entry> entry(LineKey key, std::uint64_t number);
+
+ private:
+  struct Line {
+    std::uint32_t number = 0;
+    Window entries, values;
+  };
+  /// null: it has not opened it. Requires the lock.
+  [[nodiscard]] Line* find(LineKey key);
+
+  PostsMemory memory_;
+  std::mutex reading_;  // guards what follows
+  std::map<LineKey, Line> lines_;
+  std::uint32_t looked_at_ = 0;  // lines of its table
+};
+
+}  // namespace lockstep::lines

@@ -1,0 +1,220 @@
+// Posts in memory that processes share: several in this process, and one in a process that is killed.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/lines/lines.h>
+
+namespace lockstep::lines {
+namespace {
+
+using Ranks = std::vector<std::unique_ptr<Lines>>;
+
+Ranks open_ranks(int count) {
+  Ranks ranks;
+  std::vector<std::string> places;
+  for (int rank = 0; rank < count; ++rank) {
+    ranks.push_back(std::move(Lines::open(Rank{rank}).value()));
+    places.push_back(ranks.back()->posts().place());
+  }
+  for (auto& rank : ranks) rank->posts().join(places);
+  return ranks;
+}
+
+Group group_of(int self, std::uint64_t key = 1) {
+  return Group{{key, key}, {Rank{0}, Rank{1}}, self, "group " + std::to_string(key)};
+}
+
+Result<std::uint64_t> issue(Ranks& ranks, int rank, std::int64_t elements, std::uint64_t key = 1) {
+  Lines& lines = *ranks[static_cast<std::size_t>(rank)];
+  const int group = lines.group(group_of(rank, key));
+  const std::vector<std::int64_t> sizes{elements};
+  auto issued = lines.issue(group, {.kind = "all_reduce", .dtype = "f32", .reduction = "sum", .elements = sizes,
+                                    .shape = sizes, .place = "train.py:7"});
+  if (issued) lines.issued(group);
+  return issued;
+}
+
+TEST(SharedPosts, EntriesAndTheirNumbers_AreReadAcrossWindows) {
+  Ranks ranks = open_ranks(2);
+  ASSERT_EQ(ranks[0]->posts().seen().size(), 2U);
+  const int mine = ranks[0]->group(group_of(0)), theirs = ranks[1]->group(group_of(1));
+  for (std::int64_t i = 0; i < 20'000; ++i) {
+    const std::vector<std::int64_t> to0{i, 2 * i, 1}, from0{i, 3 * i, 1}, to1{3 * i, 1, 1}, from1{2 * i, 1, 1};
+    ASSERT_TRUE(ranks[0]->issue(mine, {.kind = "all_to_all_single", .to = to0, .from = from0})) << i;
+    ASSERT_TRUE(ranks[1]->issue(theirs, {.kind = "all_to_all_single", .to = to1, .from = from1})) << i;
+  }
+  const std::vector<std::int64_t> to{1, 2, 3}, from{1, 2, 3}, other{1, 2, 4};
+  ASSERT_TRUE(ranks[0]->issue(mine, {.kind = "all_to_all_single", .to = to, .from = from}));
+  EXPECT_FALSE(ranks[1]->issue(theirs, {.kind = "all_to_all_single", .to = other, .from = from}));
+}
+
+TEST(SharedPosts, LeadOfAMillion_IsComparedToTheEnd_AndGivenBack) {
+  constexpr std::int64_t kLead = 1'000'000;
+  Ranks ranks = open_ranks(2);
+  for (std::int64_t i = 0; i < kLead; ++i) ASSERT_TRUE(issue(ranks, 0, i + 1));
+  const std::uint64_t held = ranks[0]->posts().held_bytes();
+  EXPECT_GT(held, kLead * sizeof(Posted));
+  for (std::int64_t i = 0; i < kLead - 1; ++i) ASSERT_TRUE(issue(ranks, 1, i + 1)) << i;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kTrimEvery); ++i) ASSERT_TRUE(issue(ranks, 0, 1));
+  EXPECT_LT(ranks[0]->posts().held_bytes(), held / 20);
+  EXPECT_LT(ranks[1]->posts().held_bytes(), held / 20);
+  EXPECT_FALSE(issue(ranks, 1, kLead + 1)) << "the last one of the lead differs";
+}
+
+TEST(SharedPosts, TwoThatDifferAtTheSameTime_AreNeverBothIssued) {
+  constexpr int kRounds = 3000;
+  Ranks ranks = open_ranks(2);
+  std::atomic<int> round[2] = {0, 0};
+  std::vector<int> refused[2] = {std::vector<int>(kRounds), std::vector<int>(kRounds)};
+  const auto run = [&](int self) {
+    for (int i = 0; i < kRounds; ++i) {
+      round[self].store(i + 1);
+      while (round[1 - self].load() < i + 1) {
+      }
+      const auto key = static_cast<std::uint64_t>(2 + i % 3000);
+      refused[self][static_cast<std::size_t>(i)] = issue(ranks, self, 5 + self, key).has_error() ? 1 : 0;
+    }
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  // The table of refusals has room for some; what counts is who issued.
+  for (std::size_t i = 0; i < kRounds; ++i) ASSERT_GE(refused[0][i] + refused[1][i], 1) << i;
+}
+
+TEST(SharedPosts, TwoThatAreAlike_AreNeverRefused) {
+  Ranks ranks = open_ranks(2);
+  std::atomic<int> wrong = 0;
+  const auto run = [&](int self) {
+    for (int i = 0; i < 50'000; ++i)
+      if (!issue(ranks, self, i % 7, static_cast<std::uint64_t>(1 + i % 3))) ++wrong;
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(SharedPosts, PlaceOfAnEarlierProcess_IsNotOpened) {
+  auto here = Lines::open(Rank{0}).value();
+  std::string place = here->posts().place();
+  const auto at = place.find('-') + 1;
+  place[at] = place[at] == '1' ? '2' : '1';  // another random number
+  auto lines = Lines::open(Rank{1}).value();
+  lines->posts().join({place, lines->posts().place()});
+  EXPECT_EQ(lines->posts().state(Rank{0}), PeerState::Unseen);
+  lines->posts().join({"not a place", ""});
+  EXPECT_EQ(lines->posts().seen(), std::vector<Rank>{Rank{1}});
+}
+
+TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
+  Ranks ranks = open_ranks(2);
+  for (const std::uint64_t key : {1U, 2U})
+    for (int rank : {0, 1}) ASSERT_TRUE(issue(ranks, rank, 4, key));
+  std::thread second([&] {  // a thread for each rank: it counts among those that issue
+    ASSERT_TRUE(issue(ranks, 1, 4, 2));
+    ASSERT_TRUE(issue(ranks, 0, 4, 1));
+    auto a = ranks[0]->begin_wait(ranks[0]->group(group_of(0, 1)), 1);
+    auto b = ranks[1]->begin_wait(ranks[1]->group(group_of(1, 2)), 1);
+    const auto main0 = ranks[0]->posts().begin_wait({{1, 1}, 1}), main1 = ranks[1]->posts().begin_wait({{2, 2}, 1});
+    const Instant start{};
+    EXPECT_TRUE(ranks[0]->look(a, start));
+    EXPECT_TRUE(ranks[1]->look(b, start));
+    EXPECT_TRUE(ranks[0]->look(a, start + kProof / 2)) << "not yet";
+    const auto first = ranks[0]->look(a, start + kProof), other = ranks[1]->look(b, start + kProof);
+    ASSERT_FALSE(first);
+    ASSERT_FALSE(other);
+    EXPECT_EQ(first.error().code, Code::Stuck);
+    EXPECT_EQ(first.error().message, other.error().message);
+    EXPECT_NE(first.error().message.find("rank 0 waits for rank 1 in operation 2 of group 1: all_reduce sum f32[4] at train.py:7; "
+                                         "rank 1 waits for rank 0 in operation 2 of group 2"),
+              std::string::npos) << first.error().message;
+    ranks[0]->posts().end_wait(main0);
+    ranks[1]->posts().end_wait(main1);
+    ranks[0]->end_wait(a);
+    ranks[1]->end_wait(b);
+  });
+  second.join();
+}
+
+/// Rank 1 in a process of its own, which posts one entry and is killed, or ends as `end` says.
+void with_child(const std::function<void(Lines&)>& end, const std::function<void(Ranks&)>& look) {
+  int up[2], down[2];
+  ASSERT_EQ(::pipe(up) + ::pipe(down), 0);
+  Ranks ranks;
+  ranks.push_back(std::move(Lines::open(Rank{0}).value()));
+  const std::string mine = ranks[0]->posts().place();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Ranks there(1);
+    there.push_back(std::move(Lines::open(Rank{1}).value()));
+    std::string place = there[1]->posts().place();
+    there[1]->posts().join({mine, place});
+    if (!issue(there, 1, 4)) ::_exit(1);
+    place.resize(200, ' ');
+    if (::write(up[1], place.data(), place.size()) != 200) ::_exit(1);
+    char go = 0;
+    if (::read(down[0], &go, 1) != 1) ::_exit(1);
+    end(*there[1]);
+    ::_exit(0);
+  }
+  std::string place(200, ' ');
+  ASSERT_EQ(::read(up[0], place.data(), 200), 200);
+  place.erase(place.find(' '));
+  ranks[0]->posts().join({mine, place});
+  ASSERT_EQ(ranks[0]->posts().state(Rank{1}), PeerState::Running);
+  ASSERT_EQ(::write(down[1], "g", 1), 1);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  look(ranks);
+  for (const int file : {up[0], up[1], down[0], down[1]}) ::close(file);
+}
+
+TEST(Lines, KilledProcess_FreesWhoWaitsForIt_AndWhatItPostedIsStillCompared) {
+  with_child([](Lines&) { ::raise(SIGKILL); },
+             [](Ranks& ranks) {
+               EXPECT_EQ(ranks[0]->posts().state(Rank{1}), PeerState::Lost);
+               ASSERT_TRUE(issue(ranks, 0, 4)) << "as the other has posted";
+               ASSERT_TRUE(issue(ranks, 0, 4));
+               auto wait = ranks[0]->begin_wait(0, 1);
+               EXPECT_TRUE(ranks[0]->look(wait, Instant{}));
+               const auto over = ranks[0]->look(wait, Instant{} + kProof);
+               ASSERT_FALSE(over);
+               EXPECT_EQ(over.error().code, Code::RankLost);
+               EXPECT_EQ(over.error().message.find("the process of rank 1 has ended"), 0U) << over.error().message;
+             });
+}
+
+TEST(Lines, ProcessThatFails_IsGone_WithItsText) {
+  with_child([](Lines& lines) { lines.posts().gone("ValueError: nan"); },
+             [](Ranks& ranks) {
+               ASSERT_TRUE(issue(ranks, 0, 4));
+               ASSERT_TRUE(issue(ranks, 0, 4));
+               auto wait = ranks[0]->begin_wait(0, 1);
+               EXPECT_TRUE(ranks[0]->look(wait, Instant{}));
+               const auto over = ranks[0]->look(wait, Instant{} + kProof);
+               ASSERT_FALSE(over);
+               EXPECT_EQ(over.error().code, Code::Gone);
+               EXPECT_EQ(over.error().message.find("rank 1 has failed: ValueError: nan ["), 0U) << over.error().message;
+             });
+}
+
+TEST(Lines, ProcessThatHasFinished_IsSaidToHaveIssuedLess) {
+  with_child([](Lines& lines) { lines.posts().finish(); },
+             [](Ranks& ranks) {
+               ASSERT_TRUE(issue(ranks, 0, 4));
+               ASSERT_TRUE(issue(ranks, 0, 4));
+               auto wait = ranks[0]->begin_wait(0, 1);
+               EXPECT_TRUE(ranks[0]->look(wait, Instant{}));
+               EXPECT_EQ(ranks[0]->look(wait, Instant{} + kProof).error().code, Code::Stuck);
+             });
+}
+
+}  // namespace
+}  // namespace lockstep::lines

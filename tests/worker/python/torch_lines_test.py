@@ -1,0 +1,331 @@
+"""Collectives of every process group, compared when they are issued: programs of a PyTorch user on 2, 3 and 4 processes, each
+rank of which runs `torch_lines_test.py CASE` and tells what it saw as lines of JSON.
+
+    PYTHONPATH=build/release/lib python tests/worker/python/torch_lines_test.py [CASE...]
+
+Needs what scripts/torch-lines builds."""
+
+import datetime
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+LIMIT = 90  # seconds a case may take
+#: What a rank that others have to hear of may take: proof is 0.3 s, a look every 20 ms; a busy machine.
+SOON = 3.0
+
+if "RANK" in os.environ:
+    import torch
+    import torch.distributed as dist
+    import torch.distributed._functional_collectives as functional
+
+    import lockstep.torch
+
+    RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.set_num_threads(1)
+
+
+def tell(**what):
+    print(json.dumps({"rank": RANK, **what}), flush=True)
+
+
+def attempt(label, call):
+    began = time.monotonic()
+    try:
+        seen = {"value": float(call())}
+    except Exception as error:
+        seen = {"error": type(error).__name__, "text": str(error)}
+    tell(call=label, seconds=round(time.monotonic() - began, 2), **seen)
+
+
+def first(tensor):
+    return tensor.flatten()[0] if tensor.numel() else 0.0
+
+
+# Programs: what rank `odd`, the last one, does is not what the others do.
+
+def issue(op, is_odd, group=None):
+    rows = 3 if is_odd else 5
+    x = torch.ones(rows)
+    if op == "sizes":
+        dist.all_reduce(x, group=group)
+    elif op == "gather":
+        dist.all_gather_into_tensor(torch.empty(rows * SIZE), x, group=group)
+    elif op == "scatter":
+        out = torch.empty(rows)
+        dist.reduce_scatter_tensor(out, torch.ones(rows * SIZE), group=group)
+        x = out
+    elif op == "functional":
+        x = functional.all_reduce(x, "sum", group or dist.group.WORLD) + 0
+    elif op == "compiled":
+        x = compiled(x)
+    elif op == "dtype":
+        x = torch.ones(5, dtype=torch.int32 if is_odd else torch.float32)
+        dist.all_reduce(x, group=group)
+    elif op == "reduction":
+        dist.all_reduce(x := torch.ones(5), dist.ReduceOp.MAX if is_odd else dist.ReduceOp.SUM, group=group)
+    elif op == "root":
+        dist.reduce(x := torch.ones(5), 1 if is_odd else 0, group=group)
+    elif op == "other":
+        x = torch.ones(5)
+        dist.broadcast(x, SIZE - 1) if is_odd else dist.all_reduce(x, group=group)
+    elif op == "splits":
+        splits = [2] * SIZE
+        taken = list(splits)
+        if is_odd:
+            taken[0] += 1
+        x = torch.empty(sum(taken))
+        dist.all_to_all_single(x, torch.ones(sum(splits)), taken, splits, group=group)
+    return first(x)
+
+
+def compiled(x):
+    return torch.compile(lambda x: functional.all_reduce(x * 1.0, "sum", dist.group.WORLD) + 0, backend="aot_eager",
+                         dynamic=True)(x)
+
+
+def differs(op):
+    def case():
+        attempt("alike", lambda: issue(op, False))
+        attempt("apart", lambda: issue(op, RANK == SIZE - 1))
+        attempt("after", lambda: issue(op, False))
+        other = dist.new_group(list(range(SIZE)))
+        attempt("new group", lambda: first_of_all_reduce(other))
+    return case
+
+
+def first_of_all_reduce(group):
+    x = torch.ones(2)
+    dist.all_reduce(x, group=group)
+    return first(x)
+
+
+def two_groups():
+    a, b = dist.new_group(list(range(SIZE))), dist.new_group(list(range(SIZE)))
+    for group in (a, b):
+        first_of_all_reduce(group)
+    order = (b, a) if RANK == SIZE - 1 else (a, b)
+    attempt("apart", lambda: sum(first_of_all_reduce(group) for group in order))
+    attempt("world", lambda: first_of_all_reduce(None))
+
+
+def receives():
+    x = torch.ones(4 if RANK == 0 else 3)
+    if RANK == 0:
+        attempt("sent", lambda: dist.send(x, 1) or 0.0)
+    elif RANK == 1:
+        attempt("received", lambda: dist.recv(x, 0) or 0.0)
+
+
+def fewer():
+    if RANK == SIZE - 1:
+        return
+    attempt("apart", lambda: first_of_all_reduce(None))
+
+
+def hook():
+    net = torch.nn.Linear(4, 1)
+
+    def reduce(parameter):
+        if RANK == 0:
+            raise ValueError("nan in the gradient of rank 0")
+        dist.all_reduce(parameter.grad)
+    for parameter in net.parameters():
+        parameter.register_post_accumulate_grad_hook(reduce)
+    began = time.monotonic()
+    try:
+        net(torch.ones(3, 4)).sum().backward()
+    except Exception as error:
+        tell(call="step", error=type(error).__name__, text=str(error), seconds=round(time.monotonic() - began, 2))
+        raise
+
+
+def healthy():
+    """Many groups, threads, sends, other shapes of as many elements, ranks that do nothing."""
+    total = 0.0
+    pairs = [dist.new_group([i, (i + 1) % SIZE]) for i in range(SIZE)] if SIZE > 2 else []
+    world = dist.group.WORLD
+    for step in range(30):
+        x = torch.ones(2, 6) if RANK % 2 else torch.ones(12)
+        dist.all_reduce(x)
+        total += float(first(x))
+        for i, pair in enumerate(pairs):
+            if RANK in (i, (i + 1) % SIZE):
+                y = torch.ones(step + 1)
+                dist.all_reduce(y, group=pair)
+                total += float(first(y))
+        works = [dist.all_reduce(torch.ones(step + 1), async_op=True) for _ in range(4)]
+        del works[1]
+        for work in works:
+            work.wait()
+        z = functional.all_reduce(torch.ones(3), "sum", world)
+        total += float(z[0])
+        if RANK == 0:
+            dist.isend(torch.ones(step + 1), 1, tag=step).wait()
+        elif RANK == 1:
+            w = torch.zeros(step + 1)
+            dist.irecv(w, 0, tag=step).wait()
+            total += float(w.sum())
+        told = [None] * SIZE
+        dist.all_gather_object(told, "x" * (RANK + 1 + step))
+        total += sum(map(len, told))
+        splits = [1 + (RANK + p) % 3 for p in range(SIZE)]
+        v = torch.empty(sum(splits))
+        dist.all_to_all_single(v, torch.ones(sum(splits)), splits, splits)
+        dist.barrier()
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))
+    for step in range(5):
+        net(torch.ones(2 + RANK, 4)).sum().backward()
+    side = dist.new_group(list(range(SIZE)))
+    thread = threading.Thread(target=lambda: [first_of_all_reduce(side) for _ in range(50)])
+    thread.start()
+    for _ in range(50):
+        first_of_all_reduce(None)
+    thread.join()
+    tell(call="total", value=total)
+
+
+CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
+                                       "other", "splits")},
+         "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "healthy": healthy}
+
+
+# Their driver.
+
+class Run:
+    def __init__(self, case, size, watched=True):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.size = size
+        processes = [subprocess.Popen(
+            [sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size),
+                     OMP_NUM_THREADS="1", WATCHED=str(int(watched)), LOCKSTEP_COORDINATOR="off"))
+            for rank in range(size)]
+        until = time.monotonic() + LIMIT
+        self.lines, self.codes, self.errors = [], [], []
+        for process in processes:
+            try:
+                out, errors = process.communicate(timeout=max(until - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                for each in processes:
+                    each.send_signal(signal.SIGKILL)
+                out, errors = process.communicate()
+            self.lines += [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+            self.codes.append(process.returncode)
+            self.errors.append(errors[-1500:])
+
+    def of(self, call):
+        """By rank."""
+        return {line["rank"]: line for line in self.lines if line["call"] == call}
+
+    def fail(self, why):
+        raise AssertionError("\n".join([why, *map(str, self.lines), f"codes {self.codes}", *self.errors]))
+
+    def all_raise(self, call, error, *texts):
+        seen = self.of(call)
+        if len(seen) != self.size:
+            self.fail(f"{call}: not of all ranks")
+        for line in seen.values():
+            if line.get("error") != error or any(text not in line["text"] for text in texts) or line["seconds"] > SOON:
+                self.fail(f"{call}: wanted {error} with {texts} within {SOON} s")
+        if len({line["text"] for line in seen.values()}) != 1:
+            self.fail(f"{call}: the ranks say different things")
+
+
+def check_differs(op, size):
+    run = Run(op, size)
+    sides = {"sizes": ("all_reduce sum f32[5]", "all_reduce sum f32[3]"), "dtype": ("f32[5]", "i32[5]"),
+             "reduction": ("all_reduce sum", "all_reduce max"), "root": ("reduce sum f32[5] root 0", "root 1"),
+             "other": ("all_reduce sum f32[5]", "broadcast f32[5]"),
+             "splits": ("takes 3", "sends 2")}.get(op, ("[5", "[3") if op != "scatter" else ("reduce_scatter_tensor",))
+    passes = {"root"} if op == "root" else set()
+    if passes:  # who is no root need not wait: it hears of it at its next operation
+        if not any(line.get("error") == "GraphDivergence" for line in run.of("apart").values()):
+            run.fail("nobody refused")
+    else:
+        run.all_raise("apart", "GraphDivergence", "operation 2 of the group of ranks 0-", "torch_lines_test.py:", *sides)
+    run.all_raise("after", "GraphDivergence")
+    if any(line.get("value") != float(size) for line in run.of("new group").values()) or run.codes != [0] * size:
+        run.fail("a new group works")
+
+
+def check_two_groups(size):
+    run = Run("two_groups", size)
+    run.all_raise("apart", "Stuck", "ranks wait for each other", "number 2 of these", "number 3 of these", "operation 2")
+    if any(line.get("value") != float(size) for line in run.of("world").values()):
+        run.fail("other groups go on")
+
+
+def check_receives(size):
+    run = Run("receives", size)
+    line = run.of("received")[1]
+    if line.get("error") != "GraphDivergence" or "send f32[4]" not in line["text"] or "receive f32[3]" not in line["text"]:
+        run.fail("the receiver refuses")
+
+
+def check_fewer(size):
+    run = Run("fewer", size)
+    for rank in range(size - 1):
+        line = run.of("apart").get(rank, {})
+        if line.get("error") not in ("Stuck", "Gone", "FrameMismatch") or line["seconds"] > SOON:
+            run.fail("who waits hears that the other has ended")
+
+
+def check_hook(size):
+    run = Run("hook", size)
+    for rank in range(1, size):
+        line = run.of("step").get(rank, {})
+        if line.get("error") != "Gone" or "ValueError: nan in the gradient of rank 0" not in line["text"] or line["seconds"] > SOON:
+            run.fail("who waits hears of the exception")
+    if 0 in run.codes:
+        run.fail("all ranks end with an error")
+
+
+def check_healthy(size):
+    totals = {watched: {rank: line["value"] for rank, line in Run("healthy", size, watched).of("total").items()}
+              for watched in (True, False)}
+    if totals[True] != totals[False] or len(totals[True]) != size:
+        raise AssertionError(f"a healthy program is not disturbed: {totals}")
+
+
+def check_bare(size):
+    """Without, rank 0 gets a number, so that the cases bite."""
+    run = Run("sizes", size, watched=False)
+    if any("GraphDivergence" == line.get("error") for line in run.lines) or "value" not in run.of("apart")[0] or 0 in run.codes:
+        run.fail("rank 0 gets a number, and the others are aborted")
+
+
+def main():
+    chosen = sys.argv[1:]
+    failed = 0
+    for name, size in [*((op, size) for size in (2, 3) for op in CASES), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2)]:
+        if chosen and name not in chosen:
+            continue
+        check = globals().get(f"check_{name}") or (lambda size, op=name: check_differs(op, size))
+        began = time.monotonic()
+        try:
+            check(size)
+            print(f"{name}.n{size}: passed, {time.monotonic() - began:.1f} s", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"{name}.n{size}: FAILED: {error}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def program():
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=15))
+    if os.environ["WATCHED"] == "1":
+        if lockstep.torch.watch(deadline=20).lines is None:
+            sys.exit("lockstep.torch has no part for this torch; run scripts/torch-lines")
+    CASES[sys.argv[1]]()
+
+
+if __name__ == "__main__":
+    program() if "RANK" in os.environ else main()
