@@ -124,7 +124,7 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
     auto a = ranks[0]->begin_wait(ranks[0]->group(group_of(0, 1)), 1);
     auto b = ranks[1]->begin_wait(ranks[1]->group(group_of(1, 2)), 1);
     const auto main0 = ranks[0]->posts().begin_wait({{1, 1}, 1}), main1 = ranks[1]->posts().begin_wait({{2, 2}, 1});
-    const Instant start{};
+    const Instant start = Instant{} + std::chrono::hours(1);
     EXPECT_TRUE(ranks[0]->look(a, start));
     EXPECT_TRUE(ranks[1]->look(b, start));
     EXPECT_TRUE(ranks[0]->look(a, start + kProof / 2)) << "not yet";

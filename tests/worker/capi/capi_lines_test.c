@@ -1,0 +1,76 @@
+/* Lines from C: two ranks in one process, which see each other's posts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstep_lines.h>
+
+#define CHECK(condition)                                                                     \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      fprintf(stderr, "%s:%d: %s [%s]\n", __FILE__, __LINE__, #condition,                    \
+              lockstep_report_text(lockstep_last_error()));                                  \
+      exit(1);                                                                               \
+    }                                                                                        \
+  } while (0)
+
+static int issue(lockstep_lines* lines, int group, int64_t elements, uint64_t* number) {
+  lockstep_operation operation;
+  memset(&operation, 0, sizeof operation);
+  operation.struct_size = sizeof operation;
+  operation.kind = "all_reduce";
+  operation.dtype = "f32";
+  operation.reduction = "sum";
+  operation.place = "train.c:12";
+  operation.root = -1;
+  operation.needs = LOCKSTEP_NEEDS_ALL;
+  operation.tensors = operation.ndim = 1;
+  operation.elements = operation.shape = &elements;
+  return lockstep_lines_issue(lines, group, &operation, number);
+}
+
+int main(void) {
+  lockstep_lines* lines[2] = {NULL, NULL};
+  const char* places[2];
+  const int32_t members[2] = {0, 1};
+  const lockstep_fingerprint key = lockstep_fingerprint_of("world", 5);
+  int group[2] = {-1, -1}, rank;
+  uint64_t number = 9;
+  size_t seen = 0;
+  lockstep_wait* wait = NULL;
+  for (rank = 0; rank < 2; ++rank) {
+    CHECK(lockstep_lines_open(rank, &lines[rank]) == LOCKSTEP_OK);
+    places[rank] = lockstep_lines_place(lines[rank]);
+  }
+  for (rank = 0; rank < 2; ++rank) {
+    CHECK(lockstep_lines_join(lines[rank], places, 2, &seen) == LOCKSTEP_OK && seen == 2);
+    CHECK(lockstep_lines_group(lines[rank], key, members, 2, "the world", &group[rank]) == LOCKSTEP_OK);
+  }
+  for (rank = 0; rank < 2; ++rank) {
+    CHECK(issue(lines[rank], group[rank], 4, &number) == LOCKSTEP_OK && number == 0);
+    lockstep_lines_issued(lines[rank], group[rank]);
+  }
+  CHECK(issue(lines[0], group[0], 5, &number) == LOCKSTEP_OK && number == 1);
+  CHECK(lockstep_wait_begin(lines[0], group[0], number, &wait) == LOCKSTEP_OK);
+  CHECK(lockstep_wait_look(wait) == LOCKSTEP_OK);
+  CHECK(issue(lines[1], group[1], 3, NULL) == LOCKSTEP_GRAPH_DIVERGENCE);
+  CHECK(strstr(lockstep_report_message(lockstep_last_error()), "operation 2 of the world") != NULL);
+  CHECK(lockstep_wait_look(wait) == LOCKSTEP_GRAPH_DIVERGENCE);
+  lockstep_wait_end(wait);
+
+  CHECK(issue(NULL, 0, 3, NULL) == LOCKSTEP_BAD_INPUT);
+  CHECK(issue(lines[0], 7, 3, NULL) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_issue(lines[0], 0, NULL, NULL) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_group(lines[0], key, members + 1, 1, "of others", &rank) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_open(-1, &lines[0]) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_wait_look(NULL) == LOCKSTEP_BAD_INPUT);
+  lockstep_wait_end(NULL);
+  lockstep_lines_gone(NULL, "nobody");
+  for (rank = 0; rank < 2; ++rank) {
+    lockstep_lines_threads_beside(lines[rank], 1);
+    lockstep_lines_finish(lines[rank]);
+    lockstep_lines_free(lines[rank]);
+  }
+  puts("lines: passed");
+  return 0;
+}
