@@ -102,9 +102,11 @@ std::string Issuer::sentence(const Group& group, const Issued& issued, int other
   std::string rows;
   for (const RankValue& row : table)
     rows += fmt::format("{}{}: {}", rows.empty() ? "" : "; ", row.ranks.phrase(), row.value);
-  return fmt::format("operation {} of {} is not the same on its ranks, so it was not issued; the group can be used "
-                     "no more: end the job, or make a new group [{}]",
-                     issued.number + 1, group.name, rows);
+  return fmt::format(
+      "operation {} of {} is not the same on its ranks, so it was not issued; the group can be "
+      "used "
+      "no more: end the job, or make a new group [{}]",
+      issued.number + 1, group.name, rows);
 }
 
 }  // namespace lockstep::lines

@@ -1,5 +1,5 @@
-// The issuer: says of each operation whether its rank may issue it, by what peers have posted. It waits
-// for nobody. Pure: memory is behind Posts, and there is no clock.
+// The issuer: says of each operation whether its rank may issue it, by what peers have posted. It
+// waits for nobody. Pure: memory is behind Posts, and there is no clock.
 #pragma once
 
 #include <cstdint>

@@ -90,9 +90,10 @@ void Lines::end_wait(Wait& wait) { posts_->end_wait(wait.slot); }
 
 std::string Lines::waits_text(const Blocked& blocked) const {
   const auto entry = posts_->entry(blocked.rank, blocked.waits.key, blocked.waits.number);
-  return fmt::format("waits for rank {} in operation {} of {}: {}", blocked.by.value,
-                     blocked.waits.number + 1, posts_->name_of(blocked.rank, blocked.waits.key),
-                     entry ? text_of(*entry, posts_->texts(blocked.rank, entry->posted)) : "(unknown)");
+  return fmt::format(
+      "waits for rank {} in operation {} of {}: {}", blocked.by.value, blocked.waits.number + 1,
+      posts_->name_of(blocked.rank, blocked.waits.key),
+      entry ? text_of(*entry, posts_->texts(blocked.rank, entry->posted)) : "(unknown)");
 }
 
 // All who wait say the same: it is about all of them, by rank.
@@ -105,18 +106,21 @@ Status Lines::verdict(const std::vector<Blocked>& blocked) const {
     if (!status.message.empty() || state == PeerState::Running) continue;
     if (state == PeerState::Gone) {
       status.code = Code::Gone;
-      status.message = fmt::format("rank {} has failed: {}", one.by.value, posts_->gone_text(one.by));
+      status.message =
+          fmt::format("rank {} has failed: {}", one.by.value, posts_->gone_text(one.by));
     } else if (state == PeerState::Lost) {
       status.code = Code::RankLost;
       status.message = fmt::format("the process of rank {} has ended", one.by.value);
     } else {
-      status.message = fmt::format("rank {} has finished, and others wait for it: it issued fewer operations",
-                                   one.by.value);
+      status.message = fmt::format(
+          "rank {} has finished, and others wait for it: it issued fewer operations", one.by.value);
     }
   }
   if (status.message.empty())
-    status.message = "ranks wait for each other: they issued operations of their groups in another order, or one of "
-                     "them issued none";
+    status.message =
+        "ranks wait for each other: they issued operations of their groups in another order, or "
+        "one of "
+        "them issued none";
   status.message += fmt::format(" [{}]", rows);
   return status;
 }

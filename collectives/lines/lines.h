@@ -1,5 +1,5 @@
-// The lines of one process, as programs use them: an operation is issued after issue() has said so, and
-// a wait looks from time to time whether it can still end.
+// The lines of one process, as programs use them: an operation is issued after issue() has said so,
+// and a wait looks from time to time whether it can still end.
 #pragma once
 
 #include <deque>
@@ -27,8 +27,8 @@ class Lines {
 
   /// A number for `group`; the same where its key is known.
   [[nodiscard]] int group(Group group);
-  /// Whether this rank may issue `operation` now. It waits for nobody. The number of the entry, from 0.
-  /// Errors: GraphDivergence, Stuck, Gone, RankLost (the group is dead), Environment.
+  /// Whether this rank may issue `operation` now. It waits for nobody. The number of the entry,
+  /// from 0. Errors: GraphDivergence, Stuck, Gone, RankLost (the group is dead), Environment.
   [[nodiscard]] Result<std::uint64_t> issue(int group, const Operation& operation);
   /// The last one has been handed to its transport.
   void issued(int group);
@@ -41,8 +41,8 @@ class Lines {
     Instant since{};            // from when on that has been so
   };
   [[nodiscard]] Wait begin_wait(int group, std::uint64_t number);
-  /// Whether it can still end; to be asked every 20 ms or so. Errors: those of issue(), which all who wait in
-  /// the group have from then on.
+  /// Whether it can still end; to be asked every 20 ms or so. Errors: those of issue(), which all
+  /// who wait in the group have from then on.
   [[nodiscard]] Result<void> look(Wait& wait, Instant now);
   void end_wait(Wait& wait);
 

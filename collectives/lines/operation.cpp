@@ -50,10 +50,14 @@ bool fits(const Entry& a, int member_a, const Entry& b, int member_b) {
 std::vector<int> needed_of(const Entry& entry, int self, int size) {
   const auto needs = [&](int member) {
     switch (entry.posted.needs) {
-      case Needs::All: return true;
-      case Needs::Root: return member == entry.posted.root;
-      case Needs::Senders: return taken(entry, member).value_or(0) > 0;
-      case Needs::Nobody: return false;
+      case Needs::All:
+        return true;
+      case Needs::Root:
+        return member == entry.posted.root;
+      case Needs::Senders:
+        return taken(entry, member).value_or(0) > 0;
+      case Needs::Nobody:
+        return false;
     }
     return false;
   };

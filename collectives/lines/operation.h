@@ -1,5 +1,5 @@
-// An operation on a process group: as its rank issues it, as it is posted for its peers, and whether
-// two of them fit. Pure.
+// An operation on a process group: as its rank issues it, as it is posted for its peers, and
+// whether two of them fit. Pure.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct Posted {
   std::uint64_t equal = 0;
   TextId kind = 0, dtype = 0, reduction = 0, place = 0;
   std::int32_t root = -1;
-  std::uint32_t tensors = 0;   // how many numbers of elements there were
+  std::uint32_t tensors = 0;       // how many numbers of elements there were
   std::uint32_t to = 0, from = 0;  // how many numbers follow in `values`
   std::uint64_t values = 0;        // where they begin
   std::int64_t shape[kShownSizes] = {};

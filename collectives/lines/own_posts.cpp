@@ -15,7 +15,8 @@ constexpr std::uint64_t kReserveStep = 16 << 10;
 
 Status no_memory() {
   return Status{Code::Environment,
-                "There is no memory left in which this process could post its operations; free memory on this host."};
+                "There is no memory left in which this process could post its operations; free "
+                "memory on this host."};
 }
 
 }  // namespace
@@ -34,9 +35,10 @@ Result<LineId> OwnPosts::open(const Group& group) {
   PostsHeader& header = memory_.header();
   const std::uint32_t number = header.lines.load(std::memory_order_relaxed);
   if (number == kTableLines)
-    return Status{Code::Environment,
-                  fmt::format("This process has issued operations on {} groups, and pairs with tags of their own; more "
-                              "are not compared.", kTableLines)};
+    return Status{Code::Environment, fmt::format("This process has issued operations on {} groups, "
+                                                 "and pairs with tags of their own; more "
+                                                 "are not compared.",
+                                                 kTableLines)};
   lines_[number] = std::make_unique<Line>();
   header.table[number].high = key.high;
   header.table[number].low = key.low;
@@ -66,7 +68,8 @@ bool OwnPosts::write(std::uint32_t number, const Entry& entry) {
     const std::uint64_t bytes = entry.values.size() * 8;
     std::uint64_t begin = line.values_end * 8;
     if (begin % kWindow + bytes > kWindow) begin += kWindow - begin % kWindow;
-    if (bytes > kWindow || !reserve(values_of(number), begin + bytes, line.values_reserved)) return false;
+    if (bytes > kWindow || !reserve(values_of(number), begin + bytes, line.values_reserved))
+      return false;
     std::byte* to = line.values.at(memory_.file(), values_of(number), begin, true);
     if (to == nullptr) return false;
     std::memcpy(to, entry.values.data(), bytes);
@@ -89,8 +92,10 @@ Result<void> OwnPosts::post(LineId line, const Entry& entry) {
   std::atomic<std::uint64_t>& count = header.table[line.value].count;
   const std::uint64_t number = count.load(std::memory_order_relaxed);
   if (number - lines_[line.value]->entries_kept / sizeof(Posted) > kMostLead)
-    return Status{Code::Environment, fmt::format("This process is {} operations ahead of others of their group; no "
-                                                 "more can be kept.", kMostLead)};
+    return Status{Code::Environment,
+                  fmt::format("This process is {} operations ahead of others of their group; no "
+                              "more can be kept.",
+                              kMostLead)};
   if (!write(line.value, entry)) return no_memory();
   header.moves.fetch_add(1, std::memory_order_relaxed);
   count.store(number + 1, std::memory_order_release);

@@ -1,4 +1,5 @@
-// What this process posts: its table of lines, their entries, its texts. Used by shared_posts.cpp alone.
+// What this process posts: its table of lines, their entries, its texts. Used by shared_posts.cpp
+// alone.
 #pragma once
 
 #include <map>
@@ -12,8 +13,8 @@
 
 namespace lockstep::lines {
 
-/// Thread-safe, but for post(), handed() and trim(), which one thread at a time calls for a line. The contracts are those
-/// of Posts.
+/// Thread-safe, but for post(), handed() and trim(), which one thread at a time calls for a line.
+/// The contracts are those of Posts.
 class OwnPosts {
  public:
   explicit OwnPosts(PostsMemory memory) : memory_(std::move(memory)) {}
@@ -33,7 +34,7 @@ class OwnPosts {
     Window entries, values;
     std::uint64_t values_end = 0;                             // numbers, from the line's beginning
     std::uint64_t entries_reserved = 0, values_reserved = 0;  // bytes
-    std::uint64_t entries_kept = 0, values_kept = 0;          // bytes; windows before them are given back
+    std::uint64_t entries_kept = 0, values_kept = 0;  // bytes; windows before them are given back
   };
   [[nodiscard]] bool write(std::uint32_t line, const Entry& entry);
   [[nodiscard]] bool reserve(std::uint64_t ring, std::uint64_t end, std::uint64_t& reserved) const;

@@ -35,7 +35,7 @@ struct LineId {
 
 /// Whether a process goes on.
 enum class PeerState : std::uint8_t {
-  Unseen,    // on another host, or its memory cannot be read
+  Unseen,  // on another host, or its memory cannot be read
   Running,
   Finished,  // it has said that it ends, and issues nothing more
   Gone,      // it has said that it failed; see gone_text()
@@ -49,8 +49,8 @@ struct Waiting {
   auto operator<=>(const Waiting&) const = default;
 };
 
-/// Posts of one process and those of its peers. Ranks are those of the job. Methods that write are called by one
-/// thread at a time for each line; those that read, from any.
+/// Posts of one process and those of its peers. Ranks are those of the job. Methods that write are
+/// called by one thread at a time for each line; those that read, from any.
 class Posts {
  public:
   virtual ~Posts() = default;
@@ -60,8 +60,8 @@ class Posts {
   [[nodiscard]] virtual Result<LineId> open(const Group& group) = 0;
   /// Entries of this process's line.
   [[nodiscard]] virtual std::uint64_t count(LineId line) const = 0;
-  /// Writes the next entry, raises the count, and has a full fence. The texts of `entry` are of text().
-  /// Errors: Environment (no memory, or a lead that is too long).
+  /// Writes the next entry, raises the count, and has a full fence. The texts of `entry` are of
+  /// text(). Errors: Environment (no memory, or a lead that is too long).
   [[nodiscard]] virtual Result<void> post(LineId line, const Entry& entry) = 0;
   /// The last entry of the line has been issued: what waits for it need not fear that it never was.
   virtual void handed(LineId line) = 0;

@@ -20,10 +20,11 @@ namespace {
 constexpr std::size_t kReservedFirst = kTexts + kTextStep;
 
 Status failed(std::string_view what, int error) {
-  return Status{Code::Environment,
-                fmt::format("Cannot {} the memory in which this process posts its operations: {}. Free "
-                            "memory, or raise the limits of this process (ulimit -f, ulimit -v).",
-                            what, std::strerror(error))};
+  return Status{
+      Code::Environment,
+      fmt::format("Cannot {} the memory in which this process posts its operations: {}. Free "
+                  "memory, or raise the limits of this process (ulimit -f, ulimit -v).",
+                  what, std::strerror(error))};
 }
 
 Status unseen(std::string_view place) {
@@ -40,7 +41,8 @@ std::optional<Place> read_place(std::string_view text) {
   unsigned long long host = 0, nonce = 0;
   int end = 0;
   const std::string copy(text);
-  if (std::sscanf(copy.c_str(), "%llx-%llx-%d-%d%n", &host, &nonce, &place.pid, &place.file, &end) != 4 ||
+  if (std::sscanf(copy.c_str(), "%llx-%llx-%d-%d%n", &host, &nonce, &place.pid, &place.file,
+                  &end) != 4 ||
       static_cast<std::size_t>(end) != copy.size())
     return std::nullopt;
   place.host = host;
@@ -95,7 +97,8 @@ Result<PostsMemory> PostsMemory::open(std::string_view text) {
   if (::fstat(found.file_, &about) != 0 || static_cast<std::uint64_t>(about.st_size) != kFileBytes)
     return unseen(text);
   if (!found.map()) return unseen(text);
-  if (found.header().magic != kPostsMagic || found.header().nonce != place->nonce) return unseen(text);
+  if (found.header().magic != kPostsMagic || found.header().nonce != place->nonce)
+    return unseen(text);
   return found;
 }
 

@@ -1,5 +1,5 @@
-// The memory of one process's posts as bytes: what lies where, and windows through which a part of a large
-// sparse file is seen. Used by shared_posts.cpp alone.
+// The memory of one process's posts as bytes: what lies where, and windows through which a part of
+// a large sparse file is seen. Used by shared_posts.cpp alone.
 #pragma once
 
 #include <atomic>
@@ -55,15 +55,20 @@ struct PostsHeader {
   LineSlot table[kTableLines];
 };
 
-inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e31;  // "locklin1": with the layout's version
+inline constexpr std::uint64_t kPostsMagic =
+    0x6c6f636b6c696e31;  // "locklin1": with the layout's version
 inline constexpr std::size_t kTexts = std::size_t{1} << 20, kFixed = std::size_t{1} << 26;
 static_assert(sizeof(PostsHeader) <= kTexts);
 /// A line's entries, and from the middle on its values; each is a ring of half of that.
 inline constexpr std::uint64_t kLines = std::uint64_t{1} << 30, kLine = std::uint64_t{1} << 38,
                                kRing = std::uint64_t{1} << 36;
 inline constexpr std::uint64_t kFileBytes = kLines + kTableLines * kLine;
-[[nodiscard]] constexpr std::uint64_t entries_of(std::uint32_t line) { return kLines + line * kLine; }
-[[nodiscard]] constexpr std::uint64_t values_of(std::uint32_t line) { return entries_of(line) + kLine / 2; }
+[[nodiscard]] constexpr std::uint64_t entries_of(std::uint32_t line) {
+  return kLines + line * kLine;
+}
+[[nodiscard]] constexpr std::uint64_t values_of(std::uint32_t line) {
+  return entries_of(line) + kLine / 2;
+}
 /// Texts are made touchable by so many bytes at a time.
 inline constexpr std::uint64_t kTextStep = 64 << 10;
 
@@ -74,7 +79,8 @@ class Window {
   ~Window();
   Window(Window&& other) noexcept;
   Window& operator=(Window&&) = delete;
-  /// Bytes [at, at + bytes) of the ring that begins at `ring`, which lie in one window; null: they cannot be mapped.
+  /// Bytes [at, at + bytes) of the ring that begins at `ring`, which lie in one window; null: they
+  /// cannot be mapped.
   [[nodiscard]] std::byte* at(int file, std::uint64_t ring, std::uint64_t at, bool writes);
 
  private:
@@ -87,7 +93,8 @@ class PostsMemory {
  public:
   /// Errors: Environment.
   [[nodiscard]] static Result<PostsMemory> create();
-  /// By the place() of another process. Errors: Environment (it is not of this host, or not to be read).
+  /// By the place() of another process. Errors: Environment (it is not of this host, or not to be
+  /// read).
   [[nodiscard]] static Result<PostsMemory> open(std::string_view place);
   ~PostsMemory();
   PostsMemory(PostsMemory&& other) noexcept;
@@ -100,8 +107,8 @@ class PostsMemory {
   /// Of a line of its table.
   [[nodiscard]] WaitMoment::Counts counts_of(std::uint32_t line) const;
   /// Through windows of the caller's. Requires number < count. nullopt: it cannot be read.
-  [[nodiscard]] std::optional<Entry> entry(std::uint32_t line, std::uint64_t number, Window& entries,
-                                           Window& values) const;
+  [[nodiscard]] std::optional<Entry> entry(std::uint32_t line, std::uint64_t number,
+                                           Window& entries, Window& values) const;
   [[nodiscard]] std::string text(TextId id) const;
   /// Makes bytes of the file ones that can be touched.
   [[nodiscard]] bool reserve(std::uint64_t at, std::uint64_t bytes) const;

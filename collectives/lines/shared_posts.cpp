@@ -59,7 +59,8 @@ const PostsMemory& SharedPosts::memory_of(Rank rank) const {
 
 // Refusals are in the memory of the lowest rank that can be read.
 PostsHeader& SharedPosts::host_header() const {
-  for (std::size_t rank = 0; rank < peers_.size() && static_cast<std::int32_t>(rank) < self_.value; ++rank)
+  for (std::size_t rank = 0; rank < peers_.size() && static_cast<std::int32_t>(rank) < self_.value;
+       ++rank)
     if (peers_[rank] != nullptr) return peers_[rank]->memory().header();
   return own_->memory().header();
 }
@@ -79,12 +80,14 @@ std::string SharedPosts::gone_text(Rank rank) const {
   return memory.text(memory.header().gone_text.load());
 }
 
-std::uint64_t SharedPosts::count(Rank rank, LineKey key) const { return counts_of(rank, key).posted; }
+std::uint64_t SharedPosts::count(Rank rank, LineKey key) const {
+  return counts_of(rank, key).posted;
+}
 
 EntryTexts SharedPosts::texts(Rank rank, const Posted& posted) const {
   const PostsMemory& memory = memory_of(rank);
-  return {memory.text(posted.kind), memory.text(posted.dtype),
-          memory.text(posted.reduction), memory.text(posted.place)};
+  return {memory.text(posted.kind), memory.text(posted.dtype), memory.text(posted.reduction),
+          memory.text(posted.place)};
 }
 
 namespace {
@@ -128,7 +131,8 @@ Status SharedPosts::refuse(LineKey key, const Status& status) {
     }
     // Whoever claimed it may have been killed before it was ready.
     const auto until = std::chrono::steady_clock::now() + kClaimPatience;
-    while (slot.state.load(std::memory_order_acquire) == 1 && std::chrono::steady_clock::now() < until)
+    while (slot.state.load(std::memory_order_acquire) == 1 &&
+           std::chrono::steady_clock::now() < until)
       std::this_thread::yield();
     if (slot.state.load(std::memory_order_acquire) == 2 && is_of(slot, key)) break;
   }
@@ -156,7 +160,7 @@ std::optional<Entry> SharedPosts::entry(Rank rank, LineKey key, std::uint64_t nu
 
 void SharedPosts::finish() {
   own_->memory().header().state.store(static_cast<std::uint32_t>(PeerState::Finished),
-                                    std::memory_order_release);
+                                      std::memory_order_release);
 }
 
 void SharedPosts::gone(std::string_view said) {
@@ -273,7 +277,8 @@ std::vector<Rank> SharedPosts::needed_by(Rank rank, const Waiting& wait) const {
   std::vector<Rank> out;
   if (wait.number >= count(rank, wait.key)) return out;
   if (const auto there = entry(rank, wait.key, wait.number))
-    for (const int member : needed_of(*there, static_cast<int>(self), static_cast<int>(members.size())))
+    for (const int member :
+         needed_of(*there, static_cast<int>(self), static_cast<int>(members.size())))
       out.push_back(members[static_cast<std::size_t>(member)]);
   return out;
 }

@@ -34,8 +34,8 @@ class SharedPosts final : public Posts {
 
   /// What peers open it by; one word, to be told to each of them.
   [[nodiscard]] std::string place() const;
-  /// Opens the memory of the other ranks by their places, by rank; called once, before anything is posted. Those
-  /// of other hosts, and those that this process must not read, are unseen.
+  /// Opens the memory of the other ranks by their places, by rank; called once, before anything is
+  /// posted. Those of other hosts, and those that this process must not read, are unseen.
   void join(const std::vector<std::string>& places);
   /// Ranks that can be read, this one included.
   [[nodiscard]] std::vector<Rank> seen() const;

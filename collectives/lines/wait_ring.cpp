@@ -36,14 +36,15 @@ WaitMoment::Counts WaitMoment::counts_of(LineKey key, Rank rank) const {
 std::vector<Blocked> find_blocked(const WaitMoment& moment) {
   std::set<Rank> stuck;
   for (const auto& [rank, waits] : moment.ranks)
-    if (!has_ended(waits.state) && !waits.has_free_thread && !waits.waits.empty()) stuck.insert(rank);
+    if (!has_ended(waits.state) && !waits.has_free_thread && !waits.waits.empty())
+      stuck.insert(rank);
   for (bool changed = true; changed;) {
     changed = std::erase_if(stuck, [&](Rank rank) {
-      const auto& waits = moment.ranks.at(rank).waits;
-      return !std::all_of(waits.begin(), waits.end(), [&](const RankWaits::Wait& wait) {
-        return held_by(moment, wait, stuck).has_value();
-      });
-    }) > 0;
+                const auto& waits = moment.ranks.at(rank).waits;
+                return !std::all_of(waits.begin(), waits.end(), [&](const RankWaits::Wait& wait) {
+                  return held_by(moment, wait, stuck).has_value();
+                });
+              }) > 0;
   }
   std::vector<Blocked> out;
   for (const auto& [rank, waits] : moment.ranks) {
@@ -51,7 +52,8 @@ std::vector<Blocked> find_blocked(const WaitMoment& moment) {
     // Whatever other threads do, who has ended does not come.
     const std::set<Rank> holds = stuck.contains(rank) ? stuck : std::set<Rank>();
     for (const RankWaits::Wait& wait : waits.waits)
-      if (const auto by = held_by(moment, wait, holds)) out.push_back({rank, wait.in, *by, waits.moves});
+      if (const auto by = held_by(moment, wait, holds))
+        out.push_back({rank, wait.in, *by, waits.moves});
   }
   return out;
 }

@@ -82,8 +82,16 @@ struct Step {
   bool drains = false;  // then waits for all that it has not waited for
 
   [[nodiscard]] Operation operation() const {
-    return {.kind = kind, .dtype = dtype, .reduction = reduction, .root = root, .needs = needs,
-            .paired = paired, .elements = elements, .shape = elements, .to = to, .from = from};
+    return {.kind = kind,
+            .dtype = dtype,
+            .reduction = reduction,
+            .root = root,
+            .needs = needs,
+            .paired = paired,
+            .elements = elements,
+            .shape = elements,
+            .to = to,
+            .from = from};
   }
 };
 
@@ -108,7 +116,8 @@ struct Thread {
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, bool faulty) : random_(seed), ranks_(2 + below(random_, 4)), world_(ranks_) {
+  Simulation(std::uint64_t seed, bool faulty)
+      : random_(seed), ranks_(2 + below(random_, 4)), world_(ranks_) {
     for (int rank = 0; rank < ranks_; ++rank) {
       posts_.push_back(std::make_unique<PlainPosts>(world_, Rank{rank}));
       issuers_.emplace_back(*posts_.back());
@@ -154,7 +163,8 @@ class Simulation {
       std::vector<Rank> members;
       for (int rank = 0; rank < ranks_; ++rank)
         if (g == 0 || chance(random_, 60)) members.push_back(Rank{rank});
-      if (members.size() >= 2) groups_.push_back(Group{LineKey{7, groups_.size()}, members, 0, "a group"});
+      if (members.size() >= 2)
+        groups_.push_back(Group{LineKey{7, groups_.size()}, members, 0, "a group"});
     }
     for (int pair = below(random_, 4); pair > 0; --pair) {
       const int from = below(random_, static_cast<std::size_t>(ranks_));
@@ -163,7 +173,9 @@ class Simulation {
     }
   }
 
-  [[nodiscard]] bool is_pair(int group) const { return groups_[static_cast<std::size_t>(group)].key.high == 8; }
+  [[nodiscard]] bool is_pair(int group) const {
+    return groups_[static_cast<std::size_t>(group)].key.high == 8;
+  }
 
   void make_program() {
     for (int op = 4 + below(random_, 10); op > 0; --op) {
@@ -212,21 +224,40 @@ class Simulation {
     const auto i = static_cast<std::size_t>(below(random_, steps.size()));
     Step& step = steps[i];
     switch (below(random_, 9)) {
-      case 0: step.elements.empty() ? step.elements.push_back(1) : void(++step.elements[0]); break;
-      case 1: step.dtype = "i32"; break;
-      case 2: step.reduction = step.reduction.empty() ? "sum" : "max"; break;
-      case 3: if (step.root >= 0 && !step.paired) step.root = (step.root + 1) % 2; break;
-      case 4: if (!step.to.empty()) ++step.to[0], ++step.from.back(); break;
-      case 5: if (i + 1 < steps.size()) std::swap(steps[i], steps[i + 1]); break;
-      case 6: steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(i)); break;
-      case 7: steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(i), Step(step)); break;
-      default: ends_early_ = rank; ends_before_ = i;
+      case 0:
+        step.elements.empty() ? step.elements.push_back(1) : void(++step.elements[0]);
+        break;
+      case 1:
+        step.dtype = "i32";
+        break;
+      case 2:
+        step.reduction = step.reduction.empty() ? "sum" : "max";
+        break;
+      case 3:
+        if (step.root >= 0 && !step.paired) step.root = (step.root + 1) % 2;
+        break;
+      case 4:
+        if (!step.to.empty()) ++step.to[0], ++step.from.back();
+        break;
+      case 5:
+        if (i + 1 < steps.size()) std::swap(steps[i], steps[i + 1]);
+        break;
+      case 6:
+        steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(i));
+        break;
+      case 7:
+        steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(i), Step(step));
+        break;
+      default:
+        ends_early_ = rank;
+        ends_before_ = i;
     }
   }
 
   [[nodiscard]] Group group(int number, int rank) const {
     Group out = groups_[static_cast<std::size_t>(number)];
-    out.self = static_cast<int>(std::find(out.members.begin(), out.members.end(), Rank{rank}) - out.members.begin());
+    out.self = static_cast<int>(std::find(out.members.begin(), out.members.end(), Rank{rank}) -
+                                out.members.begin());
     return out;
   }
 
@@ -238,9 +269,10 @@ class Simulation {
     const auto& there = handed(flight.group, flight.number);
     const auto came = [&](std::size_t member) { return there.contains(of.members[member]); };
     for (std::size_t m = 0; m < of.members.size(); ++m) {
-      const bool needed = flight.needs == Needs::All ||
-                          (flight.needs == Needs::Root && static_cast<int>(m) == flight.root) ||
-                          (flight.needs == Needs::Senders && m < flight.from.size() && flight.from[m] > 0);
+      const bool needed =
+          flight.needs == Needs::All ||
+          (flight.needs == Needs::Root && static_cast<int>(m) == flight.root) ||
+          (flight.needs == Needs::Senders && m < flight.from.size() && flight.from[m] > 0);
       if (needed && !came(m)) return false;
     }
     return true;
@@ -249,15 +281,19 @@ class Simulation {
   /// What the rank gets comes of entries that fit.
   void deliver(int rank, const Flight& flight) {
     const Group of = group(flight.group, rank);
-    const auto mine = posts_[static_cast<std::size_t>(rank)]->entry(Rank{rank}, of.key, flight.number);
+    const auto mine =
+        posts_[static_cast<std::size_t>(rank)]->entry(Rank{rank}, of.key, flight.number);
     for (std::size_t m = 0; m < of.members.size(); ++m) {
-      if (static_cast<int>(m) == of.self || !handed(flight.group, flight.number).contains(of.members[m])) continue;
+      if (static_cast<int>(m) == of.self ||
+          !handed(flight.group, flight.number).contains(of.members[m]))
+        continue;
       const bool needed = flight.needs == Needs::All ||
                           (flight.needs == Needs::Root && static_cast<int>(m) == flight.root) ||
                           (flight.needs == Needs::Senders && flight.from[m] > 0);
       const auto theirs = posts_[0]->entry(of.members[m], of.key, flight.number);
       if (needed && !fits(*mine, of.self, *theirs, static_cast<int>(m)))
-        outcome_.wrong = fmt::format("rank {} got something of an unequal pairing with {}", rank, of.members[m].value);
+        outcome_.wrong = fmt::format("rank {} got something of an unequal pairing with {}", rank,
+                                     of.members[m].value);
     }
     if (claimed_.contains({rank, of.key, flight.number}))
       outcome_.wrong = fmt::format("a wait of rank {} was said to be without end, and ended", rank);
@@ -274,15 +310,18 @@ class Simulation {
     if (state(rank) != PeerState::Running || thread.has_ended) return false;
     Issuer& issuer = issuers_[static_cast<std::size_t>(rank)];
     switch (thread.at) {
-      case Thread::At::Step: return begin(rank, thread, issuer);
+      case Thread::At::Step:
+        return begin(rank, thread, issuer);
       case Thread::At::Check: {
         const Step& step = thread.steps[thread.next];
         if (!issuer.check(group(step.group, rank), thread.issued)) raise(rank);
         thread.at = Thread::At::Issue;
         return true;
       }
-      case Thread::At::Issue: return hand_over(rank, thread);
-      case Thread::At::Wait: return wait(rank, thread, issuer);
+      case Thread::At::Issue:
+        return hand_over(rank, thread);
+      case Thread::At::Wait:
+        return wait(rank, thread, issuer);
     }
     return false;
   }
@@ -386,12 +425,14 @@ class Simulation {
     }
     for (const Group& of : groups_)
       for (const Rank member : of.members)
-        moment_.counts[{of.key, member}] = {posts_[0]->count(member, of.key), world_.handed[{member, of.key}]};
+        moment_.counts[{of.key, member}] = {posts_[0]->count(member, of.key),
+                                            world_.handed[{member, of.key}]};
     const auto blocked = find_blocked(moment_);
     if (!blocked.empty() && blocked == blocked_before_) {
       if (!faulty_) outcome_.wrong = "ranks of a healthy program were said to be blocked";
       outcome_.blocked = true;
-      for (const Blocked& one : blocked) claimed_.insert({one.rank.value, one.waits.key, one.waits.number});
+      for (const Blocked& one : blocked)
+        claimed_.insert({one.rank.value, one.waits.key, one.waits.number});
     }
     blocked_before_ = blocked;
     moment_ = {};

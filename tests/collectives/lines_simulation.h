@@ -1,5 +1,5 @@
-// Random programs on random groups, whose ranks take turns in any order: each step of the issuer (a post, a
-// comparison) and each of the transport is a turn of its own.
+// Random programs on random groups, whose ranks take turns in any order: each step of the issuer (a
+// post, a comparison) and each of the transport is a turn of its own.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace lockstep::tests {
 
 /// What all ranks have posted.
 struct PlainWorld {
-  explicit PlainWorld(int ranks) : states(static_cast<std::size_t>(ranks), lines::PeerState::Running) {}
+  explicit PlainWorld(int ranks)
+      : states(static_cast<std::size_t>(ranks), lines::PeerState::Running) {}
   std::map<std::pair<Rank, lines::LineKey>, std::vector<lines::Entry>> entries;
   std::map<std::pair<Rank, lines::LineKey>, std::uint64_t> handed;
   std::map<lines::LineKey, Status> refusals;
@@ -49,14 +50,14 @@ class PlainPosts final : public lines::Posts {
 };
 
 struct RunOutcome {
-  std::string wrong;        // what must not happen, in words; empty: nothing
-  bool all_ended = false;   // every rank has come to the end of its program
-  bool refused = false;     // a rank has refused
-  bool blocked = false;     // ranks were named that cannot go on
+  std::string wrong;       // what must not happen, in words; empty: nothing
+  bool all_ended = false;  // every rank has come to the end of its program
+  bool refused = false;    // a rank has refused
+  bool blocked = false;    // ranks were named that cannot go on
 };
 
-/// One run. `faulty`: one rank departs from the program: another size, dtype, reduction, root, split or
-/// order, an operation too few or too many, or it ends early.
+/// One run. `faulty`: one rank departs from the program: another size, dtype, reduction, root,
+/// split or order, an operation too few or too many, or it ends early.
 [[nodiscard]] RunOutcome simulate(std::uint64_t seed, bool faulty);
 
 }  // namespace lockstep::tests

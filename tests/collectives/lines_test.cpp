@@ -1,14 +1,13 @@
-// Operations, the issuer and waits that cannot end, on posts in plain memory (lines_simulation.h) and on those of
-// real processes.
+// Operations, the issuer and waits that cannot end, on posts in plain memory (lines_simulation.h)
+// and on those of real processes.
 #include <cstdlib>
 #include <string>
 
+#include "lines_simulation.h"
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/lines/issuer.h>
 #include <lockstep/collectives/lines/wait_ring.h>
-
-#include "lines_simulation.h"
 
 namespace lockstep::lines {
 namespace {
@@ -27,8 +26,12 @@ struct Sizes {
 };
 
 Operation all_reduce(const Sizes& sizes, std::string_view place = "train.py:41") {
-  return {.kind = "all_reduce", .dtype = "f32", .reduction = "sum", .elements = sizes.elements,
-          .shape = sizes.shape, .place = place};
+  return {.kind = "all_reduce",
+          .dtype = "f32",
+          .reduction = "sum",
+          .elements = sizes.elements,
+          .shape = sizes.shape,
+          .place = place};
 }
 
 Entry entry(const Operation& operation) {
@@ -98,14 +101,17 @@ TEST(Issuer, RankThatComesSecond_Refuses_AndTheFirstHearsOfIt) {
   PlainWorld world(2);
   PlainPosts first(world, Rank{0}), second(world, Rank{1});
   Issuer a(first), b(second);
-  ASSERT_TRUE(a.issue(pair_of(0), all_reduce({{5}, {5}}))) << "nobody to compare with: it does not wait";
+  ASSERT_TRUE(a.issue(pair_of(0), all_reduce({{5}, {5}})))
+      << "nobody to compare with: it does not wait";
   const auto refused = b.issue(pair_of(1), all_reduce({{3}, {3}}, "train.py:57"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::GraphDivergence);
-  EXPECT_EQ(refused.error().message,
-            "operation 1 of the group of ranks 0-1 is not the same on its ranks, so it was not issued; the group "
-            "can be used no more: end the job, or make a new group [rank 0: all_reduce sum f32[5] at "
-            "train.py:41; rank 1: all_reduce sum f32[3] at train.py:57]");
+  EXPECT_EQ(
+      refused.error().message,
+      "operation 1 of the group of ranks 0-1 is not the same on its ranks, so it was not issued; "
+      "the group "
+      "can be used no more: end the job, or make a new group [rank 0: all_reduce sum f32[5] at "
+      "train.py:41; rank 1: all_reduce sum f32[3] at train.py:57]");
   const auto alive = a.still_alive(pair_of(0));
   ASSERT_FALSE(alive);
   EXPECT_EQ(alive.error().message, refused.error().message);

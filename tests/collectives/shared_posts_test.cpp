@@ -1,4 +1,5 @@
-// Posts in memory that processes share: several in this process, and one in a process that is killed.
+// Posts in memory that processes share: several in this process, and one in a process that is
+// killed.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -35,8 +36,12 @@ Result<std::uint64_t> issue(Ranks& ranks, int rank, std::int64_t elements, std::
   Lines& lines = *ranks[static_cast<std::size_t>(rank)];
   const int group = lines.group(group_of(rank, key));
   const std::vector<std::int64_t> sizes{elements};
-  auto issued = lines.issue(group, {.kind = "all_reduce", .dtype = "f32", .reduction = "sum", .elements = sizes,
-                                    .shape = sizes, .place = "train.py:7"});
+  auto issued = lines.issue(group, {.kind = "all_reduce",
+                                    .dtype = "f32",
+                                    .reduction = "sum",
+                                    .elements = sizes,
+                                    .shape = sizes,
+                                    .place = "train.py:7"});
   if (issued) lines.issued(group);
   return issued;
 }
@@ -46,9 +51,12 @@ TEST(SharedPosts, EntriesAndTheirNumbers_AreReadAcrossWindows) {
   ASSERT_EQ(ranks[0]->posts().seen().size(), 2U);
   const int mine = ranks[0]->group(group_of(0)), theirs = ranks[1]->group(group_of(1));
   for (std::int64_t i = 0; i < 20'000; ++i) {
-    const std::vector<std::int64_t> to0{i, 2 * i, 1}, from0{i, 3 * i, 1}, to1{3 * i, 1, 1}, from1{2 * i, 1, 1};
-    ASSERT_TRUE(ranks[0]->issue(mine, {.kind = "all_to_all_single", .to = to0, .from = from0})) << i;
-    ASSERT_TRUE(ranks[1]->issue(theirs, {.kind = "all_to_all_single", .to = to1, .from = from1})) << i;
+    const std::vector<std::int64_t> to0{i, 2 * i, 1}, from0{i, 3 * i, 1}, to1{3 * i, 1, 1},
+        from1{2 * i, 1, 1};
+    ASSERT_TRUE(ranks[0]->issue(mine, {.kind = "all_to_all_single", .to = to0, .from = from0}))
+        << i;
+    ASSERT_TRUE(ranks[1]->issue(theirs, {.kind = "all_to_all_single", .to = to1, .from = from1}))
+        << i;
   }
   const std::vector<std::int64_t> to{1, 2, 3}, from{1, 2, 3}, other{1, 2, 4};
   ASSERT_TRUE(ranks[0]->issue(mine, {.kind = "all_to_all_single", .to = to, .from = from}));
@@ -62,7 +70,8 @@ TEST(SharedPosts, LeadOfAMillion_IsComparedToTheEnd_AndGivenBack) {
   const std::uint64_t held = ranks[0]->posts().held_bytes();
   EXPECT_GT(held, kLead * sizeof(Posted));
   for (std::int64_t i = 0; i < kLead - 1; ++i) ASSERT_TRUE(issue(ranks, 1, i + 1)) << i;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kTrimEvery); ++i) ASSERT_TRUE(issue(ranks, 0, 1));
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kTrimEvery); ++i)
+    ASSERT_TRUE(issue(ranks, 0, 1));
   EXPECT_LT(ranks[0]->posts().held_bytes(), held / 20);
   EXPECT_LT(ranks[1]->posts().held_bytes(), held / 20);
   EXPECT_FALSE(issue(ranks, 1, kLead + 1)) << "the last one of the lead differs";
@@ -79,7 +88,8 @@ TEST(SharedPosts, TwoThatDifferAtTheSameTime_AreNeverBothIssued) {
       while (round[1 - self].load() < i + 1) {
       }
       const auto key = static_cast<std::uint64_t>(2 + i % 3000);
-      refused[self][static_cast<std::size_t>(i)] = issue(ranks, self, 5 + self, key).has_error() ? 1 : 0;
+      refused[self][static_cast<std::size_t>(i)] =
+          issue(ranks, self, 5 + self, key).has_error() ? 1 : 0;
     }
   };
   std::thread other(run, 1);
@@ -123,7 +133,8 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
     ASSERT_TRUE(issue(ranks, 0, 4, 1));
     auto a = ranks[0]->begin_wait(ranks[0]->group(group_of(0, 1)), 1);
     auto b = ranks[1]->begin_wait(ranks[1]->group(group_of(1, 2)), 1);
-    const auto main0 = ranks[0]->posts().begin_wait({{1, 1}, 1}), main1 = ranks[1]->posts().begin_wait({{2, 2}, 1});
+    const auto main0 = ranks[0]->posts().begin_wait({{1, 1}, 1}),
+               main1 = ranks[1]->posts().begin_wait({{2, 2}, 1});
     const Instant start = Instant{} + std::chrono::hours(1);
     EXPECT_TRUE(ranks[0]->look(a, start));
     EXPECT_TRUE(ranks[1]->look(b, start));
@@ -133,9 +144,11 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
     ASSERT_FALSE(other);
     EXPECT_EQ(first.error().code, Code::Stuck);
     EXPECT_EQ(first.error().message, other.error().message);
-    EXPECT_NE(first.error().message.find("rank 0 waits for rank 1 in operation 2 of group 1: all_reduce sum f32[4] at train.py:7; "
+    EXPECT_NE(first.error().message.find("rank 0 waits for rank 1 in operation 2 of group 1: "
+                                         "all_reduce sum f32[4] at train.py:7; "
                                          "rank 1 waits for rank 0 in operation 2 of group 2"),
-              std::string::npos) << first.error().message;
+              std::string::npos)
+        << first.error().message;
     ranks[0]->posts().end_wait(main0);
     ranks[1]->posts().end_wait(main1);
     ranks[0]->end_wait(a);
@@ -187,7 +200,8 @@ TEST(Lines, KilledProcess_FreesWhoWaitsForIt_AndWhatItPostedIsStillCompared) {
                const auto over = ranks[0]->look(wait, Instant{} + kProof);
                ASSERT_FALSE(over);
                EXPECT_EQ(over.error().code, Code::RankLost);
-               EXPECT_EQ(over.error().message.find("the process of rank 1 has ended"), 0U) << over.error().message;
+               EXPECT_EQ(over.error().message.find("the process of rank 1 has ended"), 0U)
+                   << over.error().message;
              });
 }
 
@@ -201,7 +215,8 @@ TEST(Lines, ProcessThatFails_IsGone_WithItsText) {
                const auto over = ranks[0]->look(wait, Instant{} + kProof);
                ASSERT_FALSE(over);
                EXPECT_EQ(over.error().code, Code::Gone);
-               EXPECT_EQ(over.error().message.find("rank 1 has failed: ValueError: nan ["), 0U) << over.error().message;
+               EXPECT_EQ(over.error().message.find("rank 1 has failed: ValueError: nan ["), 0U)
+                   << over.error().message;
              });
 }
 

@@ -105,7 +105,8 @@ int lockstep_lines_issue(lockstep_lines* given, int group, const lockstep_operat
                          uint64_t* number) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr) return bad_input(kNoLines);
-    if (group < 0 || group >= given->groups) return bad_input(fmt::format("there is no group {}", group));
+    if (group < 0 || group >= given->groups)
+      return bad_input(fmt::format("there is no group {}", group));
     const auto read = operation_of(operation);
     if (!read) return read.error();
     const auto issued = given->core->issue(group, *read);
@@ -122,7 +123,8 @@ void lockstep_lines_issued(lockstep_lines* given, int group) {
 int lockstep_wait_begin(lockstep_lines* given, int group, uint64_t number, lockstep_wait** wait) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr || wait == nullptr) return bad_input("lines or wait is NULL");
-    if (group < 0 || group >= given->groups) return bad_input(fmt::format("there is no group {}", group));
+    if (group < 0 || group >= given->groups)
+      return bad_input(fmt::format("there is no group {}", group));
     *wait = new lockstep_wait{*given->core, given->core->begin_wait(group, number)};
     return {};
   });

@@ -1,9 +1,8 @@
-// The part of lockstep.torch that is built for one release of torch: a kernel in front of each operator of
-// torch.distributed, which posts and compares the operation before it is issued (lockstep_lines.h), and the
-// Work objects of what runs on the host, whose waits end where the group is dead. Loaded by lockstep/torch/lines.py.
-// scripts/torch-lines builds it against the headers of a release.
-#include <Python.h>
-
+// The part of lockstep.torch that is built for one release of torch: a kernel in front of each
+// operator of torch.distributed, which posts and compares the operation before it is issued
+// (lockstep_lines.h), and the Work objects of what runs on the host, whose waits end where the
+// group is dead. Loaded by lockstep/torch/lines.py. scripts/torch-lines builds it against the
+// headers of a release.
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -13,6 +12,7 @@
 #include <unordered_map>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <Python.h>
 #include <lockstep_lines.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -34,10 +34,12 @@ struct Given {
   decltype(&lockstep_wait_begin) wait_begin;
   decltype(&lockstep_wait_look) wait_look;
   decltype(&lockstep_wait_end) wait_end;
-  PyObject* group;    // (name, device, sender, receiver, tag) -> number of the group; -1: it is not watched
+  PyObject*
+      group;  // (name, device, sender, receiver, tag) -> number of the group; -1: it is not watched
   PyObject* error;    // () -> the exception of the last error of this thread
   PyObject* is_user;  // (file name of a function) -> whether it is the user's
-  PyObject* before;   // (name of the process group, "all_reduce sum f32[4]", place); what it raises is not issued
+  PyObject* before;   // (name of the process group, "all_reduce sum f32[4]", place); what it raises
+                      // is not issued
 };
 Given given{};
 /// False in a copy of the process (a data loader's), and after remove().
@@ -86,8 +88,10 @@ std::string place() {
       PyObject* user = file == nullptr ? nullptr : PyObject_CallOneArg(given.is_user, file);
       const char* path = file == nullptr ? nullptr : PyUnicode_AsUTF8(file);
       std::string name(path == nullptr ? "" : path);
-      found = known.emplace(code, std::pair(user != nullptr && PyObject_IsTrue(user) == 1,
-                                            name.substr(name.rfind('/') + 1))).first;
+      found = known
+                  .emplace(code, std::pair(user != nullptr && PyObject_IsTrue(user) == 1,
+                                           name.substr(name.rfind('/') + 1)))
+                  .first;
       Py_INCREF(code);  // so that no other takes its address
       Py_XDECREF(user);
       Py_XDECREF(file);
@@ -110,8 +114,13 @@ std::string place() {
 class WatchedWork final : public c10d::Work {
  public:
   /// `has_future`: of the operator's works; false once one has had none.
-  WatchedWork(::Work inner, std::vector<at::Tensor> tensors, int group, uint64_t number, std::atomic<bool>& has_future)
-      : inner_(std::move(inner)), tensors_(std::move(tensors)), group_(group), number_(number), has_future_(has_future) {}
+  WatchedWork(::Work inner, std::vector<at::Tensor> tensors, int group, uint64_t number,
+              std::atomic<bool>& has_future)
+      : inner_(std::move(inner)),
+        tensors_(std::move(tensors)),
+        group_(group),
+        number_(number),
+        has_future_(has_future) {}
 
   bool isCompleted() override { return inner_->isCompleted(); }
   bool isSuccess() const override { return inner_->isSuccess(); }
@@ -158,13 +167,15 @@ class WatchedWork final : public c10d::Work {
     const std::unique_ptr<lockstep_wait, decltype(given.wait_end)> ended(looked, given.wait_end);
     const auto start = std::chrono::steady_clock::now();
     std::unique_lock lock(shared->mutex);
-    while (!shared->changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return shared->is_done; })) {
+    while (!shared->changed.wait_for(lock, std::chrono::milliseconds(20),
+                                     [&] { return shared->is_done; })) {
       if (given.wait_look(looked) != LOCKSTEP_OK) {
         lock.unlock();
         keep();
         raise_last();
       }
-      if (future && timeout != kNoTimeout && std::chrono::steady_clock::now() - start > timeout) break;
+      if (future && timeout != kNoTimeout && std::chrono::steady_clock::now() - start > timeout)
+        break;
     }
     if (future) {
       lock.unlock();
@@ -205,7 +216,9 @@ class WatchedWork final : public c10d::Work {
 class Arguments {
  public:
   Arguments(const c10::OperatorHandle& handle, const torch::jit::Stack& stack)
-      : schema_(handle.schema()), first_(stack.size() - schema_.arguments().size()), stack_(stack) {}
+      : schema_(handle.schema()),
+        first_(stack.size() - schema_.arguments().size()),
+        stack_(stack) {}
 
   [[nodiscard]] const IValue* named(const char* name) const {
     for (size_t i = 0; i < schema_.arguments().size(); ++i)
@@ -248,17 +261,28 @@ Numbers elements_of(const std::vector<at::Tensor>& tensors) {
 
 const char* dtype_name(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return "f32";
-    case at::kDouble: return "f64";
-    case at::kHalf: return "f16";
-    case at::kBFloat16: return "bf16";
-    case at::kLong: return "i64";
-    case at::kInt: return "i32";
-    case at::kShort: return "i16";
-    case at::kChar: return "i8";
-    case at::kByte: return "u8";
-    case at::kBool: return "bool";
-    default: return c10::toString(tensor.scalar_type());
+    case at::kFloat:
+      return "f32";
+    case at::kDouble:
+      return "f64";
+    case at::kHalf:
+      return "f16";
+    case at::kBFloat16:
+      return "bf16";
+    case at::kLong:
+      return "i64";
+    case at::kInt:
+      return "i32";
+    case at::kShort:
+      return "i16";
+    case at::kChar:
+      return "i8";
+    case at::kByte:
+      return "u8";
+    case at::kBool:
+      return "bool";
+    default:
+      return c10::toString(tensor.scalar_type());
   }
 }
 
@@ -266,16 +290,26 @@ const char* reduction_name(const Arguments& arguments) {
   const IValue* given_op = arguments.named("reduce_op");
   if (given_op == nullptr) return nullptr;
   switch (static_cast<c10d::ReduceOp::RedOpType>(*given_op->toCustomClass<c10d::ReduceOp>())) {
-    case c10d::ReduceOp::SUM: return "sum";
-    case c10d::ReduceOp::AVG: return "avg";
-    case c10d::ReduceOp::PRODUCT: return "product";
-    case c10d::ReduceOp::MIN: return "min";
-    case c10d::ReduceOp::MAX: return "max";
-    case c10d::ReduceOp::BAND: return "band";
-    case c10d::ReduceOp::BOR: return "bor";
-    case c10d::ReduceOp::BXOR: return "bxor";
-    case c10d::ReduceOp::PREMUL_SUM: return "premul_sum";
-    default: return "other";
+    case c10d::ReduceOp::SUM:
+      return "sum";
+    case c10d::ReduceOp::AVG:
+      return "avg";
+    case c10d::ReduceOp::PRODUCT:
+      return "product";
+    case c10d::ReduceOp::MIN:
+      return "min";
+    case c10d::ReduceOp::MAX:
+      return "max";
+    case c10d::ReduceOp::BAND:
+      return "band";
+    case c10d::ReduceOp::BOR:
+      return "bor";
+    case c10d::ReduceOp::BXOR:
+      return "bxor";
+    case c10d::ReduceOp::PREMUL_SUM:
+      return "premul_sum";
+    default:
+      return "other";
   }
 }
 
@@ -297,17 +331,22 @@ void read_rooted(const Arguments& a, int rank, int, Read& read) {
   read_alike(a, 0, 0, read);
   read.root = a.number("root_rank", -1);
   const bool is_broadcast = a.named("reduce_op") == nullptr;
-  if (is_broadcast) read.needs = rank == read.root ? LOCKSTEP_NEEDS_NOBODY : LOCKSTEP_NEEDS_ROOT;
-  else if (rank != read.root) read.needs = LOCKSTEP_NEEDS_NOBODY;
+  if (is_broadcast)
+    read.needs = rank == read.root ? LOCKSTEP_NEEDS_NOBODY : LOCKSTEP_NEEDS_ROOT;
+  else if (rank != read.root)
+    read.needs = LOCKSTEP_NEEDS_NOBODY;
 }
 
-void read_nothing(const Arguments& a, int, int, Read& read) { read.payload = a.tensors({"tensor"}); }
+void read_nothing(const Arguments& a, int, int, Read& read) {
+  read.payload = a.tensors({"tensor"});
+}
 
 /// Tensors of all members are the same list everywhere.
 void read_lists(const Arguments& a, int, int, Read& read) {
   const bool scatters = a.named("reduce_op") != nullptr;
   read.payload = a.tensors({"input_tensors", "input_list"});
-  read.elements = elements_of(scatters ? read.payload : a.tensors({"output_tensors", "output_lists"}));
+  read.elements =
+      elements_of(scatters ? read.payload : a.tensors({"output_tensors", "output_lists"}));
 }
 
 void read_gather(const Arguments& a, int rank, int, Read& read) {
@@ -346,7 +385,8 @@ void read_exchange(const Arguments& a, int, int size, Read& read) {
   read.payload = a.tensors({"input"});
   const auto splits = [&](const char* which, const char* tensor) {
     const auto of = a.tensors({tensor});
-    const int64_t elements = of.empty() ? 0 : of[0].numel(), rows = of.empty() || of[0].dim() == 0 ? 1 : of[0].size(0);
+    const int64_t elements = of.empty() ? 0 : of[0].numel(),
+                  rows = of.empty() || of[0].dim() == 0 ? 1 : of[0].size(0);
     const int64_t row = rows == 0 ? 0 : elements / rows;
     Numbers out = a.named(which)->toIntVector();
     if (out.empty()) out.assign(static_cast<size_t>(size), size == 0 ? 0 : rows / size);
@@ -409,8 +449,9 @@ int group_of(const GroupName& name) {
     if (found != known.end()) return found->second;
   }
   const Gil gil;
-  PyObject* number = PyObject_CallFunction(given.group, "ssLLL", name.name.c_str(), name.device.c_str(),
-                                           static_cast<long long>(name.sender), static_cast<long long>(name.receiver),
+  PyObject* number = PyObject_CallFunction(given.group, "ssLLL", name.name.c_str(),
+                                           name.device.c_str(), static_cast<long long>(name.sender),
+                                           static_cast<long long>(name.receiver),
                                            static_cast<long long>(name.tag));
   if (number == nullptr) raise_set();
   const int group = static_cast<int>(PyLong_AsLong(number));
@@ -423,7 +464,8 @@ int group_of(const GroupName& name) {
 constexpr size_t kShownTensors = 4;
 
 /// "all_reduce sum f32[4], f32[2]": as collectives.py says it.
-std::string text_of(const Operator& op, const char* reduction, const std::vector<at::Tensor>& payload) {
+std::string text_of(const Operator& op, const char* reduction,
+                    const std::vector<at::Tensor>& payload) {
   std::string out = op.kind;
   if (op.read == read_nothing) return out;
   if (reduction != nullptr) out += std::string(" ") + reduction;
@@ -435,13 +477,15 @@ std::string text_of(const Operator& op, const char* reduction, const std::vector
       out += (dim == 0 ? "" : ", ") + std::to_string(payload[i].size(dim));
     out += "]";
   }
-  if (payload.size() > kShownTensors) out += ", and " + std::to_string(payload.size() - kShownTensors) + " more";
+  if (payload.size() > kShownTensors)
+    out += ", and " + std::to_string(payload.size() - kShownTensors) + " more";
   return out;
 }
 
 void tell(const std::string& group, const std::string& what, const std::string& at) {
   const Gil gil;
-  PyObject* done = PyObject_CallFunction(given.before, "sss", group.c_str(), what.c_str(), at.c_str());
+  PyObject* done =
+      PyObject_CallFunction(given.before, "sss", group.c_str(), what.c_str(), at.c_str());
   if (done == nullptr) raise_set();
   Py_DECREF(done);
 }
@@ -463,7 +507,8 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   Posted posted;
   posted.is_pair = op.read == read_pair;
   GroupName name{group->getGroupName(), "cpu"};
-  if (!read.payload.empty()) name.device = c10::DeviceTypeName(read.payload[0].device().type(), true);
+  if (!read.payload.empty())
+    name.device = c10::DeviceTypeName(read.payload[0].device().type(), true);
   if (posted.is_pair) {
     const bool sends = op.kind[0] == 's';
     const int64_t peer = arguments.number(sends ? "dst" : "src", -1);
@@ -476,8 +521,9 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   posted.group = group_of(name);
   if (posted.group < 0) return posted;
   posted.is_on_host = name.device == "cpu";
-  posted.tensors = arguments.tensors({"tensors", "tensor", "input", "output", "inputs", "outputs", "input_tensor",
-                                      "output_tensor", "input_tensors", "output_tensors", "input_list", "output_lists"});
+  posted.tensors = arguments.tensors({"tensors", "tensor", "input", "output", "inputs", "outputs",
+                                      "input_tensor", "output_tensor", "input_tensors",
+                                      "output_tensors", "input_list", "output_lists"});
   const std::string at = place();
   const char* reduction = reduction_name(arguments);
   if (!posted.is_pair) tell(name.name, text_of(op, reduction, read.payload), at);
@@ -499,13 +545,15 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   operation.to = read.to.data();
   operation.from_count = static_cast<uint32_t>(read.from.size());
   operation.from = read.from.data();
-  if (given.issue(given.lines, posted.group, &operation, &posted.number) != LOCKSTEP_OK) raise_last();
+  if (given.issue(given.lines, posted.group, &operation, &posted.number) != LOCKSTEP_OK)
+    raise_last();
   return posted;
 }
 
 template <size_t I>
 void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const auto after = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect);
+  const auto after =
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect);
   static std::atomic<bool> has_future{true};
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
@@ -514,8 +562,8 @@ void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::
   given.issued(given.lines, posted.group);
   if (!posted.is_on_host || stack->empty() || !stack->back().isCustomClass()) return;
   Work inner = stack->back().toCustomClass<c10d::Work>();
-  stack->back() = IValue(Work(c10::make_intrusive<WatchedWork>(std::move(inner), std::move(posted.tensors), posted.group,
-                                                               posted.number, has_future)));
+  stack->back() = IValue(Work(c10::make_intrusive<WatchedWork>(
+      std::move(inner), std::move(posted.tensors), posted.group, posted.number, has_future)));
 }
 
 template <size_t... I>
@@ -524,7 +572,8 @@ void implement(torch::Library& library, std::index_sequence<I...>) {
     return c10::Dispatcher::singleton().findSchema({std::string("c10d::") + name, ""}).has_value();
   };
   ((has(kOperators[I].name)
-        ? void(library.impl(kOperators[I].name, torch::CppFunction::makeFromBoxedFunction<&kernel<I>>()))
+        ? void(library.impl(kOperators[I].name,
+                            torch::CppFunction::makeFromBoxedFunction<&kernel<I>>()))
         : void()),
    ...);
 }
@@ -546,7 +595,8 @@ __attribute__((visibility("default"))) void lockstep_torch_lines_install(const G
     const std::lock_guard lock(knowing);
     known.clear();
   }
-  library = new torch::Library(torch::Library::IMPL, "c10d", c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
+  library = new torch::Library(torch::Library::IMPL, "c10d", c10::DispatchKey::BackendSelect,
+                               __FILE__, __LINE__);
   implement(*library, std::make_index_sequence<std::size(kOperators)>());
   is_on = true;
 }
@@ -559,5 +609,4 @@ __attribute__((visibility("default"))) void lockstep_torch_lines_remove() {
 
 /// In a copy of the process: it takes no part.
 __attribute__((visibility("default"))) void lockstep_torch_lines_forget() { is_on = false; }
-
 }
