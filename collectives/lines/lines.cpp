@@ -38,38 +38,39 @@ Result<std::unique_ptr<Lines>> Lines::open(Rank self) {
 int Lines::group(Group given) {
   const std::lock_guard lock(grouping_);
   const auto found = std::find_if(groups_.begin(), groups_.end(),
-                                  [&](const Group& group) { return group.key == given.key; });
+                                  [&](const Issuing& each) { return each.group.key == given.key; });
   if (found != groups_.end()) return static_cast<int>(found - groups_.begin());
-  groups_.push_back(std::move(given));
-  lines_.push_back({});
+  groups_.emplace_back(std::move(given));
   return static_cast<int>(groups_.size()) - 1;
 }
 
-const Group& Lines::at(int group) {
+Lines::Issuing& Lines::at(int group) {
   const std::lock_guard lock(grouping_);
   return groups_.at(static_cast<std::size_t>(group));
 }
 
 Result<std::uint64_t> Lines::issue(int group, const Operation& operation) {
   count_thread(posts_);
-  auto issued = issuer_.issue(at(group), operation);
+  Issuing& on = at(group);
+  const std::lock_guard lock(on.issuing);
+  auto issued = issuer_.issue(on.group, operation);
   if (!issued) return issued.error();
-  const std::lock_guard lock(grouping_);
-  lines_[static_cast<std::size_t>(group)] = issued->line;
+  on.line = issued->line;
   return issued->number;
 }
 
 void Lines::issued(int group) {
-  const std::lock_guard lock(grouping_);
-  posts_->handed(lines_[static_cast<std::size_t>(group)]);
+  Issuing& on = at(group);
+  const std::lock_guard lock(on.issuing);
+  posts_->handed(on.line);
 }
 
 Lines::Wait Lines::begin_wait(int group, std::uint64_t number) {
-  return Wait{group, posts_->begin_wait({at(group).key, number}), {}, {}};
+  return Wait{group, posts_->begin_wait({at(group).group.key, number}), {}, {}};
 }
 
 Result<void> Lines::look(Wait& wait, Instant now) {
-  const Group& group = at(wait.group);
+  const Group& group = at(wait.group).group;
   if (auto alive = issuer_.still_alive(group); !alive) return alive;
   auto blocked = find_blocked(posts_->moment());
   if (blocked.empty() || blocked != wait.seen) {

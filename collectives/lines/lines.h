@@ -17,7 +17,7 @@ namespace lockstep::lines {
 /// For how long ranks must be seen unable to go on before it is said.
 inline constexpr Duration kProof = std::chrono::milliseconds(300);
 
-/// Thread-safe; one thread at a time issues on a group.
+/// Thread-safe.
 class Lines {
  public:
   /// Errors: Environment.
@@ -48,7 +48,14 @@ class Lines {
 
  private:
   explicit Lines(Rank self, std::unique_ptr<SharedPosts> posts);
-  [[nodiscard]] const Group& at(int group);
+  /// A group, and the one thread at a time that posts on it.
+  struct Issuing {
+    explicit Issuing(Group of) : group(std::move(of)) {}
+    const Group group;
+    std::mutex issuing;  // guards what follows, and the line's end
+    LineId line;
+  };
+  [[nodiscard]] Issuing& at(int group);
   [[nodiscard]] std::string waits_text(const Blocked& blocked) const;
   [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked) const;
 
@@ -56,8 +63,7 @@ class Lines {
   std::shared_ptr<SharedPosts> posts_;  // threads that have issued look whether it is still there
   Issuer issuer_;
   std::mutex grouping_;  // guards what follows; groups stay where they are
-  std::deque<Group> groups_;
-  std::deque<LineId> lines_;
+  std::deque<Issuing> groups_;
 };
 
 }  // namespace lockstep::lines

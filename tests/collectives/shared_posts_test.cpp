@@ -112,6 +112,17 @@ TEST(SharedPosts, TwoThatAreAlike_AreNeverRefused) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(SharedPosts, TwoThreadsOnOneGroup_LoseNoEntry) {
+  Ranks ranks = open_ranks(1);
+  const auto run = [&] {
+    for (int i = 0; i < 20'000; ++i) EXPECT_TRUE(issue(ranks, 0, 4));
+  };
+  std::thread other(run);
+  run();
+  other.join();
+  EXPECT_EQ(issue(ranks, 0, 4).value(), 40'000U);
+}
+
 TEST(SharedPosts, PlaceOfAnEarlierProcess_IsNotOpened) {
   auto here = Lines::open(Rank{0}).value();
   std::string place = here->posts().place();

@@ -7,7 +7,8 @@
  * every rank of it has the same report, at its next operation and in its waits. Ranks of one host see
  * each other; those of other hosts are not compared.
  *
- * Threads: every function goes on any thread; one at a time issues on a group. */
+ * Threads: every function goes on any thread. Operations of one group must come in the same order on
+ * its ranks, so a program has one thread at a time issue on it. */
 #ifndef LOCKSTEP_LINES_H
 #define LOCKSTEP_LINES_H
 
