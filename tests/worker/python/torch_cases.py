@@ -254,22 +254,14 @@ def eager(watch):
 
 
 def eager_sizes(watch):
-    """Collectives that pair and should not have: the next frame's vote tells."""
+    """Collectives that would pair and must not."""
     compiled = torch.compile(total, backend=counting)
     x = torch.ones(3)
     attempt("frame", compiled, x)
-    if RANK == 0:
-        dist.all_reduce(x)
-    else:
-        dist.all_reduce(torch.ones(3, dtype=torch.int32).float())
-        dist.all_reduce(x)
-    if RANK == 0:
-        dist.all_reduce(torch.ones(3), op=dist.ReduceOp.MAX)
-        dist.all_reduce(torch.ones(1, 3))
-    else:
-        dist.all_reduce(torch.ones(3))
-    attempt("apart", compiled, x)
-    attempt("together", compiled, x)
+    dist.all_reduce(x if RANK == 0 else torch.ones(1, 3))  # as many elements
+    operation = dist.ReduceOp.MAX if RANK == 0 else dist.ReduceOp.SUM
+    attempt("apart", lambda: dist.all_reduce(x, op=operation) or x.sum())
+    attempt("after", compiled, x)
 
 
 def same_work(watch):
