@@ -208,7 +208,7 @@ class Run:
             env=dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size),
                      OMP_NUM_THREADS="1", WATCHED=str(int(watched)), LOCKSTEP_COORDINATOR="off"))
             for rank in range(size)]
-        until = time.monotonic() + LIMIT
+        until = time.monotonic() + (LIMIT if watched else LIMIT / 2)
         self.lines, self.codes, self.errors = [], [], []
         for process in processes:
             try:
