@@ -44,6 +44,11 @@ int Lines::group(Group given) {
   return static_cast<int>(groups_.size()) - 1;
 }
 
+bool Lines::has_group(int number) {
+  const std::lock_guard lock(grouping_);
+  return number >= 0 && static_cast<std::size_t>(number) < groups_.size();
+}
+
 Lines::Issuing& Lines::at(int group) {
   const std::lock_guard lock(grouping_);
   return groups_.at(static_cast<std::size_t>(group));

@@ -27,6 +27,7 @@ class Lines {
 
   /// A number for `group`; the same where its key is known.
   [[nodiscard]] int group(Group group);
+  [[nodiscard]] bool has_group(int number);
   /// Whether this rank may issue `operation` now. It waits for nobody. The number of the entry,
   /// from 0. Errors: GraphDivergence, Stuck, Gone, RankLost (the group is dead), Environment.
   [[nodiscard]] Result<std::uint64_t> issue(int group, const Operation& operation);

@@ -55,8 +55,8 @@ struct PostsHeader {
   LineSlot table[kTableLines];
 };
 
-inline constexpr std::uint64_t kPostsMagic =
-    0x6c6f636b6c696e31;  // "locklin1": with the layout's version
+/// "locklin1": with the layout's version.
+inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e31;
 inline constexpr std::size_t kTexts = std::size_t{1} << 20, kFixed = std::size_t{1} << 26;
 static_assert(sizeof(PostsHeader) <= kTexts);
 /// A line's entries, and from the middle on its values; each is a ring of half of that.

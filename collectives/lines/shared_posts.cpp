@@ -105,10 +105,14 @@ std::optional<Status> SharedPosts::refusal(LineKey key) const {
   for (std::uint32_t i = 0; i < claimed && i < kRefusals; ++i) {
     const RefusalSlot& slot = header.refused[i];
     if (slot.state.load(std::memory_order_acquire) != 2 || !is_of(slot, key)) continue;
-    return Status{static_cast<Code>(slot.code.load()),
-                  memory_of(Rank{slot.rank.load()}).text(slot.text.load())};
+    return said_in(slot);
   }
   return std::nullopt;
+}
+
+Status SharedPosts::said_in(const RefusalSlot& slot) const {
+  return Status{static_cast<Code>(slot.code.load()),
+                memory_of(Rank{slot.rank.load()}).text(slot.text.load())};
 }
 
 Status SharedPosts::refuse(LineKey key, const Status& status) {
@@ -134,9 +138,9 @@ Status SharedPosts::refuse(LineKey key, const Status& status) {
     while (slot.state.load(std::memory_order_acquire) == 1 &&
            std::chrono::steady_clock::now() < until)
       std::this_thread::yield();
-    if (slot.state.load(std::memory_order_acquire) == 2 && is_of(slot, key)) break;
+    if (slot.state.load(std::memory_order_acquire) == 2 && is_of(slot, key)) return said_in(slot);
   }
-  return refusal(key).value_or(status);
+  return status;
 }
 
 Result<LineId> SharedPosts::open(const Group& group) { return own_->open(group); }

@@ -17,6 +17,7 @@ class PeerPosts;
 class PostsMemory;
 struct LineSlot;
 struct PostsHeader;
+struct RefusalSlot;
 
 /// Lines of one process: groups, and pairs with their tags.
 inline constexpr std::uint32_t kMostLines = 4096;
@@ -86,6 +87,7 @@ class SharedPosts final : public Posts {
   [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
   [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
   [[nodiscard]] PostsHeader& host_header() const;
+  [[nodiscard]] Status said_in(const RefusalSlot& slot) const;
 
   Rank self_;
   std::unique_ptr<OwnPosts> own_;

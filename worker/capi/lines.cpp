@@ -16,7 +16,6 @@ namespace lines = lockstep::lines;
 struct lockstep_lines {
   std::unique_ptr<lines::Lines> core;
   std::string place;
-  int groups = 0;
 };
 
 struct lockstep_wait {
@@ -96,7 +95,6 @@ int lockstep_lines_group(lockstep_lines* given, lockstep_fingerprint key, const 
     }
     if (made.self < 0) return bad_input("this rank is no member of the group");
     *group = given->core->group(std::move(made));
-    if (*group >= given->groups) given->groups = *group + 1;
     return {};
   });
 }
@@ -105,7 +103,7 @@ int lockstep_lines_issue(lockstep_lines* given, int group, const lockstep_operat
                          uint64_t* number) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr) return bad_input(kNoLines);
-    if (group < 0 || group >= given->groups)
+    if (!given->core->has_group(group))
       return bad_input(fmt::format("there is no group {}", group));
     const auto read = operation_of(operation);
     if (!read) return read.error();
@@ -117,13 +115,13 @@ int lockstep_lines_issue(lockstep_lines* given, int group, const lockstep_operat
 }
 
 void lockstep_lines_issued(lockstep_lines* given, int group) {
-  if (given != nullptr && group >= 0 && group < given->groups) given->core->issued(group);
+  if (given != nullptr && given->core->has_group(group)) given->core->issued(group);
 }
 
 int lockstep_wait_begin(lockstep_lines* given, int group, uint64_t number, lockstep_wait** wait) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr || wait == nullptr) return bad_input("lines or wait is NULL");
-    if (group < 0 || group >= given->groups)
+    if (!given->core->has_group(group))
       return bad_input(fmt::format("there is no group {}", group));
     *wait = new lockstep_wait{*given->core, given->core->begin_wait(group, number)};
     return {};

@@ -1,18 +1,7 @@
 /* Lines from C: two ranks in one process, which see each other's posts. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <lockstep_lines.h>
 
-#define CHECK(condition)                                                                     \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      fprintf(stderr, "%s:%d: %s [%s]\n", __FILE__, __LINE__, #condition,                    \
-              lockstep_report_text(lockstep_last_error()));                                  \
-      exit(1);                                                                               \
-    }                                                                                        \
-  } while (0)
+#include "check.h"
 
 static int issue(lockstep_lines* lines, int group, int64_t elements, uint64_t* number) {
   lockstep_operation operation;

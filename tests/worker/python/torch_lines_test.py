@@ -24,6 +24,10 @@ if "RANK" in os.environ:
     import torch.distributed as dist
     import torch.distributed._functional_collectives as functional
 
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
     import lockstep.torch
 
     RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -105,6 +109,19 @@ def first_of_all_reduce(group):
     return first(x)
 
 
+def start_again():
+    dist.destroy_process_group()
+    os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=15))
+
+
+def restart():
+    """A group is dead, and one of a new start has its name and its ranks."""
+    attempt("apart", lambda: issue("sizes", RANK == SIZE - 1))
+    start_again()
+    attempt("again", lambda: first_of_all_reduce(None))
+
+
 def two_groups():
     a, b = dist.new_group(list(range(SIZE))), dist.new_group(list(range(SIZE)))
     for group in (a, b):
@@ -146,7 +163,7 @@ def hook():
 
 
 def healthy():
-    """Many groups, threads, sends, other shapes of as many elements, ranks that do nothing."""
+    """Many groups, threads, sends, DDP, FSDP2, DTensor, a second start; other shapes of as many elements, ranks that do nothing."""
     total = 0.0
     pairs = [dist.new_group([i, (i + 1) % SIZE]) for i in range(SIZE)] if SIZE > 2 else []
     world = dist.group.WORLD
@@ -181,18 +198,39 @@ def healthy():
     net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))
     for step in range(5):
         net(torch.ones(2 + RANK, 4)).sum().backward()
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    mesh = init_device_mesh("cpu", (SIZE,))
+    for layer in (*model, model):
+        fully_shard(layer, mesh=mesh)
+    for step in range(3):
+        model(torch.ones(1 + RANK, 4)).sum().backward()
+    total += float(distribute_tensor(torch.arange(12.0), mesh, [Shard(0)]).redistribute(mesh, [Replicate()]).to_local().sum())
+    # Whose send comes first is known to none.
+    if RANK == 0:
+        dist.send(torch.ones(3), 1, tag=100)
+        dist.send(torch.ones(5), 1, tag=100)
+    elif RANK == 1:
+        for rows in (3, 5):
+            dist.recv(w := torch.zeros(rows), None if rows == 3 else 0, tag=100)
+            total += float(w.sum())
     side = dist.new_group(list(range(SIZE)))
     thread = threading.Thread(target=lambda: [first_of_all_reduce(side) for _ in range(50)])
     thread.start()
     for _ in range(50):
         first_of_all_reduce(None)
     thread.join()
+    start_again()  # the names of groups come again, for others
+    pair = dist.new_group([0, 1])
+    for rows in (2, 3):
+        dist.all_reduce(torch.ones(rows))
+        if RANK < 2:
+            dist.all_reduce(torch.ones(rows + 4), group=pair)
     tell(call="total", value=total)
 
 
 CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
                                        "other", "splits")},
-         "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "healthy": healthy}
+         "restart": restart, "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "healthy": healthy}
 
 
 # Their driver.
@@ -205,7 +243,7 @@ class Run:
         self.size = size
         processes = [subprocess.Popen(
             [sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size),
+            env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=os.environ.get("DEBUG_LEVEL", "OFF"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size),
                      OMP_NUM_THREADS="1", WATCHED=str(int(watched)), LOCKSTEP_COORDINATOR="off"))
             for rank in range(size)]
         until = time.monotonic() + (LIMIT if watched else LIMIT / 2)
@@ -254,6 +292,13 @@ def check_differs(op, size):
     run.all_raise("after", "GraphDivergence")
     if any(line.get("value") != float(size) for line in run.of("new group").values()) or run.codes != [0] * size:
         run.fail("a new group works")
+
+
+def check_restart(size):
+    run = Run("restart", size)
+    run.all_raise("apart", "GraphDivergence")
+    if [line.get("value") for line in run.of("again").values()] != [float(size)] * size:
+        run.fail("the group of the new start lives")
 
 
 def check_two_groups(size):

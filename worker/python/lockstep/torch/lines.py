@@ -14,14 +14,14 @@ import torch.distributed as dist
 
 from .._library import lib
 from ..errors import ERRORS, check, finding_of
-from ._hooks import group_named, groups_made
+from ._hooks import group_named, groups_made, inductor_folder
 from .collectives import INSIDE
 
 
 class _Given(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in
                 ("lines", "issue", "issued", "wait_begin", "wait_look", "wait_end")] + [
-                    (name, ctypes.py_object) for name in ("group", "error", "is_user", "before")]
+                    (name, ctypes.py_object) for name in ("group", "error", "is_user", "before", "threads")]
 
 
 def _shim() -> Optional[Any]:
@@ -42,6 +42,8 @@ class Lines:
         """`exchange`: each rank's word, by rank of the job. `before`(name of the process group, what, place) is called
         before each collective on whatever thread issues it; what it raises is raised there."""
         self._shim = shim
+        self._start = 0  # of torch.distributed, in which this process is
+        self._world: Any = dist.group.WORLD
         self._handle = ctypes.c_void_p()
         check(lib.lines_open(dist.get_rank(), ctypes.byref(self._handle)))
         words = [word.encode() for word in exchange(lib.lines_place(self._handle).decode())]
@@ -55,13 +57,16 @@ class Lines:
             ("issue", "lines_issue"), ("issued", "lines_issued"), ("wait_begin", "wait_begin"),
             ("wait_look", "wait_look"), ("wait_end", "wait_end"))}
         self._given = _Given(lines=self._handle, group=self._group, error=_error, is_user=_is_user,
-                             before=before, **functions)
+                             before=before, threads=self.look_for_threads, **functions)
         shim.lockstep_torch_lines_install(ctypes.byref(self._given))
 
     def _group(self, name: str, device: str, sender: int, receiver: int, tag: int) -> int:
         process_group = group_named(name)
         if process_group is None:
             return -1
+        if dist.group.WORLD is not self._world:  # groups of another start may have the same names
+            self._world = dist.group.WORLD
+            self._start += 1
         ranks = list(dist.get_process_group_ranks(process_group))
         alike = [made for made, members in groups_made() if list(members) == ranks]
         number = next((i for i, made in enumerate(alike) if made is process_group), 0)
@@ -73,7 +78,7 @@ class Lines:
             members = [ranks[sender], ranks[receiver]]
             pair = f"{sender} {receiver} {tag}"
             called = f"the sends from rank {members[0]} to rank {members[1]} with tag {tag} in {called}"
-        text = f"{name}\n{ranks}\n{device}\n{pair}".encode()
+        text = f"{self._start}\n{name}\n{ranks}\n{device}\n{pair}".encode()
         found = ctypes.c_int()
         check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)),
                               (ctypes.c_int32 * len(members))(*members), len(members), called.encode(),
@@ -117,9 +122,8 @@ def _is_user(file: str) -> bool:
 
 
 def _generated() -> str:
-    """The folder of inductor's code."""
-    from ._hooks import inductor_folder
-    return inductor_folder()
+    """The folder of inductor's code, where there can be any."""
+    return inductor_folder() if "torch._inductor" in sys.modules else "<"
 
 
 def _phrase(ranks: List[int]) -> str:

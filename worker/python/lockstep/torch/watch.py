@@ -43,6 +43,10 @@ def watch(policy: str = "recompile", process_group: Any = None, *, deadline: flo
     GraphDivergence). Before the first run of a version: that all have traced the same graph, with the same
     collectives (else GraphDivergence, which names the first that differs with the line of each rank).
 
+    Where scripts/torch-lines has built its part for this torch, collectives of every process group, on every thread, are
+    also compared with what the other ranks of the host have issued before they are issued, and nobody waits for that; of
+    ranks that differ at least one raises GraphDivergence, and those that wait for it do (Stuck, Gone where it has ended).
+
     `policy` says what comes of differences that let no rank wait for another or join the wrong collective:
     where only some ranks need a new version,
       "recompile": the others compile one too;
