@@ -70,6 +70,16 @@ void Lines::issued(int group) {
   posts_->handed(on.line);
 }
 
+Result<void> Lines::in_flight(int number_of_group, std::uint64_t number) {
+  const Group& group = at(number_of_group).group;
+  if (auto alive = issuer_.still_alive(group); !alive) return alive;
+  const Waiting wait{group.key, number};
+  for (const Rank member : posts_->needed_by(self_, wait))
+    if (has_ended(posts_->state(member)) && posts_->counts_of(member, group.key).handed <= number)
+      return posts_->refuse(group.key, verdict({{self_, wait, member, 0}}));
+  return {};
+}
+
 Lines::Wait Lines::begin_wait(int group, std::uint64_t number) {
   return Wait{group, posts_->begin_wait({at(group).group.key, number}), {}, {}};
 }

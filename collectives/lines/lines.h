@@ -34,6 +34,10 @@ class Lines {
   /// The last one has been handed to its transport.
   void issued(int group);
 
+  /// Whether an operation that was issued can still complete, though perhaps nobody waits in it: all
+  /// that it needs are there, or have issued it. Errors: those of a dead group, which it is from then on.
+  [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number);
+
   /// A wait for entry `number` of a group.
   struct Wait {
     int group = 0;

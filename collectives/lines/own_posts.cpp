@@ -122,7 +122,7 @@ void OwnPosts::trim(LineId id, std::uint64_t number) {
 TextId OwnPosts::text(std::string_view text) {
   if (text.empty()) return 0;
   const std::lock_guard lock(opening_);
-  const auto found = texts_.find(std::string(text));
+  const auto found = texts_.find(text);
   if (found != texts_.end()) return found->second;
   PostsHeader& header = memory_.header();
   const std::uint32_t begin = header.texts_end.load(std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include <lockstep/collectives/lines/posts_memory.h>
@@ -44,7 +45,10 @@ class OwnPosts {
   std::unique_ptr<Line> lines_[kTableLines];  // set once; then of the thread that posts on it
   std::mutex opening_;                        // guards what follows
   std::map<LineKey, std::uint32_t> numbers_;
-  std::unordered_map<std::string, TextId> texts_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, TextId, Hash, std::equal_to<>> texts_;
   std::uint64_t texts_reserved_ = kTextStep;
 };
 

@@ -42,6 +42,10 @@ enum class PeerState : std::uint8_t {
   Lost,      // it has ended and said nothing
 };
 
+[[nodiscard]] constexpr bool has_ended(PeerState state) {
+  return state == PeerState::Finished || state == PeerState::Gone || state == PeerState::Lost;
+}
+
 /// A wait of a process: inside entry `number` of a line.
 struct Waiting {
   LineKey key;

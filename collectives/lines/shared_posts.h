@@ -70,6 +70,9 @@ class SharedPosts final : public Posts {
   void threads_beside(bool are_there);
   /// What the ranks that can be read are doing.
   [[nodiscard]] WaitMoment moment() const;
+  /// Whose part `rank` needs in an entry that it has posted.
+  [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
+  [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
 
   /// The name of a line, as `rank` has given it.
   [[nodiscard]] std::string name_of(Rank rank, LineKey key) const;
@@ -84,8 +87,6 @@ class SharedPosts final : public Posts {
   [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
   [[nodiscard]] const LineSlot* slot_of(Rank rank, LineKey key) const;
   [[nodiscard]] std::vector<Rank> members_of(Rank rank, LineKey key) const;
-  [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
-  [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
   [[nodiscard]] PostsHeader& host_header() const;
   [[nodiscard]] Status said_in(const RefusalSlot& slot) const;
 

@@ -6,10 +6,6 @@
 namespace lockstep::lines {
 namespace {
 
-bool has_ended(PeerState state) {
-  return state == PeerState::Finished || state == PeerState::Gone || state == PeerState::Lost;
-}
-
 /// The lowest rank that holds up `wait`, of ranks that have ended or are in `stuck`;
 /// nullopt: those that have not come may come.
 std::optional<Rank> held_by(const WaitMoment& moment, const RankWaits::Wait& wait,

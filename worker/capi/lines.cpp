@@ -118,6 +118,15 @@ void lockstep_lines_issued(lockstep_lines* given, int group) {
   if (given != nullptr && given->core->has_group(group)) given->core->issued(group);
 }
 
+int lockstep_lines_in_flight(lockstep_lines* given, int group, uint64_t number) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    if (!given->core->has_group(group))
+      return bad_input(fmt::format("there is no group {}", group));
+    return given->core->in_flight(group, number);
+  });
+}
+
 int lockstep_wait_begin(lockstep_lines* given, int group, uint64_t number, lockstep_wait** wait) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr || wait == nullptr) return bad_input("lines or wait is NULL");

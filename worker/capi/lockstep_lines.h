@@ -68,6 +68,9 @@ int lockstep_lines_issue(lockstep_lines* lines, int group, const lockstep_operat
 /* It has been handed to its transport. */
 void lockstep_lines_issued(lockstep_lines* lines, int group);
 
+/* Whether an operation that has been issued, and in which perhaps nobody waits, can still complete. Errors:
+ * those of a dead group; its group is dead from then on where a rank that it needs has ended without it. */
+int lockstep_lines_in_flight(lockstep_lines* lines, int group, uint64_t number);
 /* This thread waits for an operation. */
 int lockstep_wait_begin(lockstep_lines* lines, int group, uint64_t number, lockstep_wait** wait);
 /* Whether it can end; to be asked every 20 ms or so. Errors: those of a dead group. */

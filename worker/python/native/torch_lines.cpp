@@ -4,8 +4,8 @@
 // headers of a release.
 #include <map>
 #include <mutex>
-#include <set>
 
+#include "torch_notes.h"
 #include "torch_operators.h"
 #include "torch_work.h"
 #include <torch/library.h>
@@ -16,11 +16,10 @@ namespace {
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-/// A group of this process: a process group on one kind of device, or a pair.
+/// A group of this process: a process group on one kind of device, or a directed pair of it.
 struct GroupName {
-  const c10d::ProcessGroup* of = nullptr;  // another one may have its name after a new start
-  std::string name;
-  std::string device;
+  const c10d::ProcessGroup* of = nullptr;
+  c10::DeviceType device = c10::DeviceType::CPU;
   int64_t sender = -1, receiver = -1, tag = 0;
   auto operator<=>(const GroupName&) const = default;
 };
@@ -28,44 +27,78 @@ struct GroupName {
 struct Known {
   c10::weak_intrusive_ptr<c10d::ProcessGroup> of;  // so that no other takes its address
   int group = -1;
+  bool is_watched = false;
+  bool is_gloo = false;  // whose waits can be freed
 };
-std::mutex knowing;  // guards what follows
+std::mutex knowing;  // guards what follows; a Known stays where it is
 std::map<GroupName, Known> known;
-std::set<std::pair<std::string, int64_t>> from_any;  // groups and tags of receives from any source
+/// Groups and tags of receives from any source.
+std::map<std::pair<const c10d::ProcessGroup*, int64_t>,
+         c10::weak_intrusive_ptr<c10d::ProcessGroup>>
+    from_any;
 
-int group_of(const GroupName& name, const ProcessGroup& of) {
+bool is_gloo(const ProcessGroup& group, c10::DeviceType device) {
+  try {
+    return group->getBackend(device)->getBackendName() == "gloo";
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+const Known& known_of(const GroupName& name, const ProcessGroup& of) {
   {
     const std::lock_guard lock(knowing);
     const auto found = known.find(name);
-    if (found != known.end()) return found->second.group;
+    if (found != known.end()) return found->second;
   }
+  const std::string called = of->getGroupName();
+  Known made{c10::weak_intrusive_ptr<c10d::ProcessGroup>(of)};
+  made.is_watched = name.sender < 0 && called == given.watched;
+  made.is_gloo = is_gloo(of, name.device);
   const Gil gil;
-  PyObject* number = PyObject_CallFunction(given.group, "ssLLL", name.name.c_str(),
-                                           name.device.c_str(), static_cast<long long>(name.sender),
-                                           static_cast<long long>(name.receiver),
-                                           static_cast<long long>(name.tag));
+  PyObject* number = PyObject_CallFunction(
+      given.group, "ssLLL", called.c_str(), c10::DeviceTypeName(name.device, true).c_str(),
+      static_cast<long long>(name.sender), static_cast<long long>(name.receiver),
+      static_cast<long long>(name.tag));
   if (number == nullptr) raise_set();
-  const int group = static_cast<int>(PyLong_AsLong(number));
+  made.group = static_cast<int>(PyLong_AsLong(number));
   Py_DECREF(number);
   const std::lock_guard lock(knowing);
-  known.try_emplace(name, Known{c10::weak_intrusive_ptr<c10d::ProcessGroup>(of), group});
-  return group;
+  return known.try_emplace(name, std::move(made)).first->second;
 }
 
 /// A receive from any source takes what a directed one of this tag would take, so that those which
 /// follow have no numbers any more.
-bool has_number(const Operator& op, const GroupName& name) {
-  const std::lock_guard lock(knowing);
+bool has_number(const Operator& op, const GroupName& name, const ProcessGroup& of) {
   const bool is_any = std::string_view(op.name) == "recv_any_source_";
-  if (is_any) from_any.emplace(name.name, name.tag);
-  return !is_any && (op.kind[0] == 's' || !from_any.contains({name.name, name.tag}));
+  const std::lock_guard lock(knowing);
+  if (is_any)
+    from_any.try_emplace({name.of, name.tag}, c10::weak_intrusive_ptr<c10d::ProcessGroup>(of));
+  return !is_any && (op.kind[0] == 's' || !from_any.contains({name.of, name.tag}));
+}
+
+/// Which group's an operation is; null: it is not compared.
+const Known* known_group(const Operator& op, const Arguments& arguments,
+                         const ProcessGroup& group, Read& read) {
+  GroupName name{group.get()};
+  if (!read.payload.empty()) name.device = read.payload[0].device().type();
+  if (op.read == read_pair) {
+    const bool sends = op.kind[0] == 's';
+    const int64_t peer = arguments.number(sends ? "dst" : "src", -1);
+    name.sender = sends ? group->getRank() : peer;
+    name.receiver = sends ? peer : group->getRank();
+    name.tag = arguments.number("tag", 0);
+    read.root = 0;
+    read.needs = sends ? LOCKSTEP_NEEDS_NOBODY : LOCKSTEP_NEEDS_ROOT;
+    if (!has_number(op, name, group)) return nullptr;
+  }
+  const Known& found = known_of(name, group);
+  return found.group < 0 ? nullptr : &found;
 }
 
 struct Posted {
-  int group = -1;
+  const Known* on = nullptr;
   uint64_t number = 0;
-  bool is_on_host = false, is_pair = false;
-  std::vector<at::Tensor> tensors;
 };
 
 Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::jit::Stack& stack) {
@@ -75,42 +108,21 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   const auto group = process_group->toCustomClass<c10d::ProcessGroup>();
   Read read;
   op.read(arguments, group->getRank(), group->getSize(), read);
-  Posted posted;
-  posted.is_pair = op.read == read_pair;
-  GroupName name{group.get(), group->getGroupName(), "cpu"};
-  if (!read.payload.empty())
-    name.device = c10::DeviceTypeName(read.payload[0].device().type(), true);
-  if (posted.is_pair) {
-    const bool sends = op.kind[0] == 's';
-    const int64_t peer = arguments.number(sends ? "dst" : "src", -1);
-    name.sender = sends ? group->getRank() : peer;
-    name.receiver = sends ? peer : group->getRank();
-    name.tag = arguments.number("tag", 0);
-    read.root = 0;
-    read.needs = sends ? LOCKSTEP_NEEDS_NOBODY : LOCKSTEP_NEEDS_ROOT;
-    if (!has_number(op, name)) return {};
-  }
-  posted.group = group_of(name, group);
-  if (posted.group < 0) return posted;
-  posted.is_on_host = name.device == "cpu";
-  posted.tensors = arguments.tensors({"tensors", "tensor", "input", "output", "inputs", "outputs",
-                                      "input_tensor", "output_tensor", "input_tensors",
-                                      "output_tensors", "input_list", "output_lists"});
-  const std::string at = place();
+  Posted posted{known_group(op, arguments, group, read)};
+  if (posted.on == nullptr) return posted;
+  const char* at = place();
   const char* reduction = reduction_name(arguments);
-  if (!posted.is_pair)
-    call(given.before, "sss", name.name.c_str(), text_of(op, reduction, read.payload).c_str(),
-         at.c_str());
+  if (posted.on->is_watched) notes.comes(op, reduction, read.payload, at);
   const bool shows = !read.payload.empty() && op.read != read_nothing;
   lockstep_operation operation{};
   operation.struct_size = sizeof operation;
   operation.kind = op.kind;
   operation.dtype = shows ? dtype_name(read.payload[0]) : nullptr;
   operation.reduction = reduction;
-  operation.place = at.c_str();
+  operation.place = at;
   operation.root = static_cast<int32_t>(read.root);
   operation.needs = read.needs;
-  operation.paired = posted.is_pair ? 1 : 0;
+  operation.paired = op.read == read_pair ? 1 : 0;
   operation.tensors = static_cast<uint32_t>(read.elements.size());
   operation.elements = read.elements.data();
   operation.ndim = shows ? static_cast<uint32_t>(read.payload[0].dim()) : 0;
@@ -119,7 +131,7 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   operation.to = read.to.data();
   operation.from_count = static_cast<uint32_t>(read.from.size());
   operation.from = read.from.data();
-  if (given.issue(given.lines, posted.group, &operation, &posted.number) != LOCKSTEP_OK)
+  if (given.issue(given.lines, posted.on->group, &operation, &posted.number) != LOCKSTEP_OK)
     raise_last();
   return posted;
 }
@@ -128,16 +140,15 @@ template <size_t I>
 void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto after =
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect);
-  static std::atomic<bool> has_future{true};
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
   handle.redispatchBoxed(after, stack);
-  if (posted.group < 0) return;
-  given.issued(given.lines, posted.group);
-  if (!posted.is_on_host || stack->empty() || !stack->back().isCustomClass()) return;
+  if (posted.on == nullptr) return;
+  given.issued(given.lines, posted.on->group);
+  if (!posted.on->is_gloo || stack->empty() || !stack->back().isCustomClass()) return;
   Work inner = stack->back().toCustomClass<c10d::Work>();
   stack->back() = IValue(Work(c10::make_intrusive<WatchedWork>(
-      std::move(inner), std::move(posted.tensors), posted.group, posted.number, has_future)));
+      std::move(inner), posted.on->group, posted.number, kOperators[I].read == read_pair)));
 }
 
 template <size_t... I>
@@ -171,6 +182,7 @@ __attribute__((visibility("default"))) void lockstep_torch_lines_install(const G
     known.clear();
     from_any.clear();
   }
+  notes.begin();
   library = new torch::Library(torch::Library::IMPL, "c10d", c10::DispatchKey::BackendSelect,
                                __FILE__, __LINE__);
   implement(*library, std::make_index_sequence<std::size(kOperators)>());
@@ -185,4 +197,19 @@ __attribute__((visibility("default"))) void lockstep_torch_lines_remove() {
 
 /// In a copy of the process: it takes no part.
 __attribute__((visibility("default"))) void lockstep_torch_lines_forget() { is_on = false; }
+
+__attribute__((visibility("default"))) Marks* lockstep_torch_lines_marks() { return &marks; }
+
+/// The notes since they were last cleared, as a list.
+__attribute__((visibility("default"))) PyObject* lockstep_torch_lines_notes() {
+  const auto lines = notes.lines();
+  PyObject* out = PyList_New(static_cast<Py_ssize_t>(lines.size()));
+  for (size_t i = 0; out != nullptr && i < lines.size(); ++i)
+    PyList_SetItem(out, static_cast<Py_ssize_t>(i),
+                   PyUnicode_DecodeUTF8(lines[i].data(), static_cast<Py_ssize_t>(lines[i].size()),
+                                        "replace"));
+  return out;
+}
+
+__attribute__((visibility("default"))) void lockstep_torch_lines_forget_notes() { notes.clear(); }
 }

@@ -1,8 +1,9 @@
 // The operators of torch.distributed for torch_lines.cpp: what each says of its operation.
 #pragma once
 
-#include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -22,19 +23,21 @@ class Arguments {
         first_(stack.size() - schema_.arguments().size()),
         stack_(stack) {}
 
-  [[nodiscard]] const IValue* named(const char* name) const {
-    for (size_t i = 0; i < schema_.arguments().size(); ++i)
-      if (schema_.arguments()[i].name() == name) return &stack_[first_ + i];
+  [[nodiscard]] const IValue* named(std::string_view name) const {
+    const auto& arguments = schema_.arguments();
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i].name() == name) return &stack_[first_ + i];
     return nullptr;
   }
-  [[nodiscard]] int64_t number(const char* name, int64_t otherwise) const {
+  [[nodiscard]] int64_t number(std::string_view name, int64_t otherwise) const {
     const IValue* found = named(name);
     return found == nullptr || !found->isInt() ? otherwise : found->toInt();
   }
   /// All tensors of an argument, in order.
-  [[nodiscard]] std::vector<at::Tensor> tensors(std::initializer_list<const char*> names) const {
+  [[nodiscard]] std::vector<at::Tensor> tensors(
+      std::initializer_list<std::string_view> names) const {
     std::vector<at::Tensor> out;
-    for (const char* name : names)
+    for (const std::string_view name : names)
       if (const IValue* found = named(name)) collect(*found, out);
     return out;
   }
@@ -62,7 +65,7 @@ inline Numbers elements_of(const std::vector<at::Tensor>& tensors) {
 }
 
 inline const char* dtype_name(const at::Tensor& tensor) {
-  static const std::map<at::ScalarType, const char*> names{
+  static const std::unordered_map<at::ScalarType, const char*> names{
       {at::kFloat, "f32"}, {at::kDouble, "f64"}, {at::kHalf, "f16"},  {at::kBFloat16, "bf16"},
       {at::kLong, "i64"},  {at::kInt, "i32"},    {at::kShort, "i16"}, {at::kChar, "i8"},
       {at::kByte, "u8"},   {at::kBool, "bool"}};
@@ -72,7 +75,7 @@ inline const char* dtype_name(const at::Tensor& tensor) {
 
 inline const char* reduction_name(const Arguments& arguments) {
   using Op = c10d::ReduceOp;
-  static const std::map<Op::RedOpType, const char*> names{
+  static const std::unordered_map<Op::RedOpType, const char*> names{
       {Op::SUM, "sum"}, {Op::AVG, "avg"},   {Op::PRODUCT, "product"},
       {Op::MIN, "min"}, {Op::MAX, "max"},   {Op::BAND, "band"},
       {Op::BOR, "bor"}, {Op::BXOR, "bxor"}, {Op::PREMUL_SUM, "premul_sum"}};
@@ -153,7 +156,7 @@ inline void read_exchange(const Arguments& a, int, int size, Read& read) {
     return;
   }
   read.payload = a.tensors({"input"});
-  const auto splits = [&](const char* which, const char* tensor) {
+  const auto splits = [&](std::string_view which, std::string_view tensor) {
     const auto of = a.tensors({tensor});
     const int64_t elements = of.empty() ? 0 : of[0].numel(),
                   rows = of.empty() || of[0].dim() == 0 ? 1 : of[0].size(0);

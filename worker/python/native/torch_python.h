@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <Python.h>
+#include <lockstep.h>
 #include <lockstep_lines.h>
 #include <torch/csrc/Exceptions.h>
 
@@ -17,16 +18,22 @@ struct Given {
   lockstep_lines* lines;
   decltype(&lockstep_lines_issue) issue;
   decltype(&lockstep_lines_issued) issued;
+  decltype(&lockstep_lines_in_flight) in_flight;
   decltype(&lockstep_wait_begin) wait_begin;
   decltype(&lockstep_wait_look) wait_look;
   decltype(&lockstep_wait_end) wait_end;
-  /// (name, device, sender, receiver, tag) -> number of the group; -1: it is not watched
+  decltype(&lockstep_issues) issues;
+  decltype(&lockstep_fingerprint_of) fingerprint_of;
+  /// The watched ranks, and what torch calls their process group.
+  lockstep_group* watching;
+  const char* watched;
+  /// (name, device, sender, receiver, tag) -> number of the group; -1: it is not compared
   PyObject* group;
   /// () -> the exception of the last error of this thread
   PyObject* error;
   /// (file name of a function) -> whether it is the user's
   PyObject* is_user;
-  /// (name of the process group, "all_reduce sum f32[4]", place); what it raises is not issued
+  /// ("all_reduce sum f32[4]", place): where Marks::asks; what it raises is not issued
   PyObject* before;
   /// (): posts whether the program has threads that have issued nothing yet
   PyObject* threads;
@@ -64,32 +71,43 @@ class Gil {
   raise_set();
 }
 
-/// "train.py:41": the innermost line of the user's; by code object whether a function is one.
-inline std::string place() {
-  static std::unordered_map<PyObject*, std::pair<bool, std::string>> known;  // under the GIL
+/// Code that has been met, by its code object, which is kept so that no other takes its address.
+struct KnownCode {
+  bool is_user = false;
+  std::string file;
+  std::unordered_map<int, std::string> places;  // by line
+};
+
+inline KnownCode& known_code(PyObject* code) {
+  static auto* known = new std::unordered_map<PyObject*, KnownCode>;  // under the GIL
+  const auto found = known->find(code);
+  if (found != known->end()) return found->second;
+  PyObject* file = PyObject_GetAttrString(code, "co_filename");
+  PyObject* user = file == nullptr ? nullptr : PyObject_CallFunctionObjArgs(given.is_user, file, nullptr);
+  const char* path = file == nullptr ? nullptr : PyUnicode_AsUTF8(file);
+  std::string name(path == nullptr ? "" : path);
+  KnownCode made{user != nullptr && PyObject_IsTrue(user) == 1, name.substr(name.rfind('/') + 1), {}};
+  Py_XDECREF(user);
+  Py_XDECREF(file);
+  PyErr_Clear();
+  Py_INCREF(code);
+  return known->emplace(code, std::move(made)).first->second;
+}
+
+/// "train.py:41": the innermost line of the user's. It stays where it is.
+inline const char* place() {
   const Gil gil;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  std::string out;
+  const char* out = "";
   while (frame != nullptr) {
     auto* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
-    auto found = known.find(code);
-    if (found == known.end()) {
-      PyObject* file = PyObject_GetAttrString(code, "co_filename");
-      PyObject* user = file == nullptr ? nullptr : PyObject_CallOneArg(given.is_user, file);
-      const char* path = file == nullptr ? nullptr : PyUnicode_AsUTF8(file);
-      std::string name(path == nullptr ? "" : path);
-      found = known
-                  .emplace(code, std::pair(user != nullptr && PyObject_IsTrue(user) == 1,
-                                           name.substr(name.rfind('/') + 1)))
-                  .first;
-      Py_INCREF(code);  // so that no other takes its address
-      Py_XDECREF(user);
-      Py_XDECREF(file);
-      PyErr_Clear();
-    }
+    KnownCode& known = known_code(code);
     Py_DECREF(code);
-    if (found->second.first) {
-      out = found->second.second + ":" + std::to_string(PyFrame_GetLineNumber(frame));
+    if (known.is_user) {
+      const int line = PyFrame_GetLineNumber(frame);
+      std::string& text = known.places[line];
+      if (text.empty()) text = known.file + ":" + std::to_string(line);
+      out = text.c_str();
       Py_DECREF(frame);
       break;
     }

@@ -1,5 +1,5 @@
-// The Work of an operation that runs on the host, for torch_lines.cpp: its wait ends where its
-// group is dead.
+// The Work of an operation of gloo's, for torch_lines.cpp: its wait ends where its group is dead, and
+// so does its future.
 #pragma once
 
 #include <chrono>
@@ -15,19 +15,89 @@
 
 namespace lockstep::torch_lines {
 
-/// A Work of the host's, whose wait ends when its group is dead.
+/// Between two looks at whether a wait can end.
+inline constexpr std::chrono::milliseconds kLook(20);
+
+/// Futures that someone may wait for in C++ (DDP's reducer), where nothing can look. A thread looks
+/// for them, and ends those whose operation cannot complete.
+class Futures {
+ public:
+  static Futures& of_process() {
+    static auto* futures = new Futures;  // its thread never ends
+    return *futures;
+  }
+
+  /// One that ends as `inner` does, or before it with what the group died of.
+  c10::intrusive_ptr<c10::ivalue::Future> freed(
+      const c10::intrusive_ptr<c10::ivalue::Future>& inner, int group, uint64_t number) {
+    auto flight = std::make_shared<Flight>(inner->createInstance(inner->elementType()), group, number);
+    inner->addCallback([flight](c10::ivalue::Future& done) {
+      if (flight->is_over.exchange(true)) return;
+      if (done.hasError())
+        flight->future->setError(done.exception_ptr());
+      else
+        flight->future->markCompleted(done.value(), done.storages());
+    });
+    if (!flight->is_over) {
+      const std::lock_guard lock(mutex_);
+      flights_.push_back(flight);
+      if (!is_running_) std::thread([this] { look(); }).detach();
+      is_running_ = true;
+      changed_.notify_all();
+    }
+    return flight->future;
+  }
+
+ private:
+  struct Flight {
+    Flight(c10::intrusive_ptr<c10::ivalue::Future> to_end, int of_group, uint64_t of_number)
+        : future(std::move(to_end)), group(of_group), number(of_number) {}
+    const c10::intrusive_ptr<c10::ivalue::Future> future;
+    const int group;
+    const uint64_t number;
+    std::atomic<bool> is_over{false};
+  };
+
+  void look() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return !flights_.empty(); });
+      lock.unlock();
+      std::this_thread::sleep_for(kLook);
+      lock.lock();
+      std::erase_if(flights_, [](const auto& flight) { return flight->is_over.load(); });
+      const auto under_way = flights_;
+      lock.unlock();
+      for (const auto& flight : under_way) end_dead(*flight);
+      lock.lock();
+    }
+  }
+
+  static void end_dead(Flight& flight) {
+    if (!is_on || given.in_flight(given.lines, flight.group, flight.number) == LOCKSTEP_OK) return;
+    std::exception_ptr error;
+    try {
+      raise_last();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (!flight.is_over.exchange(true)) flight.future->setError(error);
+  }
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<Flight>> flights_;
+  bool is_running_ = false;
+};
+
+/// A Work of gloo's, whose wait ends when its group is dead.
 class WatchedWork final : public c10d::Work {
   using Inner = c10::intrusive_ptr<c10d::Work>;
 
  public:
-  /// `has_future`: of the operator's works; false once one has had none.
-  WatchedWork(Inner inner, std::vector<at::Tensor> tensors, int group, uint64_t number,
-              std::atomic<bool>& has_future)
-      : inner_(std::move(inner)),
-        tensors_(std::move(tensors)),
-        group_(group),
-        number_(number),
-        has_future_(has_future) {}
+  /// `is_paired`: of a send or a receive, whose wait must not be left and taken up again.
+  WatchedWork(Inner inner, int group, uint64_t number, bool is_paired)
+      : inner_(std::move(inner)), group_(group), number_(number), is_paired_(is_paired) {}
 
   bool isCompleted() override { return inner_->isCompleted(); }
   bool isSuccess() const override { return inner_->isSuccess(); }
@@ -36,88 +106,121 @@ class WatchedWork final : public c10d::Work {
   std::vector<at::Tensor> result() override { return inner_->result(); }
   void synchronize() override { inner_->synchronize(); }
   void abort() override { inner_->abort(); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return inner_->getFuture(); }
   float getDuration() const override { return inner_->getDuration(); }
   uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
 
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto inner = inner_->getFuture();
+    if (!is_on || !inner || inner->completed()) return inner;
+    const std::lock_guard lock(getting_);
+    if (!future_) future_ = Futures::of_process().freed(inner, group_, number_);
+    return future_;
+  }
+
   bool wait(std::chrono::milliseconds timeout) override {
     if (!is_on || inner_->isCompleted()) return inner_->wait(timeout);
-    // What others complete must outlive this wait, however it ends.
+    return is_paired_ ? wait_beside(timeout) : wait_in_slices(timeout);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Posts that this thread waits, from the second look on.
+  class Looks {
+   public:
+    Looks(int group, uint64_t number) : group_(group), number_(number) {}
+    ~Looks() {
+      if (wait_ != nullptr) given.wait_end(wait_);
+    }
+    Looks(const Looks&) = delete;
+    Looks& operator=(const Looks&) = delete;
+
+    [[nodiscard]] bool can_end() {
+      if (wait_ == nullptr && given.wait_begin(given.lines, group_, number_, &wait_) != LOCKSTEP_OK)
+        return false;
+      // Who completes the operation must not meet a lock that is held for Python's.
+      call(given.threads, nullptr);
+      return given.wait_look(wait_) == LOCKSTEP_OK;
+    }
+
+   private:
+    int group_;
+    uint64_t number_;
+    lockstep_wait* wait_ = nullptr;
+  };
+
+  /// gloo's own wait, for a while at a time: one that has run out of time may be waited for again. A
+  /// failure that came late in a slice comes at once in the next.
+  bool wait_in_slices(std::chrono::milliseconds timeout) {
+    Looks looks(group_, number_);
+    const auto begin = Clock::now();
+    for (;;) {
+      const auto now = Clock::now();
+      const bool is_last = timeout != kNoTimeout && now - begin + kLook >= timeout;
+      if (is_last) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(timeout - (now - begin));
+        return inner_->wait(std::max(left, std::chrono::milliseconds(1)));
+      }
+      try {
+        return inner_->wait(kLook);
+      } catch (const std::exception&) {
+        if (Clock::now() - now < kLook) throw;
+      }
+      if (!looks.can_end()) leave();
+    }
+  }
+
+  /// It waits on a thread of its own, which stays behind where the group is dead.
+  bool wait_beside(std::chrono::milliseconds timeout) {
     struct Shared {
       std::mutex mutex;
       std::condition_variable changed;
       bool is_done = false, result = true;
       std::exception_ptr error;
-      bool wait_a_little() {
-        std::unique_lock lock(mutex);
-        return changed.wait_for(lock, std::chrono::milliseconds(20), [&] { return is_done; });
-      }
     };
     auto shared = std::make_shared<Shared>();
-    const auto done = [shared](bool result, std::exception_ptr error) {
+    std::thread([shared, inner = inner_, timeout] {
+      bool result = false;
+      std::exception_ptr error;
+      try {
+        result = inner->wait(timeout);
+      } catch (...) {
+        error = std::current_exception();
+      }
       const std::lock_guard lock(shared->mutex);
       shared->is_done = true;
       shared->result = result;
       shared->error = std::move(error);
       shared->changed.notify_all();
-    };
-    const auto future = future_of();
-    if (future) {
-      future->addCallback([done](c10::ivalue::Future&) { done(true, nullptr); });
-    } else {  // a send, a receive, some reductions: it completes in its own wait only
-      std::thread([done, inner = inner_, tensors = tensors_, timeout] {
-        try {
-          done(inner->wait(timeout), nullptr);
-        } catch (...) {
-          done(false, std::current_exception());
-        }
-      }).detach();
+    }).detach();
+    Looks looks(group_, number_);
+    std::unique_lock lock(shared->mutex);
+    while (!shared->changed.wait_for(lock, kLook, [&] { return shared->is_done; })) {
+      lock.unlock();
+      if (!looks.can_end()) leave();
+      lock.lock();
     }
-    lockstep_wait* looked = nullptr;
-    if (given.wait_begin(given.lines, group_, number_, &looked) != LOCKSTEP_OK) raise_last();
-    const std::unique_ptr<lockstep_wait, decltype(given.wait_end)> ended(looked, given.wait_end);
-    const auto start = std::chrono::steady_clock::now();
-    const auto is_over = [&] {
-      return future && timeout != kNoTimeout && std::chrono::steady_clock::now() - start > timeout;
-    };
-    while (!shared->wait_a_little() && !is_over()) {
-      // Who completes the operation must not meet a lock that is held for Python's.
-      call(given.threads, nullptr);
-      if (given.wait_look(looked) == LOCKSTEP_OK) continue;
-      keep();
-      raise_last();
-    }
-    // Completed, or late: then it says so itself, and at once.
-    if (future) return inner_->wait(is_over() ? std::chrono::milliseconds(1) : timeout);
     if (shared->error) std::rethrow_exception(shared->error);
     return shared->result;
   }
 
- private:
-  /// null: it has none.
-  c10::intrusive_ptr<c10::ivalue::Future> future_of() {
-    if (!has_future_) return {};
-    try {
-      return inner_->getFuture();
-    } catch (const std::exception&) {
-      has_future_ = false;
-      return {};
-    }
-  }
-
-  /// The operation stays where it is: what it reads and writes must stay too.
-  void keep() {
-    static auto* kept = new std::vector<std::pair<Inner, std::vector<at::Tensor>>>;
+  /// The operation stays where it is: what it reads and writes must stay too, and it holds that.
+  [[noreturn]] void leave() {
+    static auto* kept = new std::vector<Inner>;
     static std::mutex keeping;
-    const std::lock_guard lock(keeping);
-    kept->emplace_back(inner_, tensors_);
+    {
+      const std::lock_guard lock(keeping);
+      kept->push_back(inner_);
+    }
+    raise_last();
   }
 
   Inner inner_;
-  std::vector<at::Tensor> tensors_;
   int group_;
   uint64_t number_;
-  std::atomic<bool>& has_future_;
+  bool is_paired_;
+  std::mutex getting_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
 }  // namespace lockstep::torch_lines

@@ -85,7 +85,8 @@ def _text(operator: _Operator, args: Sequence[Any]) -> str:
 
 
 class Issued:
-    """The collectives that this process issues on one process group, in order."""
+    """The collectives that this process issues on one process group, in order: seen by kernels in Python, where there is
+    no part for this torch that sees them (lines.py)."""
 
     def __init__(self, process_group: Any, fingerprint: Callable[[str], str],
                  before: Callable[[str, str], bool]) -> None:
@@ -93,37 +94,31 @@ class Issued:
         it does not count. What raises is not issued. `fingerprint`: of a text."""
         self._name = process_group.group_name
         self._fingerprint, self._before = fingerprint, before
-        self.lines: List[str] = []  # those since take() was last called
-        self._kernels: Optional[Kernels] = None
-
-    def look(self) -> None:
-        """They are seen by kernels of this module, since nobody else calls comes()."""
+        self._lines: List[str] = []
         self._kernels = Kernels({name: self._noting(operator) for name, operator in _OPERATORS.items()})
-
-    def comes(self, group_name: str, what: str, place: str) -> None:
-        """One is about to be issued."""
-        if group_name != self._name or not self._before(what, place):
-            return
-        self.lines.append(f"{what}\tat {place}")
-        if len(self.lines) > _MOST_LINES:
-            mark = self._fingerprint("\n".join(line.split("\t")[0] for line in self.lines))
-            self.lines = [f"{len(self.lines)} collectives, {mark}"]
 
     def _noting(self, operator: _Operator) -> Callable[..., None]:
         def note(*args: Any, **kwargs: Any) -> None:
-            name = group_of(args[operator.group]).group_name
-            if name == self._name:
-                self.comes(name, _text(operator, args), user_place(sys._getframe(1)))
+            if group_of(args[operator.group]).group_name != self._name:
+                return
+            what, place = _text(operator, args), user_place(sys._getframe(1))
+            if not self._before(what, place):
+                return
+            self._lines.append(f"{what}\tat {place}")
+            if len(self._lines) > _MOST_LINES:
+                mark = self._fingerprint("\n".join(line.split("\t")[0] for line in self._lines))
+                self._lines = [f"{len(self._lines)} collectives, {mark}"]
         return note
 
-    def take(self) -> List[str]:
-        """Those since it was last called, one a line; the place follows a tab."""
-        lines, self.lines = self.lines, []
-        return lines
+    def notes(self) -> List[str]:
+        """Those since clear(), one a line; the place follows a tab."""
+        return self._lines
+
+    def clear(self) -> None:
+        self._lines = []
 
     def remove(self) -> None:
-        if self._kernels is not None:
-            self._kernels.remove()
+        self._kernels.remove()
 
 
 #: Collectives of graphs: the word, and whether all ranks have the same sizes.

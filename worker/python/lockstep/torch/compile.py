@@ -258,7 +258,7 @@ class Compiled:
             if self._fullgraph and voted:
                 issued = [line.split("[", 1)[0] for line in self._watch.issued]
                 if version.issued[:len(issued)] == issued:
-                    self._watch.issued.clear()
+                    self._watch.issued_as_agreed()
                 elif not version.issued:
                     version.issued.extend(issued)
 

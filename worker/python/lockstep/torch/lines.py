@@ -18,10 +18,14 @@ from ._hooks import group_named, groups_made, inductor_folder
 from .collectives import INSIDE
 
 
+_FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "lines_in_flight", "wait_begin": "wait_begin",
+              "wait_look": "wait_look", "wait_end": "wait_end", "issues": "issues", "fingerprint_of": "fingerprint_of"}
+
+
 class _Given(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in
-                ("lines", "issue", "issued", "wait_begin", "wait_look", "wait_end")] + [
-                    (name, ctypes.py_object) for name in ("group", "error", "is_user", "before", "threads")]
+    _fields_ = [("lines", ctypes.c_void_p), *((name, ctypes.c_void_p) for name in _FUNCTIONS),
+                ("watching", ctypes.c_void_p), ("watched", ctypes.c_char_p),
+                *((name, ctypes.py_object) for name in ("group", "error", "is_user", "before", "threads"))]
 
 
 def _shim() -> Optional[Any]:
@@ -31,16 +35,27 @@ def _shim() -> Optional[Any]:
     path = os.path.join(os.path.dirname(__file__), name)
     if not os.path.exists(path):
         return None
-    return ctypes.PyDLL(path)
+    shim = ctypes.PyDLL(path)
+    shim.lockstep_torch_lines_notes.restype = ctypes.py_object
+    shim.lockstep_torch_lines_marks.restype = ctypes.POINTER(Marks)
+    return shim
+
+
+class Marks(ctypes.Structure):
+    """What watch.py and the kernels tell each other: `within`, calls of this package under way, what they issue is not
+    noted; `asks`: `before` is called; `noted`: how many notes there are."""
+
+    _fields_ = [("within", ctypes.c_int32), ("asks", ctypes.c_int32), ("noted", ctypes.c_int32)]
 
 
 class Lines:
     """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
 
-    def __init__(self, shim: Any, exchange: Callable[[str], List[str]],
-                 before: Callable[[str, str, str], None]) -> None:
-        """`exchange`: each rank's word, by rank of the job. `before`(name of the process group, what, place) is called
-        before each collective on whatever thread issues it; what it raises is raised there."""
+    def __init__(self, shim: Any, exchange: Callable[[str], List[str]], watching: Any, watched: str,
+                 before: Callable[[str, str], None]) -> None:
+        """`exchange`: each rank's word, by rank of the job. Of the process group `watched`, what the calling thread
+        issues is noted, and told to the handle `watching` of its ranks. `before`(what, place) is called before each of
+        these while `marks.asks`; what it raises is raised there."""
         self._shim = shim
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
@@ -53,12 +68,21 @@ class Lines:
         #: Ranks whose operations are compared with this one's, itself included.
         self.seen = seen.value
         self.look_for_threads()
-        functions = {name: ctypes.cast(getattr(lib, function), ctypes.c_void_p) for name, function in (
-            ("issue", "lines_issue"), ("issued", "lines_issued"), ("wait_begin", "wait_begin"),
-            ("wait_look", "wait_look"), ("wait_end", "wait_end"))}
-        self._given = _Given(lines=self._handle, group=self._group, error=_error, is_user=_is_user,
-                             before=before, threads=self.look_for_threads, **functions)
+        functions = {name: ctypes.cast(getattr(lib, function), ctypes.c_void_p)
+                     for name, function in _FUNCTIONS.items()}
+        self.marks: Marks = shim.lockstep_torch_lines_marks().contents
+        self._given = _Given(lines=self._handle, group=self._group, error=_error, is_user=_is_user, watching=watching,
+                             watched=watched.encode(), before=before, threads=self.look_for_threads, **functions)
         shim.lockstep_torch_lines_install(ctypes.byref(self._given))
+
+    def notes(self) -> List[str]:
+        """What has been noted since clear(), a line each; the place follows a tab."""
+        notes: List[str] = self._shim.lockstep_torch_lines_notes() if self.marks.noted else []
+        return notes
+
+    def clear(self) -> None:
+        if self.marks.noted:
+            self._shim.lockstep_torch_lines_forget_notes()
 
     def _group(self, name: str, device: str, sender: int, receiver: int, tag: int) -> int:
         process_group = group_named(name)
@@ -105,11 +129,11 @@ class Lines:
         lib.lines_finish(self._handle)
 
 
-def open_lines(exchange: Callable[[str], List[str]],
-               before: Callable[[str, str, str], None]) -> Optional[Lines]:
+def open_lines(exchange: Callable[[str], List[str]], watching: Any, watched: str,
+               before: Callable[[str, str], None]) -> Optional[Lines]:
     """None: there is no part for this torch. Collective."""
     shim = _shim()
-    return None if shim is None else Lines(shim, exchange, before)
+    return None if shim is None else Lines(shim, exchange, watching, watched, before)
 
 
 def _error() -> Exception:

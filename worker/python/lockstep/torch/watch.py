@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 import types
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Type
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Type, Union
 
 from .._library import Run, lib, native
 from ..agreement import Agreement
@@ -19,7 +19,7 @@ from ..group import Group
 from ..observation import Observation, is_scalar
 from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
 from .collectives import Issued
-from .lines import Lines, open_lines
+from .lines import Lines, Marks, open_lines
 from .graph_text import GraphText, backward_text, graph_text
 from .progress import Progress
 from .rendezvous import exchange
@@ -95,13 +95,12 @@ class Watch:
         Agreement(self.group, f"watch(policy={policy!r})")  # its name is compared
         self._agreement = Agreement(self.group, "torch.compile")
         self._handle = self._agreement._handle.value
-        #: Calls of this package under way, in which no frame is voted.
-        self.within = 0
+        self._marks = Marks()                   # those of the lines, where there are any
         self._strict = 0                        # voting() under way
         self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
         self._compile: Optional[Compile] = None # under way and voted on
         self._compared = False                  # its graph
-        self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event
+        self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event; see _asks()
         self._names = FrameNames()
         self._counts: Dict[str, int] = {}
         #: Takes the place of the next frame's vote, and says what it has come to as _guards_tested() does.
@@ -115,16 +114,28 @@ class Watch:
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0)
-        self._issued = Issued(self._watched, _fingerprint, self._before_collective)
-        self.lines: Optional[Lines] = open_lines(lambda word: exchange(process_group, word, 5 * deadline),
-                                                 self._issued.comes)
-        if self.lines is None:
-            self._issued.look()
+        self.lines = open_lines(lambda word: exchange(process_group, word, 5 * deadline), self.group._handle,
+                                self._watched.group_name, self._asked)
+        self._notes: Union[Lines, Issued] = self.lines or Issued(self._watched, _fingerprint, self._before_collective)
+        if self.lines is not None:
+            self._marks = self.lines.marks
+            self._marks.within = 0
+        self._asks()
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
         self._backwards = BackwardGraphs()
         atexit.register(self._at_exit)
         _set(self)
+
+    @property
+    def within(self) -> int:
+        """Calls of this package under way, in which no frame is voted and nothing that is issued counts."""
+        within: int = self._marks.within
+        return within
+
+    @within.setter
+    def within(self, calls: int) -> None:
+        self._marks.within = calls
 
     def close(self) -> None:
         """Ends the watch. Collective."""
@@ -143,6 +154,7 @@ class Watch:
         """Each collective within is voted before it is issued, and the end after the last; an exception is
         the error of all ranks there. Collective."""
         self._strict += 1
+        self._asks()
         try:
             yield
         except Exception as error:
@@ -153,6 +165,7 @@ class Watch:
             raise
         finally:
             self._strict -= 1
+            self._asks()
         self._vote(f"the end of {name}", False)
 
     def fails(self, name: str, error: Exception) -> None:
@@ -169,12 +182,16 @@ class Watch:
     def votes_next(self) -> bool:
         """The next frame of this thread that has versions is voted, and its vote has nothing else to tell."""
         return (threading.get_ident() == self._thread and self.within == 0 and self._compile is None
-                and self._pending is None and not self._issued.lines)
+                and self._pending is None and not self._notes.notes())
 
     @property
     def issued(self) -> List[str]:
         """Collectives since the last vote, a line each."""
-        return self._issued.lines
+        return self._notes.notes()
+
+    def issued_as_agreed(self) -> None:
+        """They are those of a graph that the ranks have compared, and need no vote."""
+        self._notes.clear()
 
     @property
     def is_over(self) -> bool:
@@ -208,9 +225,7 @@ class Watch:
         _set(None)
         self._events.remove()
         self._backwards.remove()
-        self._issued.remove()
-        if self.lines is not None:
-            self.lines.remove()
+        self._notes.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
 
@@ -291,13 +306,13 @@ class Watch:
                 self._compare(_UNTRACED, [], said(error) if failed and error is not None else None)
         except Error as joint:
             if error is None or goes_on:  # the frame runs now, and nothing can be raised here
-                self._pending = _Pending(joint, compiled.code)
+                self._pends(_Pending(joint, compiled.code))
         finally:
             self._compile = None
 
     def _unraised(self, error: BaseException, code: types.CodeType) -> None:
         if isinstance(error, Error):  # the frame runs now, and the others have raised it
-            self._pending = _Pending(error, code)
+            self._pends(_Pending(error, code))
 
     def _backward_build(self, starts: bool) -> None:
         if starts:
@@ -308,11 +323,22 @@ class Watch:
     def _before_collective(self, what: str, place: str) -> bool:
         if not self._mine(False):
             return False
+        self._asked(what, place)
+        self.group.issues(f"{what} at {place}")
+        return True
+
+    def _asked(self, what: str, _: str) -> None:
         self._raise_pending()
         if self._policy == "error" or self._strict > 0:
             self._vote(what, False)
-        self.group.issues(f"{what} at {place}")
-        return True
+
+    def _asks(self) -> None:
+        """Whether _asked() has something to do."""
+        self._marks.asks = self._policy == "error" or self._strict > 0 or self._pending is not None
+
+    def _pends(self, pending: Optional[_Pending]) -> None:
+        self._pending = pending
+        self._asks()
 
     def _mine(self, counts: bool = True) -> bool:
         """This thread is watched, and not within this package."""
@@ -326,7 +352,8 @@ class Watch:
     def _vote(self, name: str, new: bool) -> Optional[bool]:
         """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
         self._raise_pending()
-        run, lines = self._runs[new], self._issued.take()
+        run, lines = self._runs[new], self._notes.notes()
+        self._notes.clear()
         if lines or run.collectives_text:
             compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
             run.collectives = lib.fingerprint_of(compared, len(compared))
@@ -346,9 +373,10 @@ class Watch:
     def _raise_pending(self) -> None:
         """What the others have raised for a frame that runs here, while it does; else all ranks raise it
         once more, so that they stay in step."""
-        pending, self._pending = self._pending, None
+        pending = self._pending
         if pending is None:
             return
+        self._pends(None)
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None:
             if frame.f_code is pending.code:
