@@ -162,6 +162,57 @@ def hook():
         raise
 
 
+def reducer(does):
+    """DDP waits in C++ for its buckets. `does`: what the last rank does in place of its backward pass."""
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))
+    for _ in range(2):
+        net(torch.ones(2, 4)).sum().backward()
+    loss = net(torch.ones(2, 4)).sum()
+
+    def step():
+        if RANK == SIZE - 1:
+            does()
+        else:
+            loss.backward()
+        return 0.0
+    began = time.monotonic()
+    try:
+        step()
+    except Exception as error:
+        tell(call="step", error=type(error).__name__, text=str(error), seconds=round(time.monotonic() - began, 2))
+        raise
+
+
+def ddp_raises():
+    def does():
+        raise ValueError("no gradient on this rank")
+    reducer(does)
+
+
+def ddp_differs():
+    reducer(lambda: first_of_all_reduce(None))
+
+
+def future():
+    def wait():
+        x = torch.ones(3 if RANK == SIZE - 1 else 5)
+        dist.all_reduce(x, async_op=True).get_future().wait()
+        return first(x)
+    attempt("alike", lambda: dist.all_reduce(x := torch.ones(2), async_op=True).get_future().wait()[0][0])
+    attempt("apart", wait)
+
+
+def making():
+    """The last rank makes no group."""
+    everybody = list(range(SIZE))
+    dist.new_group(everybody)
+    attempt("apart", lambda: first_of_all_reduce(None) if RANK == SIZE - 1 else dist.new_group(everybody) and 0.0)
+
+
+def making_other():
+    attempt("apart", lambda: dist.new_group([0] if RANK == SIZE - 1 else [0, 1]) and 0.0)
+
+
 def healthy():
     """Many groups, threads, sends, DDP, FSDP2, DTensor, a second start; other shapes of as many elements, ranks that do nothing."""
     total = 0.0
@@ -230,7 +281,8 @@ def healthy():
 
 CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
                                        "other", "splits")},
-         "restart": restart, "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "healthy": healthy}
+         "restart": restart, "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "ddp_raises": ddp_raises, "ddp_differs": ddp_differs, "future": future, "making": making, "making_other": making_other,
+         "healthy": healthy}
 
 
 # Their driver.
@@ -331,6 +383,46 @@ def check_hook(size):
             run.fail("who waits hears of the exception")
     if 0 in run.codes:
         run.fail("all ranks end with an error")
+
+
+def check_ddp_raises(size):
+    run = Run("ddp_raises", size)
+    for rank in range(size - 1):
+        line = run.of("step").get(rank, {})
+        if line.get("error") != "Gone" or "no gradient on this rank" not in line["text"] or line["seconds"] > SOON:
+            run.fail("the reducer's wait ends")
+    if 0 in run.codes:
+        run.fail("all ranks end with an error")
+
+
+def check_ddp_differs(size):
+    run = Run("ddp_differs", size)
+    run.all_raise("step", "GraphDivergence", "all_reduce sum f32[15]", "all_reduce sum f32[2]")
+
+
+def check_future(size):
+    run = Run("future", size)
+    run.all_raise("apart", "GraphDivergence", "all_reduce sum f32[5]", "all_reduce sum f32[3]")
+    if any(line.get("value") != float(size) for line in run.of("alike").values()):
+        run.fail("a future gives its value")
+
+
+def check_making(size):
+    run = Run("making", size)
+    line = run.of("apart").get(size - 1, {})
+    if line.get("error") != "Stuck" or f"new_group of ranks 0-{size - 1} at torch_lines_test.py" not in line["text"] or line["seconds"] > SOON:
+        run.fail("who waits for one that makes a group is freed")
+    if run.codes[:-1] != [4] * (size - 1) or any("lockstep: STUCK" not in errors for errors in run.errors[:-1]):
+        run.fail("who makes the group alone ends with the report")
+
+
+def check_making_other(size):
+    run = Run("making_other", size)
+    refused = [line["text"] for line in run.of("apart").values() if line.get("error") == "GraphDivergence"] + [
+        errors for errors in run.errors if "lockstep: GRAPH_DIVERGENCE" in errors]
+    if not refused or any("new_group of rank 0 at torch_lines_test" not in text or "new_group of ranks 0-1 at torch_lines_test" not in text
+                          for text in refused):
+        run.fail("both sides are told")
 
 
 def check_healthy(size):

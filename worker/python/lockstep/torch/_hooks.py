@@ -4,12 +4,13 @@ seen. Run with torch 2.15 and 2.8."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import sys
 import threading
 import types
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -314,6 +315,35 @@ def group_named(name: str) -> Any:
 def groups_made() -> List[Tuple[Any, List[int]]]:
     """The process groups of this process and their ranks of the job, as they were made. Seen in 2.15."""
     return [(group, list(ranks)) for group, ranks in _c10d._world.pg_group_ranks.items()]
+
+
+class GroupMaking:
+    """Around each call that makes a process group, new_group() and what stands on it: every rank of the job comes, or, with
+    use_local_synchronization, the ranks of the group. _new_group_with_tag: seen in 2.8 and 2.15."""
+
+    def __init__(self, around: Callable[[List[int], List[int]], ContextManager[None]]) -> None:
+        """`around`(ranks of the group, ranks that come)."""
+        self._makes: Any = getattr(_c10d, "_new_group_with_tag", None)
+        if self._makes is None:
+            return
+        parameters = inspect.signature(self._makes)
+
+        @functools.wraps(self._makes)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            given = parameters.bind(*args, **kwargs).arguments
+            everybody = list(range(_c10d.get_world_size()))
+            ranks = everybody if given.get("ranks") is None else [int(rank) for rank in given["ranks"]]
+            come = ranks if given.get("use_local_synchronization") else everybody
+            if _c10d.get_rank() not in come:
+                return self._makes(*args, **kwargs)
+            with around(ranks, come):
+                return self._makes(*args, **kwargs)
+        self._make = make
+        setattr(_c10d, "_new_group_with_tag", make)
+
+    def remove(self) -> None:
+        if self._makes is not None and _c10d._new_group_with_tag is self._make:
+            setattr(_c10d, "_new_group_with_tag", self._makes)
 
 
 def hint(size: Any) -> Optional[int]:

@@ -3,23 +3,42 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import ctypes
 import os
 import sys
 import threading
-from typing import Any, Callable, List, Optional
+import types
+from typing import Any, Callable, Iterator, List, NoReturn, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
 from .._library import lib
-from ..errors import ERRORS, check, finding_of
-from ._hooks import group_named, groups_made, inductor_folder
+from ..errors import ERRORS, Error, check, finding_of
+from ._hooks import GroupMaking, group_named, groups_made, inductor_folder
 from .collectives import INSIDE
 
 
 _FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "lines_in_flight", "wait_begin": "wait_begin",
               "wait_look": "wait_look", "wait_end": "wait_end", "issues": "issues", "fingerprint_of": "fingerprint_of"}
+
+
+#: Seconds between two looks at whether a wait can end.
+_LOOK = 0.02
+_NEEDS_ALL, _NEEDS_NOBODY = 0, 3  # lockstep_needs
+
+
+class Operation(ctypes.Structure):
+    """lockstep_operation."""
+
+    _fields_ = [("struct_size", ctypes.c_uint32), *((name, ctypes.c_char_p) for name in
+                                                    ("kind", "dtype", "reduction", "place")),
+                *((name, ctypes.c_int32) for name in ("root", "needs", "paired")), ("tensors", ctypes.c_uint32),
+                ("elements", ctypes.c_void_p), ("ndim", ctypes.c_uint32), ("shape", ctypes.c_void_p),
+                ("to_count", ctypes.c_uint32), ("from_count", ctypes.c_uint32),
+                ("to", ctypes.c_void_p), ("from", ctypes.c_void_p)]
 
 
 class _Given(ctypes.Structure):
@@ -74,6 +93,47 @@ class Lines:
         self._given = _Given(lines=self._handle, group=self._group, error=_error, is_user=_is_user, watching=watching,
                              watched=watched.encode(), before=before, threads=self.look_for_threads, **functions)
         shim.lockstep_torch_lines_install(ctypes.byref(self._given))
+        self._group_making = GroupMaking(self._making)
+
+    @contextlib.contextmanager
+    def _making(self, ranks: List[int], come: List[int]) -> Iterator[None]:
+        """The call that makes a process group is an operation of those that come, and then one of its members, who wait for
+        each other: in C++, where nothing can be raised, so that a wait that cannot end ends this process."""
+        told = Operation(ctypes.sizeof(Operation), kind=f"new_group of {_phrase(ranks)}".encode(),
+                         place=_user_line().encode(), root=-1, needs=_NEEDS_NOBODY)
+        self._issue(come, f"groups made by {_phrase(come)}", told)
+        if dist.get_rank() not in ranks:
+            yield
+            return
+        told.needs = _NEEDS_ALL
+        group, number = self._issue(ranks, f"groups made of {_phrase(ranks)}", told)
+        wait = ctypes.c_void_p()
+        check(lib.wait_begin(self._handle, group, number, ctypes.byref(wait)))
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(_LOOK):
+                self.look_for_threads()
+                if lib.wait_look(wait) != 0 and not over.is_set():
+                    end(_error())
+        looking = threading.Thread(target=look, name="lockstep new_group", daemon=True)
+        looking.start()
+        try:
+            yield
+        finally:
+            over.set()
+            looking.join()
+            lib.wait_end(wait)
+        lib.lines_issued(self._handle, group)
+
+    def _issue(self, members: List[int], name: str, operation: Operation) -> Tuple[int, int]:
+        """On a line of these ranks that is no process group's: its number there, and the operation's."""
+        text = f"{self._start_now()}\n{name}".encode()
+        group, number = ctypes.c_int(), ctypes.c_uint64()
+        check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)), (ctypes.c_int32 * len(members))(*members),
+                              len(members), name.encode(), ctypes.byref(group)))
+        check(lib.lines_issue(self._handle, group, ctypes.byref(operation), ctypes.byref(number)))
+        return group.value, number.value
 
     def notes(self) -> List[str]:
         """What has been noted since clear(), a line each; the place follows a tab."""
@@ -88,9 +148,7 @@ class Lines:
         process_group = group_named(name)
         if process_group is None:
             return -1
-        if dist.group.WORLD is not self._world:  # groups of another start may have the same names
-            self._world = dist.group.WORLD
-            self._start += 1
+        start = self._start_now()
         ranks = list(dist.get_process_group_ranks(process_group))
         alike = [made for made, members in groups_made() if list(members) == ranks]
         number = next((i for i, made in enumerate(alike) if made is process_group), 0)
@@ -102,12 +160,19 @@ class Lines:
             members = [ranks[sender], ranks[receiver]]
             pair = f"{sender} {receiver} {tag}"
             called = f"the sends from rank {members[0]} to rank {members[1]} with tag {tag} in {called}"
-        text = f"{self._start}\n{name}\n{ranks}\n{device}\n{pair}".encode()
+        text = f"{start}\n{name}\n{ranks}\n{device}\n{pair}".encode()
         found = ctypes.c_int()
         check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)),
                               (ctypes.c_int32 * len(members))(*members), len(members), called.encode(),
                               ctypes.byref(found)))
         return found.value
+
+    def _start_now(self) -> int:
+        """Of torch.distributed: groups of another one may have the same names."""
+        if dist.group.WORLD is not self._world:
+            self._world = dist.group.WORLD
+            self._start += 1
+        return self._start
 
     def look_for_threads(self) -> None:
         """Whether the program has threads of Python that may still issue something."""
@@ -121,10 +186,12 @@ class Lines:
 
     def forget(self) -> None:
         """In a copy of the process after a fork: it takes no part."""
+        self._group_making.remove()
         self._shim.lockstep_torch_lines_forget()
 
     def remove(self) -> None:
         """Nothing is posted from now on. The memory stays for those who look at it, until the process ends."""
+        self._group_making.remove()
         self._shim.lockstep_torch_lines_remove()
         lib.lines_finish(self._handle)
 
@@ -136,13 +203,32 @@ def open_lines(exchange: Callable[[str], List[str]], watching: Any, watched: str
     return None if shim is None else Lines(shim, exchange, watching, watched, before)
 
 
-def _error() -> Exception:
+def _error() -> Error:
     finding = finding_of(lib.last_error())
     return ERRORS[finding.code](finding)
 
 
+def end(error: Error) -> NoReturn:
+    """Where nothing can be raised: this process ends, as the watchdog would end it."""
+    print(f"lockstep: {error}", file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    os._exit(error.exit_code)
+
+
+def _user_line() -> str:
+    """ "train.py:41": the innermost line of the user's."""
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None and not _is_user(frame.f_code.co_filename):
+        frame = frame.f_back
+    return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
 def _is_user(file: str) -> bool:
-    return not file.startswith((*INSIDE, "<", _generated()))
+    return not file.startswith((*INSIDE, "<", _generated())) and os.path.dirname(file) not in _STANDARD
+
+
+#: Folders of Python's own modules that call what they are given.
+_STANDARD = tuple(os.path.dirname(module.__file__) for module in (contextlib, concurrent.futures))
 
 
 def _generated() -> str:

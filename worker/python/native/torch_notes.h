@@ -1,0 +1,72 @@
+// What the watched thread issues on the watched process group, for the votes of watch.py.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "torch_operators.h"
+#include "torch_python.h"
+
+namespace lockstep::torch_lines {
+
+/// Read and written by watch.py as well, under the GIL.
+struct Marks {
+  int32_t within = 0;  // calls of lockstep.torch under way: what they issue does not count
+  int32_t asks = 0;    // Given::before is called
+  int32_t noted = 0;   // notes that wait for the next vote
+};
+inline Marks marks{};
+
+/// Thread-safe.
+class Notes {
+ public:
+  /// From now on those of this thread.
+  void begin() {
+    thread_ = std::this_thread::get_id();
+    clear();
+  }
+
+  /// One is about to be issued on the watched group. Raises what `before` and the group do.
+  void comes(const Operator& op, const char* reduction, const std::vector<at::Tensor>& payload,
+             const char* place) {
+    if (std::this_thread::get_id() != thread_.load(std::memory_order_relaxed) || marks.within > 0) return;
+    const std::string what = text_of(op, reduction, payload);
+    if (marks.asks > 0) call(given.before, "ss", what.c_str(), place);
+    if (given.issues(given.watching, (what + " at " + place).c_str()) != LOCKSTEP_OK) raise_last();
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(what + "\tat " + place);
+    if (lines_.size() > kMostLines) shorten();
+    marks.noted = static_cast<int32_t>(lines_.size());
+  }
+
+  [[nodiscard]] std::vector<std::string> lines() {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    lines_.clear();
+    marks.noted = 0;
+  }
+
+ private:
+  /// More lines than these are kept by their fingerprint only.
+  static constexpr size_t kMostLines = 4096;
+
+  void shorten() {
+    std::string compared;
+    for (const std::string& line : lines_) compared += line.substr(0, line.find('\t')) + "\n";
+    const auto found = given.fingerprint_of(compared.data(), compared.size());
+    lines_ = {std::to_string(lines_.size()) + " collectives, " + std::to_string(found.high) + " " +
+              std::to_string(found.low)};
+  }
+
+  std::atomic<std::thread::id> thread_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::string> lines_;
+};
+inline Notes notes;
+
+}  // namespace lockstep::torch_lines
