@@ -288,7 +288,7 @@ CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional
 # Their driver.
 
 class Run:
-    def __init__(self, case, size, watched=True):
+    def __init__(self, case, size, watched=True, kernels=""):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -296,7 +296,7 @@ class Run:
         processes = [subprocess.Popen(
             [sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=os.environ.get("DEBUG_LEVEL", "OFF"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size),
-                     OMP_NUM_THREADS="1", WATCHED=str(int(watched)), LOCKSTEP_COORDINATOR="off"))
+                     OMP_NUM_THREADS="1", WATCHED=str(int(watched)), KERNELS=kernels, LOCKSTEP_COORDINATOR="off"))
             for rank in range(size)]
         until = time.monotonic() + (LIMIT if watched else LIMIT / 2)
         self.lines, self.codes, self.errors = [], [], []
@@ -432,6 +432,21 @@ def check_healthy(size):
         raise AssertionError(f"a healthy program is not disturbed: {totals}")
 
 
+def check_python(size):
+    """Kernels in Python, as for a torch without a part: nobody gets a number of unequal sizes, and who refuses says so."""
+    for op in ("sizes", "gather", "functional", "splits", "other", "root"):
+        run = Run(op, size, kernels="python")
+        apart = run.of("apart").values()
+        refused = [line for line in apart if line.get("error") == "GraphDivergence"]
+        if not refused or any("torch_lines_test.py:" not in line["text"] for line in refused) or (
+                op != "root" and any("value" in line for line in apart)):
+            run.fail(f"{op}: at least one refuses")
+    healthy = [Run("healthy", size, True, kernels="python"), Run("healthy", size, False)]
+    totals = [{rank: line["value"] for rank, line in run.of("total").items()} for run in healthy]
+    if totals[0] != totals[1] or len(totals[0]) != size:
+        raise AssertionError(f"a healthy program is not disturbed: {totals} {healthy[0].errors}")
+
+
 def check_bare(size):
     """Without, rank 0 gets a number, so that the cases bite."""
     run = Run("sizes", size, watched=False)
@@ -442,7 +457,7 @@ def check_bare(size):
 def main():
     chosen = sys.argv[1:]
     failed = 0
-    for name, size in [*((op, size) for size in (2, 3) for op in CASES), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2)]:
+    for name, size in [*((op, size) for size in (2, 3) for op in CASES), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2), ("python", 2), ("python", 3)]:
         if chosen and name not in chosen:
             continue
         check = globals().get(f"check_{name}") or (lambda size, op=name: check_differs(op, size))
@@ -457,10 +472,13 @@ def main():
 
 
 def program():
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=15))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4 if os.environ["KERNELS"] else 15))
     if os.environ["WATCHED"] == "1":
-        if lockstep.torch.watch(deadline=20).lines is None:
+        if os.environ["KERNELS"] == "python":
+            lockstep.torch.lines.load_part = lambda: None
+        elif lockstep.torch.lines.load_part() is None:
             sys.exit("lockstep.torch has no part for this torch; run scripts/torch-lines")
+        lockstep.torch.watch(deadline=20)
     CASES[sys.argv[1]]()
 
 

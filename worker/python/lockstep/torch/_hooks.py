@@ -271,21 +271,24 @@ class Kernels:
     calls alike. Not a dispatch mode, with which torch would compile nothing. A kernel of the dispatch key
     BackendSelect, which these operators leave free, and OpOverload.redispatch(): seen in 2.15."""
 
-    def __init__(self, before: Dict[str, Callable[..., None]]) -> None:
-        """`before`: by name of an operator ("allreduce_"), called with its arguments."""
+    def __init__(self, before: Dict[str, Callable[..., Any]], after: Callable[[Any], None]) -> None:
+        """`before`: by name of an operator ("allreduce_"), called with its arguments; `after`: with what that gave, once
+        the operation has been issued."""
         self._library = _torch.library.Library("c10d", "IMPL")
-        after = _torch._C._dispatch_keyset_full_after(_torch._C.DispatchKey.BackendSelect)
+        keys = _torch._C._dispatch_keyset_full_after(_torch._C.DispatchKey.BackendSelect)
         for name, call in before.items():
             operator = getattr(_torch.ops.c10d, name, None)
             if operator is not None:  # this version has it
-                self._library.impl(name, self._kernel(operator.default, call, after), "BackendSelect",
+                self._library.impl(name, self._kernel(operator.default, call, after, keys), "BackendSelect",
                                    with_keyset=True)
 
     @staticmethod
-    def _kernel(operator: Any, call: Callable[..., None], after: Any) -> Callable[..., Any]:
+    def _kernel(operator: Any, before: Callable[..., Any], after: Callable[[Any], None], below: Any) -> Callable[..., Any]:
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            call(*args, **kwargs)
-            return operator.redispatch(keys & after, *args, **kwargs)
+            found = before(*args, **kwargs)
+            out = operator.redispatch(keys & below, *args, **kwargs)
+            after(found)
+            return out
         return kernel
 
     def remove(self) -> None:
@@ -301,7 +304,13 @@ def reduction(handle: Any) -> str:
     """ "sum", of an operator's argument; "" where this version does not tell. Seen in 2.15, not in 2.8."""
     if not hasattr(_torch.distributed.ReduceOp, "unbox"):
         return ""
-    return str(_torch.distributed.ReduceOp.unbox(handle).op).rsplit(".", 1)[-1].lower()
+    op = _torch.distributed.ReduceOp.unbox(handle).op
+    if op not in _reductions:
+        _reductions[op] = str(op).rsplit(".", 1)[-1].lower()
+    return _reductions[op]
+
+
+_reductions: Dict[Any, str] = {}
 
 
 def group_named(name: str) -> Any:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import ctypes
+import logging
 import os
 import sys
 import threading
 import types
-from typing import Any, Callable, Iterator, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Iterator, List, NoReturn, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -19,63 +20,23 @@ from .._library import lib
 from ..errors import ERRORS, Error, check, finding_of
 from ._hooks import GroupMaking, group_named, groups_made, inductor_folder
 from .collectives import INSIDE
+from .kernels import NEEDS_ALL, NEEDS_NOBODY, Operation, PythonKernels
+from .part import Part, load_part
 
-
-_FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "lines_in_flight", "wait_begin": "wait_begin",
-              "wait_look": "wait_look", "wait_end": "wait_end", "issues": "issues", "fingerprint_of": "fingerprint_of"}
+_log = logging.getLogger("lockstep.torch")
 
 
 #: Seconds between two looks at whether a wait can end.
 _LOOK = 0.02
-_NEEDS_ALL, _NEEDS_NOBODY = 0, 3  # lockstep_needs
-
-
-class Operation(ctypes.Structure):
-    """lockstep_operation."""
-
-    _fields_ = [("struct_size", ctypes.c_uint32), *((name, ctypes.c_char_p) for name in
-                                                    ("kind", "dtype", "reduction", "place")),
-                *((name, ctypes.c_int32) for name in ("root", "needs", "paired")), ("tensors", ctypes.c_uint32),
-                ("elements", ctypes.c_void_p), ("ndim", ctypes.c_uint32), ("shape", ctypes.c_void_p),
-                ("to_count", ctypes.c_uint32), ("from_count", ctypes.c_uint32),
-                ("to", ctypes.c_void_p), ("from", ctypes.c_void_p)]
-
-
-class _Given(ctypes.Structure):
-    _fields_ = [("lines", ctypes.c_void_p), *((name, ctypes.c_void_p) for name in _FUNCTIONS),
-                ("watching", ctypes.c_void_p), ("watched", ctypes.c_char_p),
-                *((name, ctypes.py_object) for name in ("group", "error", "is_user", "before", "threads"))]
-
-
-def _shim() -> Optional[Any]:
-    """The part that was built for this torch and this Python; None: there is none."""
-    minor = ".".join(torch.__version__.split("+", 1)[0].split(".")[:2])
-    name = f"_lines_{minor}_{sys.implementation.cache_tag}.so"
-    path = os.path.join(os.path.dirname(__file__), name)
-    if not os.path.exists(path):
-        return None
-    shim = ctypes.PyDLL(path)
-    shim.lockstep_torch_lines_notes.restype = ctypes.py_object
-    shim.lockstep_torch_lines_marks.restype = ctypes.POINTER(Marks)
-    return shim
-
-
-class Marks(ctypes.Structure):
-    """What watch.py and the kernels tell each other: `within`, calls of this package under way, what they issue is not
-    noted; `asks`: `before` is called; `noted`: how many notes there are."""
-
-    _fields_ = [("within", ctypes.c_int32), ("asks", ctypes.c_int32), ("noted", ctypes.c_int32)]
-
 
 class Lines:
     """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
 
-    def __init__(self, shim: Any, exchange: Callable[[str], List[str]], watching: Any, watched: str,
-                 before: Callable[[str, str], None]) -> None:
+    def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
+                 asked: Callable[[str, str], None], counts: Callable[[str, str], bool]) -> None:
         """`exchange`: each rank's word, by rank of the job. Of the process group `watched`, what the calling thread
-        issues is noted, and told to the handle `watching` of its ranks. `before`(what, place) is called before each of
-        these while `marks.asks`; what it raises is raised there."""
-        self._shim = shim
+        issues is noted, and told to the handle `watching` of its ranks. `asked`(what, place): see Part; `counts`: see
+        PythonKernels."""
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
         self._handle = ctypes.c_void_p()
@@ -87,12 +48,14 @@ class Lines:
         #: Ranks whose operations are compared with this one's, itself included.
         self.seen = seen.value
         self.look_for_threads()
-        functions = {name: ctypes.cast(getattr(lib, function), ctypes.c_void_p)
-                     for name, function in _FUNCTIONS.items()}
-        self.marks: Marks = shim.lockstep_torch_lines_marks().contents
-        self._given = _Given(lines=self._handle, group=self._group, error=_error, is_user=_is_user, watching=watching,
-                             watched=watched.encode(), before=before, threads=self.look_for_threads, **functions)
-        shim.lockstep_torch_lines_install(ctypes.byref(self._given))
+        part = load_part()
+        if part is None and dist.get_rank() == 0:
+            _log.warning("lockstep.torch: this package has no part for torch %s, so that each eager collective takes some 60 us more, and a "
+                         "wait that cannot end is ended by torch or by the deadline; scripts/torch-lines builds it", torch.__version__)
+        self.kernels: Union[Part, PythonKernels] = (
+            PythonKernels(self._handle, self._group, watched.group_name, counts) if part is None else
+            Part(part, self._handle, self._group, _error, _is_user, self.look_for_threads, watching, watched.group_name,
+                 asked))
         self._group_making = GroupMaking(self._making)
 
     @contextlib.contextmanager
@@ -100,12 +63,12 @@ class Lines:
         """The call that makes a process group is an operation of those that come, and then one of its members, who wait for
         each other: in C++, where nothing can be raised, so that a wait that cannot end ends this process."""
         told = Operation(ctypes.sizeof(Operation), kind=f"new_group of {_phrase(ranks)}".encode(),
-                         place=_user_line().encode(), root=-1, needs=_NEEDS_NOBODY)
+                         place=_user_line().encode(), root=-1, needs=NEEDS_NOBODY)
         self._issue(come, f"groups made by {_phrase(come)}", told)
         if dist.get_rank() not in ranks:
             yield
             return
-        told.needs = _NEEDS_ALL
+        told.needs = NEEDS_ALL
         group, number = self._issue(ranks, f"groups made of {_phrase(ranks)}", told)
         wait = ctypes.c_void_p()
         check(lib.wait_begin(self._handle, group, number, ctypes.byref(wait)))
@@ -134,15 +97,6 @@ class Lines:
                               len(members), name.encode(), ctypes.byref(group)))
         check(lib.lines_issue(self._handle, group, ctypes.byref(operation), ctypes.byref(number)))
         return group.value, number.value
-
-    def notes(self) -> List[str]:
-        """What has been noted since clear(), a line each; the place follows a tab."""
-        notes: List[str] = self._shim.lockstep_torch_lines_notes() if self.marks.noted else []
-        return notes
-
-    def clear(self) -> None:
-        if self.marks.noted:
-            self._shim.lockstep_torch_lines_forget_notes()
 
     def _group(self, name: str, device: str, sender: int, receiver: int, tag: int) -> int:
         process_group = group_named(name)
@@ -187,20 +141,13 @@ class Lines:
     def forget(self) -> None:
         """In a copy of the process after a fork: it takes no part."""
         self._group_making.remove()
-        self._shim.lockstep_torch_lines_forget()
+        self.kernels.forget()
 
     def remove(self) -> None:
         """Nothing is posted from now on. The memory stays for those who look at it, until the process ends."""
         self._group_making.remove()
-        self._shim.lockstep_torch_lines_remove()
+        self.kernels.remove()
         lib.lines_finish(self._handle)
-
-
-def open_lines(exchange: Callable[[str], List[str]], watching: Any, watched: str,
-               before: Callable[[str, str], None]) -> Optional[Lines]:
-    """None: there is no part for this torch. Collective."""
-    shim = _shim()
-    return None if shim is None else Lines(shim, exchange, watching, watched, before)
 
 
 def _error() -> Error:

@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 import types
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Type, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Type
 
 from .._library import Run, lib, native
 from ..agreement import Agreement
@@ -18,9 +18,9 @@ from ..errors import ERRORS, Error, Finding, check, finding_of, said
 from ..group import Group
 from ..observation import Observation, is_scalar
 from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
-from .collectives import Issued
-from .lines import Lines, Marks, open_lines
 from .graph_text import GraphText, backward_text, graph_text
+from .lines import Lines
+from .part import Marks
 from .progress import Progress
 from .rendezvous import exchange
 from .rendezvous import group as open_group
@@ -95,7 +95,7 @@ class Watch:
         Agreement(self.group, f"watch(policy={policy!r})")  # its name is compared
         self._agreement = Agreement(self.group, "torch.compile")
         self._handle = self._agreement._handle.value
-        self._marks = Marks()                   # those of the lines, where there are any
+        self._marks = Marks()                   # later those of the lines
         self._strict = 0                        # voting() under way
         self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
         self._compile: Optional[Compile] = None # under way and voted on
@@ -114,12 +114,11 @@ class Watch:
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0)
-        self.lines = open_lines(lambda word: exchange(process_group, word, 5 * deadline), self.group._handle,
-                                self._watched.group_name, self._asked)
-        self._notes: Union[Lines, Issued] = self.lines or Issued(self._watched, _fingerprint, self._before_collective)
-        if self.lines is not None:
-            self._marks = self.lines.marks
-            self._marks.within = 0
+        self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched, self.group._handle,
+                           self._asked, self._before_collective)
+        self._notes = self.lines.kernels
+        self._marks = self._notes.marks
+        self._marks.within = 0
         self._asks()
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
@@ -216,8 +215,7 @@ class Watch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is None:
             return self.close()
-        if self.lines is not None:
-            self.lines.gone(said(error))
+        self.lines.gone(said(error))
         self._remove()
         self.group.__exit__(kind, error, trace)
 
@@ -225,13 +223,13 @@ class Watch:
         _set(None)
         self._events.remove()
         self._backwards.remove()
-        self._notes.remove()
+        self.lines.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
         failure = getattr(sys, "last_value", None)
-        if failure is not None and self._thread != 0 and self.lines is not None:
+        if failure is not None and self._thread != 0:
             self.lines.gone(said(failure))
         if failure is not None or self._thread == 0:
             return  # the group leaves, with what this process ends by; or this is a copy after a fork
@@ -479,17 +477,10 @@ def _in_child() -> None:
     """After a fork, as for the workers of a data loader: they take no part."""
     if _watch is not None:
         _watch._thread = 0
-        if _watch.lines is not None:
-            _watch.lines.forget()
+        _watch.lines.forget()
 
 
 os.register_at_fork(after_in_child=_in_child)
-
-
-def _fingerprint(text: str) -> str:
-    data = text.encode()
-    found = lib.fingerprint_of(data, len(data))
-    return f"{found.high:016x}{found.low:016x}"
 
 
 def _observation(variables: Dict[str, Any]) -> Optional[Observation]:

@@ -1,0 +1,272 @@
+"""In front of each operator of torch.distributed, in Python, for a torch without a part of its own (lines.py): what is
+issued is posted and compared before; waits are not freed. What an operator says of its operation is as in
+native/torch_operators.h."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+
+from .._library import lib
+from ..errors import check
+from ._hooks import Kernels, group_of, reduction
+from .collectives import dtype_name, tensor_text, user_place
+from .part import Marks
+
+NEEDS_ALL, NEEDS_ROOT, NEEDS_SENDERS, NEEDS_NOBODY = range(4)  # lockstep_needs
+#: More lines than these are kept by their fingerprint only.
+_MOST_LINES = 4096
+_SHOWN_TENSORS = 4
+
+
+class Operation(ctypes.Structure):
+    """lockstep_operation."""
+
+    _fields_ = [("struct_size", ctypes.c_uint32), *((name, ctypes.c_char_p) for name in
+                                                    ("kind", "dtype", "reduction", "place")),
+                *((name, ctypes.c_int32) for name in ("root", "needs", "paired")), ("tensors", ctypes.c_uint32),
+                ("elements", ctypes.c_void_p), ("ndim", ctypes.c_uint32), ("shape", ctypes.c_void_p),
+                ("to_count", ctypes.c_uint32), ("from_count", ctypes.c_uint32),
+                ("to", ctypes.c_void_p), ("from", ctypes.c_void_p)]
+
+
+class Read:
+    """What an operator says of its operation."""
+
+    payload: List[torch.Tensor] = []  # that members have alike, or that this rank sends
+    elements: Sequence[int] = ()
+    to: Sequence[int] = ()
+    of: Sequence[int] = ()
+    root, needs = -1, NEEDS_ALL
+
+
+_Arguments = Dict[str, Any]
+
+
+def _tensors(value: Any) -> List[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [] if value is None else [tensor for item in value for tensor in _tensors(item)]
+
+
+def _sizes(value: Any) -> List[int]:
+    return [tensor.numel() for tensor in _tensors(value)]
+
+
+def _first(a: _Arguments, *names: str) -> Any:
+    return next((a[name] for name in names if name in a), None)
+
+
+def _alike(a: _Arguments, rank: int, size: int) -> Read:
+    read = Read()
+    read.payload = _tensors(_first(a, "tensors", "input_tensor", "inputs"))
+    read.elements = [tensor.numel() for tensor in read.payload]
+    return read
+
+
+def _rooted(a: _Arguments, rank: int, size: int) -> Read:
+    read = _alike(a, rank, size)
+    read.root = a["root_rank"]
+    if "reduce_op" in a:
+        read.needs = NEEDS_ALL if rank == read.root else NEEDS_NOBODY
+    else:
+        read.needs = NEEDS_NOBODY if rank == read.root else NEEDS_ROOT
+    return read
+
+
+def _nothing(a: _Arguments, rank: int, size: int) -> Read:
+    return Read()
+
+
+def _lists(a: _Arguments, rank: int, size: int) -> Read:
+    read = Read()
+    read.payload = _tensors(_first(a, "input_tensors", "input_list"))
+    read.elements = _sizes(read.payload if "reduce_op" in a else _first(a, "output_tensors", "output_lists"))
+    return read
+
+
+def _gather(a: _Arguments, rank: int, size: int) -> Read:
+    read = Read()
+    read.root, read.payload = a["root_rank"], _tensors(_first(a, "input_tensors", "input_tensor"))
+    mine = _sizes(read.payload)
+    if "input_tensor" in a:
+        read.elements = mine
+    if rank != read.root:
+        read.to, read.needs = mine[:1] or [0], NEEDS_NOBODY
+    elif "output_tensors" in a:
+        read.of = _sizes(a["output_tensors"])
+    return read
+
+
+def _scatter(a: _Arguments, rank: int, size: int) -> Read:
+    read = Read()
+    read.root, read.payload = a["root_rank"], _tensors(a["output_tensors"])
+    if rank == read.root:
+        read.to, read.needs = _sizes(a["input_tensors"]), NEEDS_NOBODY
+    else:
+        read.of, read.needs = _sizes(read.payload)[:1] or [0], NEEDS_ROOT
+    return read
+
+
+def _exchange(a: _Arguments, rank: int, size: int) -> Read:
+    read = Read()
+    read.needs = NEEDS_SENDERS
+    if "input" not in a:  # a tensor for each peer
+        read.payload = _tensors(a["input_tensors"])
+        read.to, read.of = _sizes(read.payload), _sizes(a["output_tensors"])
+        return read
+
+    def splits(rows_of: Any, tensor: torch.Tensor) -> List[int]:
+        rows = tensor.size(0) if tensor.dim() else 1
+        row = tensor.numel() // rows if rows else 0
+        return [each * row for each in (list(rows_of) or [rows // size] * size)]
+    read.payload = [a["input"]]
+    read.to, read.of = splits(a["input_split_sizes"], a["input"]), splits(a["output_split_sizes"], a["output"])
+    return read
+
+
+class _Operator(NamedTuple):
+    kind: str
+    read: Callable[[_Arguments, int, int], Read]
+    sizes: bool = True  # all members have the same ones
+
+
+_OPERATORS = {
+    "allreduce_": _Operator("all_reduce", _alike), "allreduce_coalesced_": _Operator("all_reduce", _alike),
+    "broadcast_": _Operator("broadcast", _rooted), "reduce_": _Operator("reduce", _rooted),
+    "barrier": _Operator("barrier", _nothing), "monitored_barrier_": _Operator("monitored_barrier", _nothing),
+    "allgather_": _Operator("all_gather", _lists, False), "allgather_coalesced_": _Operator("all_gather", _lists, False),
+    "_allgather_base_": _Operator("all_gather_into_tensor", _alike),
+    "allgather_into_tensor_coalesced_": _Operator("all_gather_into_tensor", _alike),
+    "gather_": _Operator("gather", _gather, False), "gather_into_tensor_": _Operator("gather_into_tensor", _gather),
+    "scatter_": _Operator("scatter", _scatter), "reduce_scatter_": _Operator("reduce_scatter", _lists),
+    "_reduce_scatter_base_": _Operator("reduce_scatter_tensor", _alike),
+    "reduce_scatter_tensor_coalesced_": _Operator("reduce_scatter_tensor", _alike),
+    "alltoall_": _Operator("all_to_all", _exchange, False), "alltoall_base_": _Operator("all_to_all_single", _exchange, False),
+    "send": _Operator("send", _alike), "recv_": _Operator("receive", _alike),
+    "recv_any_source_": _Operator("receive from any", _alike),
+}
+
+
+def _text(operator: _Operator, reduces: str, payload: List[torch.Tensor]) -> str:
+    shown = [tensor_text(tensor.dtype, list(tensor.shape) if operator.sizes else None)
+             for tensor in payload[:_SHOWN_TENSORS]]
+    if len(payload) > _SHOWN_TENSORS:
+        shown.append(f"and {len(payload) - _SHOWN_TENSORS} more")
+    return " ".join(filter(None, (operator.kind, reduces, ", ".join(shown))))
+
+
+class PythonKernels:
+    """Posts what this process issues, and notes what the watched thread issues on the watched group."""
+
+    def __init__(self, handle: ctypes.c_void_p, group: Callable[[str, str, int, int, int], int], watched: str,
+                 before: Callable[[str, str], bool]) -> None:
+        """`handle`: of the lines; `group`: as Lines._group(). `before`(what, place) is called before each operation on the
+        group `watched`, on whatever thread issues it. False: it is not noted."""
+        self._handle, self._group, self._watched, self._before = handle, group, watched, before
+        self.marks = Marks()
+        self._is_on = True
+        self._notes: List[str] = []
+        self._numbers: Dict[Tuple[Any, ...], int] = {}
+        self._of_thread = threading.local()
+        self._from_any: Dict[Tuple[Any, int], bool] = {}
+        self._kernels = Kernels({name: self._around(name, operator) for name, operator in _OPERATORS.items()},
+                                self._issued)
+
+    def _issued(self, number: Optional[int]) -> None:
+        if number is not None:
+            lib.lines_issued(self._handle, number)
+
+    def _around(self, name: str, operator: _Operator) -> Callable[..., Optional[int]]:
+        found = getattr(torch.ops.c10d, name, None)
+        if found is None:
+            return lambda *args, **kwargs: None
+        names = [argument.name for argument in found.default._schema.arguments]
+
+        def around(*args: Any, **kwargs: Any) -> Optional[int]:
+            if not self._is_on:
+                return None
+            given = dict(zip(names, args), **kwargs)
+            return self._issue(operator, given, group_of(given["process_group"]))
+        return around
+
+    def _issue(self, operator: _Operator, given: _Arguments, group: Any) -> Optional[int]:
+        """The number of its group; None: it is not compared."""
+        rank = group.rank()
+        read = operator.read(given, rank, group.size())
+        reduces = reduction(given["reduce_op"]) if "reduce_op" in given else ""
+        device = read.payload[0].device.type if read.payload else given["tensor"].device.type if "tensor" in given else "cpu"
+        pair = self._pair(operator, given, rank, group)
+        if pair is None:
+            return None
+        key = (group, device, *pair)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._group(group.group_name, device, *pair)
+        if number < 0:
+            return None
+        place = user_place(sys._getframe(2))
+        if pair[0] < 0 and group.group_name == self._watched:
+            self._note(_text(operator, reduces, read.payload), place)
+        if pair[0] >= 0:
+            read.root, read.needs = 0, NEEDS_NOBODY if operator.kind == "send" else NEEDS_ROOT
+        shape = read.payload[0].shape if read.payload else ()
+        told, numbers = self._told(operator.kind, dtype_name(read.payload[0].dtype) if read.payload else "", reduces, place,
+                                   read.root, read.needs, pair[0] >= 0, len(read.elements), len(shape), len(read.to), len(read.of))
+        numbers[:] = [*read.elements, *shape, *read.to, *read.of]
+        check(lib.lines_issue(self._handle, number, told, None))
+        return number
+
+    def _told(self, *about: Any) -> Tuple[Any, Any]:
+        """An operation of this thread's, and the numbers that it refers to, to be filled in."""
+        known = self._of_thread.__dict__
+        found = known.get(about)
+        if found is None:
+            kind, dtype, reduces, place, root, needs, paired, elements, shape, to, of = about
+            numbers = (ctypes.c_int64 * (elements + shape + to + of))()
+            at = ctypes.addressof(numbers)
+            told = Operation(ctypes.sizeof(Operation), kind.encode(), dtype.encode() or None, reduces.encode() or None,
+                             place.encode(), root, needs, paired, elements, at, shape, at + 8 * elements, to, of,
+                             at + 8 * (elements + shape), at + 8 * (elements + shape + to))
+            found = known[about] = (ctypes.byref(told), numbers)
+        return found
+
+    def _pair(self, operator: _Operator, given: _Arguments, rank: int, group: Any) -> Optional[Tuple[int, int, int]]:
+        """Sender, receiver and tag of a directed pair; -1, -1, 0: it is a collective. None: whose send a receive takes is
+        not known before."""
+        if operator.kind not in ("send", "receive", "receive from any"):
+            return -1, -1, 0
+        tag = given.get("tag", 0)
+        if operator.kind == "receive from any":
+            self._from_any[group, tag] = True
+            return None
+        if operator.kind == "send":
+            return rank, given["dst"], tag
+        return None if (group, tag) in self._from_any else (given["src"], rank, tag)
+
+    def _note(self, what: str, place: str) -> None:
+        if not self._before(what, place):
+            return
+        self._notes.append(f"{what}\tat {place}")
+        if len(self._notes) > _MOST_LINES:
+            text = "\n".join(line.split("\t")[0] for line in self._notes).encode()
+            mark = lib.fingerprint_of(text, len(text))
+            self._notes = [f"{len(self._notes)} collectives, {mark.high:x} {mark.low:x}"]
+
+    def notes(self) -> List[str]:
+        """Those since clear(), one a line; the place follows a tab."""
+        return self._notes
+
+    def clear(self) -> None:
+        self._notes = []
+
+    def forget(self) -> None:
+        """In a copy of the process after a fork."""
+        self._is_on = False
+
+    def remove(self) -> None:
+        self._kernels.remove()
