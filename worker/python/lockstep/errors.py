@@ -47,6 +47,9 @@ class Error(Exception):
         #: What the process should exit with.
         self.exit_code: int = lib.exit_code(NUMBERS[finding.code])
 
+    def __str__(self) -> str:
+        return self.finding.text  # torch adds to the arguments, on each rank something else
+
 
 class AbsentRanks(Error):
     """Some ranks did not come to a call."""

@@ -140,6 +140,7 @@ template <size_t I>
 void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto after =
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect);
+  static std::atomic<bool> has_future{true};
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
   handle.redispatchBoxed(after, stack);
@@ -148,7 +149,7 @@ void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::
   if (!posted.on->is_gloo || stack->empty() || !stack->back().isCustomClass()) return;
   Work inner = stack->back().toCustomClass<c10d::Work>();
   stack->back() = IValue(Work(c10::make_intrusive<WatchedWork>(
-      std::move(inner), posted.on->group, posted.number, kOperators[I].read == read_pair)));
+      std::move(inner), posted.on->group, posted.number, has_future)));
 }
 
 template <size_t... I>

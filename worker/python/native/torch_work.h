@@ -95,9 +95,11 @@ class WatchedWork final : public c10d::Work {
   using Inner = c10::intrusive_ptr<c10d::Work>;
 
  public:
-  /// `is_paired`: of a send or a receive, whose wait must not be left and taken up again.
-  WatchedWork(Inner inner, int group, uint64_t number, bool is_paired)
-      : inner_(std::move(inner)), group_(group), number_(number), is_paired_(is_paired) {}
+  /// `has_future`: of the operator's works; false once one has had none. What has one completes by
+  /// itself; a send, a receive and some reductions do so in their own wait only, and that must not be
+  /// left and taken up again.
+  WatchedWork(Inner inner, int group, uint64_t number, std::atomic<bool>& has_future)
+      : inner_(std::move(inner)), group_(group), number_(number), has_future_(has_future) {}
 
   bool isCompleted() override { return inner_->isCompleted(); }
   bool isSuccess() const override { return inner_->isSuccess(); }
@@ -119,7 +121,7 @@ class WatchedWork final : public c10d::Work {
 
   bool wait(std::chrono::milliseconds timeout) override {
     if (!is_on || inner_->isCompleted()) return inner_->wait(timeout);
-    return is_paired_ ? wait_beside(timeout) : wait_in_slices(timeout);
+    return completes_by_itself() ? wait_in_slices(timeout) : wait_beside(timeout);
   }
 
  private:
@@ -148,6 +150,16 @@ class WatchedWork final : public c10d::Work {
     uint64_t number_;
     lockstep_wait* wait_ = nullptr;
   };
+
+  bool completes_by_itself() {
+    if (!has_future_) return false;
+    try {
+      if (inner_->getFuture()) return true;
+    } catch (const std::exception&) {
+    }
+    has_future_ = false;
+    return false;
+  }
 
   /// gloo's own wait, for a while at a time: one that has run out of time may be waited for again. A
   /// failure that came late in a slice comes at once in the next.
@@ -218,7 +230,7 @@ class WatchedWork final : public c10d::Work {
   Inner inner_;
   int group_;
   uint64_t number_;
-  bool is_paired_;
+  std::atomic<bool>& has_future_;
   std::mutex getting_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

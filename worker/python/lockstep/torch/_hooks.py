@@ -256,10 +256,9 @@ def passing(error: Exception) -> BaseException:
     """The same, of a subclass that torch.compile hands to its caller as it is; others it wraps in
     one of its own. Seen in 2.15."""
     exc: Any = importlib.import_module("torch._dynamo.exc")
-    kind, text = type(error), str(error)
+    kind = type(error)
     made = type(kind.__name__, (kind, exc.ShortenTraceback), {
-        "__module__": kind.__module__, "__qualname__": kind.__qualname__,
-        "__str__": lambda self: text})  # torch adds advice on its own failures to the arguments
+        "__module__": kind.__module__, "__qualname__": kind.__qualname__})
     out: BaseException = made.__new__(made, *error.args)
     out.__dict__.update(error.__dict__, first_useful_frame=sys._getframe(1), frame_exec_strategy=None,
                         apply_to_code=True)
