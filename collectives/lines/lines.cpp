@@ -70,18 +70,18 @@ void Lines::issued(int group) {
   posts_->handed(on.line);
 }
 
-Result<void> Lines::in_flight(int number_of_group, std::uint64_t number) {
+Result<void> Lines::in_flight(int number_of_group, std::uint64_t number, Instant now) {
   const Group& group = at(number_of_group).group;
   if (auto alive = issuer_.still_alive(group); !alive) return alive;
   const Waiting wait{group.key, number};
   for (const Rank member : posts_->needed_by(self_, wait))
     if (has_ended(posts_->state(member)) && posts_->counts_of(member, group.key).handed <= number)
-      return posts_->refuse(group.key, verdict({{self_, wait, member, 0}}));
+      return posts_->refuse(group.key, verdict({{self_, wait, member, 0, now}}, now));
   return {};
 }
 
-Lines::Wait Lines::begin_wait(int group, std::uint64_t number) {
-  return Wait{group, posts_->begin_wait({at(group).group.key, number}), {}, {}};
+Lines::Wait Lines::begin_wait(int group, std::uint64_t number, Instant now) {
+  return Wait{group, posts_->begin_wait({at(group).group.key, number}, now), {}, {}};
 }
 
 Result<void> Lines::look(Wait& wait, Instant now) {
@@ -97,27 +97,28 @@ Result<void> Lines::look(Wait& wait, Instant now) {
                                     [&](const Blocked& one) { return one.rank == self_; });
   if (!is_in_it || now - wait.since < kProof) return {};
   // Who goes on from here may wait next for one of these: so all of their groups are told now.
-  const Status said = verdict(blocked);
+  const Status said = verdict(blocked, now);
   for (const Blocked& one : blocked) static_cast<void>(posts_->refuse(one.waits.key, said));
   return posts_->refuse(group.key, said);
 }
 
 void Lines::end_wait(Wait& wait) { posts_->end_wait(wait.slot); }
 
-std::string Lines::waits_text(const Blocked& blocked) const {
+std::string Lines::waits_text(const Blocked& blocked, Instant now) const {
   const auto entry = posts_->entry(blocked.rank, blocked.waits.key, blocked.waits.number);
   return fmt::format(
-      "waits for rank {} in operation {} of {}: {}", blocked.by.value, blocked.waits.number + 1,
+      "waits for rank {}, for {:.1f} s, in operation {} of {}: {}", blocked.by.value,
+      std::chrono::duration<double>(now - blocked.since).count(), blocked.waits.number + 1,
       posts_->name_of(blocked.rank, blocked.waits.key),
       entry ? text_of(*entry, posts_->texts(blocked.rank, entry->posted)) : "(unknown)");
 }
 
 // All who wait say the same: it is about all of them, by rank.
-Status Lines::verdict(const std::vector<Blocked>& blocked) const {
+Status Lines::verdict(const std::vector<Blocked>& blocked, Instant now) const {
   Status status{Code::Stuck, {}};
   std::string rows;
   for (const Blocked& one : blocked) {
-    rows += fmt::format("{}rank {} {}", rows.empty() ? "" : "; ", one.rank.value, waits_text(one));
+    rows += fmt::format("{}rank {} {}", rows.empty() ? "" : "; ", one.rank.value, waits_text(one, now));
     const PeerState state = posts_->state(one.by);
     if (!status.message.empty() || state == PeerState::Running) continue;
     if (state == PeerState::Gone) {

@@ -36,7 +36,7 @@ class Lines {
 
   /// Whether an operation that was issued can still complete, though perhaps nobody waits in it: all
   /// that it needs are there, or have issued it. Errors: those of a dead group, which it is from then on.
-  [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number);
+  [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number, Instant now);
 
   /// A wait for entry `number` of a group.
   struct Wait {
@@ -45,7 +45,7 @@ class Lines {
     std::vector<Blocked> seen;  // who cannot go on
     Instant since{};            // from when on that has been so
   };
-  [[nodiscard]] Wait begin_wait(int group, std::uint64_t number);
+  [[nodiscard]] Wait begin_wait(int group, std::uint64_t number, Instant now);
   /// Whether it can still end; to be asked every 20 ms or so. Errors: those of issue(), which all
   /// who wait in the group have from then on.
   [[nodiscard]] Result<void> look(Wait& wait, Instant now);
@@ -61,8 +61,8 @@ class Lines {
     LineId line;
   };
   [[nodiscard]] Issuing& at(int group);
-  [[nodiscard]] std::string waits_text(const Blocked& blocked) const;
-  [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked) const;
+  [[nodiscard]] std::string waits_text(const Blocked& blocked, Instant now) const;
+  [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked, Instant now) const;
 
   Rank self_;
   std::shared_ptr<SharedPosts> posts_;  // threads that have issued look whether it is still there

@@ -26,6 +26,7 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 struct WaitSlot {
   std::atomic<std::uint64_t> change{0};  // odd while it is written
   std::atomic<std::uint64_t> high{0}, low{0}, number{0};
+  std::atomic<std::int64_t> since{0};  // of the host's monotonic clock, nanoseconds
   std::atomic<std::uint32_t> waits{0};
 };
 
@@ -55,8 +56,8 @@ struct PostsHeader {
   LineSlot table[kTableLines];
 };
 
-/// "locklin1": with the layout's version.
-inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e31;
+/// "locklin2": with the layout's version.
+inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e32;
 inline constexpr std::size_t kTexts = std::size_t{1} << 20, kFixed = std::size_t{1} << 26;
 static_assert(sizeof(PostsHeader) <= kTexts);
 /// A line's entries, and from the middle on its values; each is a ring of half of that.

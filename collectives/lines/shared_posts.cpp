@@ -176,7 +176,7 @@ void SharedPosts::gone(std::string_view said) {
                                        std::memory_order_acq_rel);
 }
 
-int SharedPosts::begin_wait(const Waiting& wait) {
+int SharedPosts::begin_wait(const Waiting& wait, Instant now) {
   PostsHeader& header = own_->memory().header();
   for (std::size_t i = 0; i < kWaitSlots; ++i) {
     WaitSlot& slot = header.waits[i];
@@ -191,6 +191,7 @@ int SharedPosts::begin_wait(const Waiting& wait) {
     slot.high.store(wait.key.high);
     slot.low.store(wait.key.low);
     slot.number.store(wait.number);
+    slot.since.store(now.count());
     slot.waits.store(1);
     slot.change.store(change + 2, std::memory_order_release);
     header.moves.fetch_add(1, std::memory_order_acq_rel);
@@ -242,9 +243,11 @@ std::vector<Rank> SharedPosts::members_of(Rank rank, LineKey key) const {
 namespace {
 
 /// nullopt: nobody waits there, or it is being written.
-std::optional<Waiting> read_wait(const WaitSlot& slot) {
+std::optional<RankWaits::Wait> read_wait(const WaitSlot& slot) {
   const std::uint64_t before = slot.change.load(std::memory_order_acquire);
-  const Waiting wait{LineKey{slot.high.load(), slot.low.load()}, slot.number.load()};
+  const RankWaits::Wait wait{{LineKey{slot.high.load(), slot.low.load()}, slot.number.load()},
+                             {},
+                             Instant(slot.since.load())};
   const bool waits = slot.waits.load() == 1;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!waits || before % 2 == 1 || slot.change.load() != before) return std::nullopt;
@@ -261,9 +264,10 @@ WaitMoment SharedPosts::moment() const {
     waits.state = state(rank);
     waits.moves = header.moves.load(std::memory_order_acquire);
     for (const WaitSlot& slot : header.waits) {
-      const auto wait = read_wait(slot);
+      auto wait = read_wait(slot);
       if (!wait) continue;
-      waits.waits.push_back({*wait, needed_by(rank, *wait)});
+      wait->needed = needed_by(rank, wait->in);
+      waits.waits.push_back(*std::move(wait));
     }
     waits.has_free_thread = header.issuing.load() > static_cast<std::int32_t>(waits.waits.size());
     waits.has_threads_beside = header.beside.load() != 0;

@@ -62,7 +62,7 @@ class SharedPosts final : public Posts {
   void gone(std::string_view text);
 
   /// A thread waits; the number is for end_wait(). -1: kMostWaits threads wait already.
-  [[nodiscard]] int begin_wait(const Waiting& wait);
+  [[nodiscard]] int begin_wait(const Waiting& wait, Instant now);
   void end_wait(int number);
   /// A thread that issues has come (1) or ended (-1).
   void issuing_threads(int change);

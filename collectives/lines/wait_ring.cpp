@@ -49,7 +49,7 @@ std::vector<Blocked> find_blocked(const WaitMoment& moment) {
     const std::set<Rank> holds = stuck.contains(rank) ? stuck : std::set<Rank>();
     for (const RankWaits::Wait& wait : waits.waits)
       if (const auto by = held_by(moment, wait, holds))
-        out.push_back({rank, wait.in, *by, waits.moves});
+        out.push_back({rank, wait.in, *by, waits.moves, wait.since});
   }
   return out;
 }

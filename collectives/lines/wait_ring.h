@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/collectives/lines/posts.h>
 
@@ -24,6 +25,7 @@ struct RankWaits {
   struct Wait {
     Waiting in;
     std::vector<Rank> needed;  // ranks of the job, whose part it needs
+    Instant since{};
   };
   std::vector<Wait> waits;
 };
@@ -46,6 +48,7 @@ struct Blocked {
   Waiting waits;
   Rank by{};                // the lowest of those that have not come
   std::uint64_t moves = 0;  // of the rank
+  Instant since{};
   auto operator<=>(const Blocked&) const = default;
 };
 

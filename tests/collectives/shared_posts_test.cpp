@@ -142,11 +142,11 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
   std::thread second([&] {  // a thread for each rank: it counts among those that issue
     ASSERT_TRUE(issue(ranks, 1, 4, 2));
     ASSERT_TRUE(issue(ranks, 0, 4, 1));
-    auto a = ranks[0]->begin_wait(ranks[0]->group(group_of(0, 1)), 1);
-    auto b = ranks[1]->begin_wait(ranks[1]->group(group_of(1, 2)), 1);
-    const auto main0 = ranks[0]->posts().begin_wait({{1, 1}, 1}),
-               main1 = ranks[1]->posts().begin_wait({{2, 2}, 1});
-    const Instant start = Instant{} + std::chrono::hours(1);
+    const Instant start = Instant{} + std::chrono::hours(1), before = start - std::chrono::seconds(2);
+    auto a = ranks[0]->begin_wait(ranks[0]->group(group_of(0, 1)), 1, before);
+    auto b = ranks[1]->begin_wait(ranks[1]->group(group_of(1, 2)), 1, start);
+    const auto main0 = ranks[0]->posts().begin_wait({{1, 1}, 1}, before),
+               main1 = ranks[1]->posts().begin_wait({{2, 2}, 1}, start);
     EXPECT_TRUE(ranks[0]->look(a, start));
     EXPECT_TRUE(ranks[1]->look(b, start));
     EXPECT_TRUE(ranks[0]->look(a, start + kProof / 2)) << "not yet";
@@ -155,9 +155,9 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
     ASSERT_FALSE(other);
     EXPECT_EQ(first.error().code, Code::Stuck);
     EXPECT_EQ(first.error().message, other.error().message);
-    EXPECT_NE(first.error().message.find("rank 0 waits for rank 1 in operation 2 of group 1: "
+    EXPECT_NE(first.error().message.find("rank 0 waits for rank 1, for 2.3 s, in operation 2 of group 1: "
                                          "all_reduce sum f32[4] at train.py:7; "
-                                         "rank 1 waits for rank 0 in operation 2 of group 2"),
+                                         "rank 1 waits for rank 0, for 0.3 s, in operation 2 of group 2"),
               std::string::npos)
         << first.error().message;
     ranks[0]->posts().end_wait(main0);
@@ -204,7 +204,7 @@ void with_child(const std::function<void(Lines&)>& end, const std::function<void
 Status waits_in_vain(Ranks& ranks) {
   EXPECT_TRUE(issue(ranks, 0, 4)) << "as the other has posted";
   EXPECT_TRUE(issue(ranks, 0, 4));
-  auto wait = ranks[0]->begin_wait(0, 1);
+  auto wait = ranks[0]->begin_wait(0, 1, {});
   EXPECT_TRUE(ranks[0]->look(wait, Instant{}));
   return ranks[0]->look(wait, Instant{} + kProof).error();
 }
@@ -227,6 +227,22 @@ TEST(Lines, ProcessThatFails_IsGone_WithItsText) {
                EXPECT_EQ(over.code, Code::Gone);
                EXPECT_TRUE(over.message.starts_with("rank 1 has failed: ValueError: nan ["))
                    << over.message;
+             });
+}
+
+// DDP's reducer: nobody is seen to wait.
+TEST(Lines, OperationInFlight_OfOneThatHasEnded_KillsItsGroup) {
+  with_child([](Lines& lines) { lines.posts().gone("ValueError: nan"); },
+             [](Ranks& ranks) {
+               ASSERT_TRUE(issue(ranks, 0, 4));
+               ASSERT_TRUE(issue(ranks, 0, 4));
+               EXPECT_TRUE(ranks[0]->in_flight(0, 0, {})) << "it may complete";
+               const auto second = ranks[0]->in_flight(0, 1, {});
+               ASSERT_FALSE(second);
+               EXPECT_EQ(second.error().code, Code::Gone);
+               const auto later = issue(ranks, 0, 4);
+               ASSERT_FALSE(later) << "the group is dead";
+               EXPECT_EQ(later.error().message, second.error().message);
              });
 }
 

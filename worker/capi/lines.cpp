@@ -123,7 +123,7 @@ int lockstep_lines_in_flight(lockstep_lines* given, int group, uint64_t number) 
     if (given == nullptr) return bad_input(kNoLines);
     if (!given->core->has_group(group))
       return bad_input(fmt::format("there is no group {}", group));
-    return given->core->in_flight(group, number);
+    return given->core->in_flight(group, number, lockstep::SystemClock().now());
   });
 }
 
@@ -132,7 +132,8 @@ int lockstep_wait_begin(lockstep_lines* given, int group, uint64_t number, locks
     if (given == nullptr || wait == nullptr) return bad_input("lines or wait is NULL");
     if (!given->core->has_group(group))
       return bad_input(fmt::format("there is no group {}", group));
-    *wait = new lockstep_wait{*given->core, given->core->begin_wait(group, number)};
+    *wait = new lockstep_wait{*given->core, given->core->begin_wait(group, number,
+                                                                      lockstep::SystemClock().now())};
     return {};
   });
 }

@@ -88,9 +88,21 @@ def issue(op, is_odd, group=None):
     return first(x)
 
 
-def compiled(x):
-    return torch.compile(lambda x: functional.all_reduce(x * 1.0, "sum", dist.group.WORLD) + 0, backend="aot_eager",
-                         dynamic=True)(x)
+if "RANK" in os.environ:
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            x = x * 1.0
+            return functional.all_reduce(x, "sum", dist.group.WORLD) + 0  # the compiled collective
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([Inner()])
+
+        def forward(self, x):
+            return self.layers[0](x)
+
+    compiled = torch.compile(Outer(), backend="aot_eager", dynamic=True)
 
 
 def differs(op):
@@ -329,11 +341,17 @@ class Run:
             self.fail(f"{call}: the ranks say different things")
 
 
+def compiled_line():
+    with open(__file__) as text:
+        return next(number for number, line in enumerate(text, 1) if line.endswith("# the compiled collective\n"))
+
+
 def check_differs(op, size):
     run = Run(op, size)
     sides = {"sizes": ("all_reduce sum f32[5]", "all_reduce sum f32[3]"), "dtype": ("f32[5]", "i32[5]"),
              "reduction": ("all_reduce sum", "all_reduce max"), "root": ("reduce sum f32[5] root 0", "root 1"),
              "other": ("all_reduce sum f32[5]", "broadcast f32[5]"),
+             "compiled": [f"all_reduce sum f32[{rows}] at torch_lines_test.py:{compiled_line()} (layers.0)" for rows in (5, 3)],
              "splits": ("takes 3", "sends 2")}.get(op, ("[5", "[3") if op != "scatter" else ("reduce_scatter_tensor",))
     passes = {"root"} if op == "root" else set()
     if passes:  # who is no root need not wait: it hears of it at its next operation

@@ -4,6 +4,7 @@
 // headers of a release.
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include "torch_notes.h"
 #include "torch_operators.h"
@@ -110,7 +111,7 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   op.read(arguments, group->getRank(), group->getSize(), read);
   Posted posted{known_group(op, arguments, group, read)};
   if (posted.on == nullptr) return posted;
-  const char* at = place();
+  const char* at = place(op.kind);
   const char* reduction = reduction_name(arguments);
   if (posted.on->is_watched) notes.comes(op, reduction, read.payload, at);
   const bool shows = !read.payload.empty() && op.read != read_nothing;
@@ -194,6 +195,18 @@ __attribute__((visibility("default"))) void lockstep_torch_lines_remove() {
   is_on = false;
   delete library;
   library = nullptr;
+}
+
+/// `code` runs a graph with these collectives: a line each, word and place. Under the GIL.
+__attribute__((visibility("default"))) void lockstep_torch_lines_runs_graph(PyObject* code,
+                                                                           const char* collectives) {
+  auto& graph = known_code(code).graph;
+  graph.clear();
+  std::istringstream lines{std::string(collectives)};
+  for (std::string line; std::getline(lines, line);) {
+    const size_t tab = line.find('\t');
+    graph.push_back({line.substr(0, tab), line.substr(tab + 1)});
+  }
 }
 
 /// In a copy of the process: it takes no part.

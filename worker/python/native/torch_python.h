@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <Python.h>
 #include <lockstep.h>
@@ -73,9 +75,13 @@ class Gil {
 
 /// Code that has been met, by its code object, which is kept so that no other takes its address.
 struct KnownCode {
+  struct Collective {
+    std::string word, place;
+  };
   bool is_user = false;
   std::string file;
   std::unordered_map<int, std::string> places;  // by line
+  std::vector<Collective> graph;                // that it runs, in order
 };
 
 inline KnownCode& known_code(PyObject* code) {
@@ -94,8 +100,26 @@ inline KnownCode& known_code(PyObject* code) {
   return known->emplace(code, std::move(made)).first->second;
 }
 
-/// "train.py:41": the innermost line of the user's. It stays where it is.
-inline const char* place() {
+/// Of an operation `kind` that a graph of `code` issues, which runs in `frame`: the place of the next
+/// such collective of that run, or of another run of it; null: the graph has none.
+inline const char* place_in_graph(const KnownCode& code, const void* frame, std::string_view kind) {
+  thread_local struct {
+    const KnownCode* code = nullptr;
+    const void* frame = nullptr;
+    size_t next = 0;
+  } run;
+  if (run.code != &code || run.frame != frame) run = {&code, frame, 0};
+  for (size_t i = 0; i < code.graph.size(); ++i) {
+    const size_t at = (run.next + i) % code.graph.size();
+    if (!code.graph[at].word.starts_with(kind)) continue;
+    run.next = at + 1;
+    return code.graph[at].place.c_str();
+  }
+  return nullptr;
+}
+
+/// "train.py:41": the innermost line of the user's, for an operation `kind`. It stays where it is.
+inline const char* place(std::string_view kind) {
   const Gil gil;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   const char* out = "";
@@ -103,6 +127,12 @@ inline const char* place() {
     auto* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
     KnownCode& known = known_code(code);
     Py_DECREF(code);
+    const char* in_graph = known.graph.empty() ? nullptr : place_in_graph(known, frame, kind);
+    if (in_graph != nullptr) {
+      out = in_graph;
+      Py_DECREF(frame);
+      break;
+    }
     if (known.is_user) {
       const int line = PyFrame_GetLineNumber(frame);
       std::string& text = known.places[line];

@@ -50,14 +50,14 @@ class FrameEvents:
     compile callbacks, bytecode hooks."""
 
     def __init__(self, looked_up: Callable[[bool], bool], started: Callable[[Compile], None],
-                 traced: Callable[[types.CodeType, Any], None],
+                 traced: Callable[[types.CodeType, types.CodeType, Any], None],
                  ended: Callable[[Optional[BaseException], bool], None],
                  backward: Callable[[bool], None],
                  unraised: Callable[[BaseException, types.CodeType], None]) -> None:
         """`looked_up`(found): the guards of a frame with versions have been tested; False: it compiles
         in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
-        looked up in vain; not called for compiles within a compile. `traced`: the code of a frame and what
-        it was traced to, before anything of it runs; not called where nothing was traced. `ended`: of
+        looked up in vain; not called for compiles within a compile. `traced`: the code of a frame, the code
+        that runs in its place, and what it was traced to, before anything of it runs; not called where nothing was traced. `ended`: of
         the compile that started, with what it failed with, and whether the frame then runs without a
         graph; must not raise. `backward`(starts): the build of a backward graph within the backward pass
         starts or has ended. `unraised`: what `started` raised, where this version of torch passes nothing
@@ -135,7 +135,7 @@ class FrameEvents:
         if frame is None:
             raise RuntimeError(f"torch {torch.__version__} does not show what it has traced; lockstep.torch.watch() and "
                                "compile() cannot compare it")
-        self._traced(code, _output_of(frame))
+        self._traced(code, made, _output_of(frame))
 
     def _end(self, args: Any) -> None:
         if args.callback_trigger is self._backward_trigger:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, List, NamedTuple, Sequence
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import torch
 
@@ -13,6 +13,7 @@ from .collectives import INSIDE, dtype_name, graph_word, tensor_text
 
 # What differs between ranks that do the same: addresses, and the numbers of their devices.
 _OWN = re.compile(r" at 0x[0-9a-f]+|(?<=\bcuda):\d+|(?<=device\(type='cuda'), index=\d+")
+_ITEM, _ROOT = re.compile(r"\._modules\['([^']*)'\]"), re.compile(r"^[LG]\['[^']*'\]")
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -47,6 +48,25 @@ def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
                 _add(found, nested.graph, "    ", watched)
         out.collectives.extend(_in_backward(line) for line in found.collectives)
     return out
+
+
+def collective_places(output: Any) -> List[Tuple[str, str]]:
+    """Of what a frame was traced to, its collectives in order: the word of each and "train.py:41 (layers.3.mlp)"."""
+    found = []
+    for graph in (output.graph, *(graph for _, graph in sorted(nested_graphs(output).items()))):
+        for node in graph.nodes:
+            collective = graph_word(node.target) if node.op == "call_function" else None
+            if collective is not None:
+                module = _module(node)
+                found.append((collective[0], _place(node)[4:] + (f" ({module})" if module else "")))
+    return found
+
+
+def _module(node: Any) -> str:
+    """ "layers.3.mlp"; of the innermost module that the node was called in. Seen in 2.8, 2.11 and 2.15."""
+    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    path = _ITEM.sub(r".\1", str(modules[-1][0])) if modules else ""
+    return _ROOT.sub("", path).strip(".")
 
 
 def _in_backward(line: str) -> str:

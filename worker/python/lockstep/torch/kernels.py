@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -263,6 +264,9 @@ class PythonKernels:
 
     def clear(self) -> None:
         self._notes = []
+
+    def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
+        """Its collectives have the line of the function that was compiled."""
 
     def forget(self) -> None:
         """In a copy of the process after a fork."""

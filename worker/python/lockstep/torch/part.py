@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sysconfig
-from typing import Any, Callable, List, Optional
+import types
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 
@@ -66,6 +67,12 @@ class Part:
     def clear(self) -> None:
         if self.marks.noted:
             self._part.lockstep_torch_lines_forget_notes()
+
+    def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
+        """A compiled function runs a graph with these collectives, word and place, in order."""
+        if collectives:
+            self._part.lockstep_torch_lines_runs_graph(
+                ctypes.py_object(code), "\n".join(f"{word}\t{place}" for word, place in collectives).encode())
 
     def forget(self) -> None:
         """In a copy of the process after a fork."""

@@ -18,7 +18,7 @@ from ..errors import ERRORS, Error, Finding, check, finding_of, said
 from ..group import Group
 from ..observation import Observation, is_scalar
 from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
-from .graph_text import GraphText, backward_text, graph_text
+from .graph_text import GraphText, backward_text, collective_places, graph_text
 from .lines import Lines
 from .part import Marks
 from .progress import Progress
@@ -278,7 +278,8 @@ class Watch:
         self.group.note(f"compiling {name}")
         self.progress.compile_starts()
 
-    def _graph_traced(self, code: types.CodeType, output: Any) -> None:
+    def _graph_traced(self, code: types.CodeType, made: types.CodeType, output: Any) -> None:
+        self._notes.runs_graph(made, collective_places(output))
         if threading.get_ident() != self._thread:
             return
         if self._traced is not None:
