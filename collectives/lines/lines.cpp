@@ -80,6 +80,15 @@ Result<void> Lines::in_flight(int number_of_group, std::uint64_t number, Instant
   return {};
 }
 
+bool Lines::arrived(int number_of_group, std::uint64_t number) {
+  const LineKey key = at(number_of_group).group.key;
+  const auto needed = posts_->needed_by(self_, {key, number});
+  return std::all_of(needed.begin(), needed.end(), [&](Rank member) {
+    return posts_->state(member) == PeerState::Unseen ||
+           posts_->counts_of(member, key).handed > number;
+  });
+}
+
 Lines::Wait Lines::begin_wait(int group, std::uint64_t number, Instant now) {
   return Wait{group, posts_->begin_wait({at(group).group.key, number}, now), {}, {}};
 }
@@ -118,7 +127,8 @@ Status Lines::verdict(const std::vector<Blocked>& blocked, Instant now) const {
   Status status{Code::Stuck, {}};
   std::string rows;
   for (const Blocked& one : blocked) {
-    rows += fmt::format("{}rank {} {}", rows.empty() ? "" : "; ", one.rank.value, waits_text(one, now));
+    rows +=
+        fmt::format("{}rank {} {}", rows.empty() ? "" : "; ", one.rank.value, waits_text(one, now));
     const PeerState state = posts_->state(one.by);
     if (!status.message.empty() || state == PeerState::Running) continue;
     if (state == PeerState::Gone) {

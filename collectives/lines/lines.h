@@ -34,9 +34,13 @@ class Lines {
   /// The last one has been handed to its transport.
   void issued(int group);
 
-  /// Whether an operation that was issued can still complete, though perhaps nobody waits in it: all
-  /// that it needs are there, or have issued it. Errors: those of a dead group, which it is from then on.
+  /// Whether an operation that was issued can still complete, though perhaps nobody waits in it:
+  /// all that it needs are there, or have issued it. Errors: those of a dead group, which it is
+  /// from then on.
   [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number, Instant now);
+
+  /// All whose part it needs have issued it too, as far as they are seen.
+  [[nodiscard]] bool arrived(int group, std::uint64_t number);
 
   /// A wait for entry `number` of a group.
   struct Wait {

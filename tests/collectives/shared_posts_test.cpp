@@ -142,7 +142,8 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
   std::thread second([&] {  // a thread for each rank: it counts among those that issue
     ASSERT_TRUE(issue(ranks, 1, 4, 2));
     ASSERT_TRUE(issue(ranks, 0, 4, 1));
-    const Instant start = Instant{} + std::chrono::hours(1), before = start - std::chrono::seconds(2);
+    const Instant start = Instant{} + std::chrono::hours(1),
+                  before = start - std::chrono::seconds(2);
     auto a = ranks[0]->begin_wait(ranks[0]->group(group_of(0, 1)), 1, before);
     auto b = ranks[1]->begin_wait(ranks[1]->group(group_of(1, 2)), 1, start);
     const auto main0 = ranks[0]->posts().begin_wait({{1, 1}, 1}, before),
@@ -155,10 +156,11 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
     ASSERT_FALSE(other);
     EXPECT_EQ(first.error().code, Code::Stuck);
     EXPECT_EQ(first.error().message, other.error().message);
-    EXPECT_NE(first.error().message.find("rank 0 waits for rank 1, for 2.3 s, in operation 2 of group 1: "
-                                         "all_reduce sum f32[4] at train.py:7; "
-                                         "rank 1 waits for rank 0, for 0.3 s, in operation 2 of group 2"),
-              std::string::npos)
+    EXPECT_NE(
+        first.error().message.find("rank 0 waits for rank 1, for 2.3 s, in operation 2 of group 1: "
+                                   "all_reduce sum f32[4] at train.py:7; "
+                                   "rank 1 waits for rank 0, for 0.3 s, in operation 2 of group 2"),
+        std::string::npos)
         << first.error().message;
     ranks[0]->posts().end_wait(main0);
     ranks[1]->posts().end_wait(main1);
@@ -236,6 +238,8 @@ TEST(Lines, OperationInFlight_OfOneThatHasEnded_KillsItsGroup) {
              [](Ranks& ranks) {
                ASSERT_TRUE(issue(ranks, 0, 4));
                ASSERT_TRUE(issue(ranks, 0, 4));
+               EXPECT_TRUE(ranks[0]->arrived(0, 0));
+               EXPECT_FALSE(ranks[0]->arrived(0, 1));
                EXPECT_TRUE(ranks[0]->in_flight(0, 0, {})) << "it may complete";
                const auto second = ranks[0]->in_flight(0, 1, {});
                ASSERT_FALSE(second);

@@ -127,13 +127,19 @@ int lockstep_lines_in_flight(lockstep_lines* given, int group, uint64_t number) 
   });
 }
 
+int lockstep_lines_arrived(lockstep_lines* given, int group, uint64_t number) {
+  return given != nullptr && given->core->has_group(group) && given->core->arrived(group, number)
+             ? 1
+             : 0;
+}
+
 int lockstep_wait_begin(lockstep_lines* given, int group, uint64_t number, lockstep_wait** wait) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr || wait == nullptr) return bad_input("lines or wait is NULL");
     if (!given->core->has_group(group))
       return bad_input(fmt::format("there is no group {}", group));
-    *wait = new lockstep_wait{*given->core, given->core->begin_wait(group, number,
-                                                                      lockstep::SystemClock().now())};
+    *wait = new lockstep_wait{
+        *given->core, given->core->begin_wait(group, number, lockstep::SystemClock().now())};
     return {};
   });
 }

@@ -1,14 +1,14 @@
-/* Lines: the operations that a program issues on process groups of its own, compared with those of its
- * peers before they are issued. Nothing here waits for another process. Results, texts and reports
- * are as in lockstep.h.
+/* Lines: the operations that a program issues on process groups of its own, compared with those of
+ * its peers before they are issued. Nothing here waits for another process. Results, texts and
+ * reports are as in lockstep.h.
  *
  * Of two ranks whose operations at one place of a group differ at least one is refused
- * (GRAPH_DIVERGENCE), and must not issue: the other one's cannot end then. A refusal is final for its group;
- * every rank of it has the same report, at its next operation and in its waits. Ranks of one host see
- * each other; those of other hosts are not compared.
+ * (GRAPH_DIVERGENCE), and must not issue: the other one's cannot end then. A refusal is final for
+ * its group; every rank of it has the same report, at its next operation and in its waits. Ranks of
+ * one host see each other; those of other hosts are not compared.
  *
- * Threads: every function goes on any thread. Operations of one group must come in the same order on
- * its ranks, so a program has one thread at a time issue on it. */
+ * Threads: every function goes on any thread. Operations of one group must come in the same order
+ * on its ranks, so a program has one thread at a time issue on it. */
 #ifndef LOCKSTEP_LINES_H
 #define LOCKSTEP_LINES_H
 
@@ -22,16 +22,18 @@ typedef struct lockstep_lines lockstep_lines;
 /* A wait of one thread. */
 typedef struct lockstep_wait lockstep_wait;
 
-/* What the lines of rank `rank`, of 0 to ranks - 1, are posted in. Errors: ENVIRONMENT (no memory). */
+/* What the lines of rank `rank`, of 0 to ranks - 1, are posted in. Errors: ENVIRONMENT (no memory).
+ */
 int lockstep_lines_open(int rank, lockstep_lines** lines);
 /* What peers need to know of it, a word; to be told to all. */
 const char* lockstep_lines_place(const lockstep_lines* lines);
-/* The words of all ranks, in their order; once, before the first operation. `seen` (may be NULL): how
- * many can be read, this one included. */
+/* The words of all ranks, in their order; once, before the first operation. `seen` (may be NULL):
+ * how many can be read, this one included. */
 int lockstep_lines_join(lockstep_lines* lines, const char* const* places, size_t ranks,
                         size_t* seen);
-/* A process group, or a directed pair of one (its sender first) with its tag. `key`: equal on its members,
- * and of no other group; `members`: their ranks, in the group's order; `name`: what reports call it. */
+/* A process group, or a directed pair of one (its sender first) with its tag. `key`: equal on its
+ * members, and of no other group; `members`: their ranks, in the group's order; `name`: what
+ * reports call it. */
 int lockstep_lines_group(lockstep_lines* lines, lockstep_fingerprint key, const int32_t* members,
                          size_t count, const char* name, int* group);
 
@@ -44,7 +46,7 @@ typedef enum lockstep_needs {
 
 /* Texts may be NULL. Numbers are read during the call only. */
 typedef struct lockstep_operation {
-  uint32_t struct_size; /* sizeof(lockstep_operation) */
+  uint32_t struct_size;  /* sizeof(lockstep_operation) */
   const char* kind;      /* "all_reduce" */
   const char* dtype;     /* "f32" */
   const char* reduction; /* "sum" */
@@ -61,16 +63,20 @@ typedef struct lockstep_operation {
   const int64_t *to, *from;
 } lockstep_operation;
 
-/* Posts and compares. `number` (may be NULL): its number in the group, from 0. Errors: GRAPH_DIVERGENCE (it
- * must not be issued), STUCK, GONE, RANK_LOST (the group is dead), ENVIRONMENT, BAD_INPUT. */
+/* Posts and compares. `number` (may be NULL): its number in the group, from 0. Errors:
+ * GRAPH_DIVERGENCE (it must not be issued), STUCK, GONE, RANK_LOST (the group is dead),
+ * ENVIRONMENT, BAD_INPUT. */
 int lockstep_lines_issue(lockstep_lines* lines, int group, const lockstep_operation* operation,
                          uint64_t* number);
 /* It has been handed to its transport. */
 void lockstep_lines_issued(lockstep_lines* lines, int group);
 
-/* Whether an operation that has been issued, and in which perhaps nobody waits, can still complete. Errors:
- * those of a dead group; its group is dead from then on where a rank that it needs has ended without it. */
+/* Whether an operation that has been issued, and in which perhaps nobody waits, can still complete.
+ * Errors: those of a dead group; its group is dead from then on where a rank that it needs has
+ * ended without it. */
 int lockstep_lines_in_flight(lockstep_lines* lines, int group, uint64_t number);
+/* 1: all whose part an operation needs, and that are seen, have issued it too; 0: not yet. */
+int lockstep_lines_arrived(lockstep_lines* lines, int group, uint64_t number);
 /* This thread waits for an operation. */
 int lockstep_wait_begin(lockstep_lines* lines, int group, uint64_t number, lockstep_wait** wait);
 /* Whether it can end; to be asked every 20 ms or so. Errors: those of a dead group. */

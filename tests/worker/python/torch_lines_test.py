@@ -123,7 +123,7 @@ def first_of_all_reduce(group):
 
 def start_again():
     dist.destroy_process_group()
-    os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
+    os.environ["MASTER_PORT"] = os.environ["NEXT_PORT"]
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=15))
 
 
@@ -301,13 +301,14 @@ CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional
 
 class Run:
     def __init__(self, case, size, watched=True, kernels=""):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        with socket.socket() as first, socket.socket() as second:
+            for probe in (first, second):
+                probe.bind(("127.0.0.1", 0))
+            port, next_port = first.getsockname()[1], second.getsockname()[1]
         self.size = size
         processes = [subprocess.Popen(
             [sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=os.environ.get("DEBUG_LEVEL", "OFF"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size),
+            env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=os.environ.get("DEBUG_LEVEL", "OFF"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NEXT_PORT=str(next_port), RANK=str(rank), WORLD_SIZE=str(size),
                      OMP_NUM_THREADS="1", WATCHED=str(int(watched)), KERNELS=kernels, LOCKSTEP_COORDINATOR="off"))
             for rank in range(size)]
         until = time.monotonic() + (LIMIT if watched else LIMIT / 2)

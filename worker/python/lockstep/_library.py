@@ -109,7 +109,8 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "lines_open": (_I, (_I, _P)), "lines_place": (_S, (_P,)), "lines_join": (_I, (_P, _P, _N, _P)),
     "lines_group": (_I, (_P, Fingerprint, _P, _N, _S, _P)), "lines_issue": (_I, (_P, _I, _P, _P)),
     "lines_issued": (None, (_P, _I)), "wait_begin": (_I, (_P, _I, ctypes.c_uint64, _P)),
-    "lines_in_flight": (_I, (_P, _I, ctypes.c_uint64)), "wait_look": (_I, (_P,)), "wait_end": (None, (_P,)), "lines_threads_beside": (None, (_P, _I)),
+    "lines_in_flight": (_I, (_P, _I, ctypes.c_uint64)), "lines_arrived": (_I, (_P, _I, ctypes.c_uint64)),
+    "wait_look": (_I, (_P,)), "wait_end": (None, (_P,)), "lines_threads_beside": (None, (_P, _I)),
     "lines_gone": (None, (_P, _S)), "lines_finish": (None, (_P,)), "lines_free": (None, (_P,)),
 }
 

@@ -34,8 +34,7 @@ struct Known {
 std::mutex knowing;  // guards what follows; a Known stays where it is
 std::map<GroupName, Known> known;
 /// Groups and tags of receives from any source.
-std::map<std::pair<const c10d::ProcessGroup*, int64_t>,
-         c10::weak_intrusive_ptr<c10d::ProcessGroup>>
+std::map<std::pair<const c10d::ProcessGroup*, int64_t>, c10::weak_intrusive_ptr<c10d::ProcessGroup>>
     from_any;
 
 bool is_gloo(const ProcessGroup& group, c10::DeviceType device) {
@@ -79,8 +78,8 @@ bool has_number(const Operator& op, const GroupName& name, const ProcessGroup& o
 }
 
 /// Which group's an operation is; null: it is not compared.
-const Known* known_group(const Operator& op, const Arguments& arguments,
-                         const ProcessGroup& group, Read& read) {
+const Known* known_group(const Operator& op, const Arguments& arguments, const ProcessGroup& group,
+                         Read& read) {
   GroupName name{group.get()};
   if (!read.payload.empty()) name.device = read.payload[0].device().type();
   if (op.read == read_pair) {
@@ -100,6 +99,7 @@ const Known* known_group(const Operator& op, const Arguments& arguments,
 struct Posted {
   const Known* on = nullptr;
   uint64_t number = 0;
+  bool needs_others = false;
 };
 
 Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::jit::Stack& stack) {
@@ -111,6 +111,7 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   op.read(arguments, group->getRank(), group->getSize(), read);
   Posted posted{known_group(op, arguments, group, read)};
   if (posted.on == nullptr) return posted;
+  posted.needs_others = read.needs != LOCKSTEP_NEEDS_NOBODY;
   const char* at = place(op.kind);
   const char* reduction = reduction_name(arguments);
   if (posted.on->is_watched) notes.comes(op, reduction, read.payload, at);
@@ -150,7 +151,7 @@ void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::
   if (!posted.on->is_gloo || stack->empty() || !stack->back().isCustomClass()) return;
   Work inner = stack->back().toCustomClass<c10d::Work>();
   stack->back() = IValue(Work(c10::make_intrusive<WatchedWork>(
-      std::move(inner), posted.on->group, posted.number, has_future)));
+      std::move(inner), posted.on->group, posted.number, posted.needs_others, has_future)));
 }
 
 template <size_t... I>
@@ -198,8 +199,8 @@ __attribute__((visibility("default"))) void lockstep_torch_lines_remove() {
 }
 
 /// `code` runs a graph with these collectives: a line each, word and place. Under the GIL.
-__attribute__((visibility("default"))) void lockstep_torch_lines_runs_graph(PyObject* code,
-                                                                           const char* collectives) {
+__attribute__((visibility("default"))) void lockstep_torch_lines_runs_graph(
+    PyObject* code, const char* collectives) {
   auto& graph = known_code(code).graph;
   graph.clear();
   std::istringstream lines{std::string(collectives)};
@@ -219,9 +220,9 @@ __attribute__((visibility("default"))) PyObject* lockstep_torch_lines_notes() {
   const auto lines = notes.lines();
   PyObject* out = PyList_New(static_cast<Py_ssize_t>(lines.size()));
   for (size_t i = 0; out != nullptr && i < lines.size(); ++i)
-    PyList_SetItem(out, static_cast<Py_ssize_t>(i),
-                   PyUnicode_DecodeUTF8(lines[i].data(), static_cast<Py_ssize_t>(lines[i].size()),
-                                        "replace"));
+    PyList_SetItem(
+        out, static_cast<Py_ssize_t>(i),
+        PyUnicode_DecodeUTF8(lines[i].data(), static_cast<Py_ssize_t>(lines[i].size()), "replace"));
   return out;
 }
 

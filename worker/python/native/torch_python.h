@@ -21,6 +21,7 @@ struct Given {
   decltype(&lockstep_lines_issue) issue;
   decltype(&lockstep_lines_issued) issued;
   decltype(&lockstep_lines_in_flight) in_flight;
+  decltype(&lockstep_lines_arrived) arrived;
   decltype(&lockstep_wait_begin) wait_begin;
   decltype(&lockstep_wait_look) wait_look;
   decltype(&lockstep_wait_end) wait_end;
@@ -89,10 +90,12 @@ inline KnownCode& known_code(PyObject* code) {
   const auto found = known->find(code);
   if (found != known->end()) return found->second;
   PyObject* file = PyObject_GetAttrString(code, "co_filename");
-  PyObject* user = file == nullptr ? nullptr : PyObject_CallFunctionObjArgs(given.is_user, file, nullptr);
+  PyObject* user =
+      file == nullptr ? nullptr : PyObject_CallFunctionObjArgs(given.is_user, file, nullptr);
   const char* path = file == nullptr ? nullptr : PyUnicode_AsUTF8(file);
   std::string name(path == nullptr ? "" : path);
-  KnownCode made{user != nullptr && PyObject_IsTrue(user) == 1, name.substr(name.rfind('/') + 1), {}};
+  KnownCode made{
+      user != nullptr && PyObject_IsTrue(user) == 1, name.substr(name.rfind('/') + 1), {}};
   Py_XDECREF(user);
   Py_XDECREF(file);
   PyErr_Clear();
@@ -100,8 +103,8 @@ inline KnownCode& known_code(PyObject* code) {
   return known->emplace(code, std::move(made)).first->second;
 }
 
-/// Of an operation `kind` that a graph of `code` issues, which runs in `frame`: the place of the next
-/// such collective of that run, or of another run of it; null: the graph has none.
+/// Of an operation `kind` that a graph of `code` issues, which runs in `frame`: the place of the
+/// next such collective of that run, or of another run of it; null: the graph has none.
 inline const char* place_in_graph(const KnownCode& code, const void* frame, std::string_view kind) {
   thread_local struct {
     const KnownCode* code = nullptr;

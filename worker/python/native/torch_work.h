@@ -1,7 +1,8 @@
-// The Work of an operation of gloo's, for torch_lines.cpp: its wait ends where its group is dead, and
-// so does its future.
+// The Work of an operation of gloo's, for torch_lines.cpp: its wait ends where its group is dead,
+// and so does its future.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -17,6 +18,8 @@ namespace lockstep::torch_lines {
 
 /// Between two looks at whether a wait can end.
 inline constexpr std::chrono::milliseconds kLook(20);
+/// For so long a wait for others looks all the time; then from time to time, as it has waited.
+inline constexpr std::chrono::microseconds kYield(200);
 
 /// Futures that someone may wait for in C++ (DDP's reducer), where nothing can look. A thread looks
 /// for them, and ends those whose operation cannot complete.
@@ -30,7 +33,8 @@ class Futures {
   /// One that ends as `inner` does, or before it with what the group died of.
   c10::intrusive_ptr<c10::ivalue::Future> freed(
       const c10::intrusive_ptr<c10::ivalue::Future>& inner, int group, uint64_t number) {
-    auto flight = std::make_shared<Flight>(inner->createInstance(inner->elementType()), group, number);
+    auto flight =
+        std::make_shared<Flight>(inner->createInstance(inner->elementType()), group, number);
     inner->addCallback([flight](c10::ivalue::Future& done) {
       if (flight->is_over.exchange(true)) return;
       if (done.hasError())
@@ -95,11 +99,17 @@ class WatchedWork final : public c10d::Work {
   using Inner = c10::intrusive_ptr<c10d::Work>;
 
  public:
-  /// `has_future`: of the operator's works; false once one has had none. What has one completes by
-  /// itself; a send, a receive and some reductions do so in their own wait only, and that must not be
-  /// left and taken up again.
-  WatchedWork(Inner inner, int group, uint64_t number, std::atomic<bool>& has_future)
-      : inner_(std::move(inner)), group_(group), number_(number), has_future_(has_future) {}
+  /// `needs_others`: it cannot complete before those that it needs have come. `has_future`: of the
+  /// operator's works; false once one has had none. What has one completes by itself; a send, a
+  /// receive and some reductions do so in their own wait only, and that must not be left and taken
+  /// up again.
+  WatchedWork(Inner inner, int group, uint64_t number, bool needs_others,
+              std::atomic<bool>& has_future)
+      : inner_(std::move(inner)),
+        group_(group),
+        number_(number),
+        needs_others_(needs_others),
+        has_future_(has_future) {}
 
   bool isCompleted() override { return inner_->isCompleted(); }
   bool isSuccess() const override { return inner_->isSuccess(); }
@@ -121,7 +131,8 @@ class WatchedWork final : public c10d::Work {
 
   bool wait(std::chrono::milliseconds timeout) override {
     if (!is_on || inner_->isCompleted()) return inner_->wait(timeout);
-    return completes_by_itself() ? wait_in_slices(timeout) : wait_beside(timeout);
+    if (completes_by_itself()) return wait_in_slices(timeout);
+    return needs_others_ ? wait_for_others(timeout) : wait_beside(timeout);
   }
 
  private:
@@ -161,8 +172,8 @@ class WatchedWork final : public c10d::Work {
     return false;
   }
 
-  /// gloo's own wait, for a while at a time: one that has run out of time may be waited for again. A
-  /// failure that came late in a slice comes at once in the next.
+  /// gloo's own wait, for a while at a time: one that has run out of time may be waited for again.
+  /// A failure that came late in a slice comes at once in the next.
   bool wait_in_slices(std::chrono::milliseconds timeout) {
     Looks looks(group_, number_);
     const auto begin = Clock::now();
@@ -180,6 +191,27 @@ class WatchedWork final : public c10d::Work {
       }
       if (!looks.can_end()) leave();
     }
+  }
+
+  /// Until all have come, from when on it can complete.
+  bool wait_for_others(std::chrono::milliseconds timeout) {
+    Looks looks(group_, number_);
+    const auto begin = Clock::now();
+    auto looked = begin;
+    while (given.arrived(given.lines, group_, number_) == 0) {
+      const auto now = Clock::now();
+      if (timeout != kNoTimeout && now - begin > timeout) break;
+      if (now - looked >= kLook) {
+        looked = now;
+        if (!looks.can_end()) leave();
+      }
+      if (now - begin < kYield)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(
+            std::clamp<Clock::duration>((now - begin) / 16, kYield / 4, kLook / 10));
+    }
+    return inner_->wait(timeout);
   }
 
   /// It waits on a thread of its own, which stays behind where the group is dead.
@@ -230,6 +262,7 @@ class WatchedWork final : public c10d::Work {
   Inner inner_;
   int group_;
   uint64_t number_;
+  bool needs_others_;
   std::atomic<bool>& has_future_;
   std::mutex getting_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;

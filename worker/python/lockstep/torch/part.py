@@ -12,7 +12,8 @@ import torch
 
 from .._library import lib
 
-_FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "lines_in_flight", "wait_begin": "wait_begin",
+_FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "lines_in_flight", "arrived": "lines_arrived",
+              "wait_begin": "wait_begin",
               "wait_look": "wait_look", "wait_end": "wait_end", "issues": "issues", "fingerprint_of": "fingerprint_of"}
 
 
