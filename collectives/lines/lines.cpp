@@ -90,7 +90,8 @@ bool Lines::arrived(int number_of_group, std::uint64_t number) {
 }
 
 Lines::Wait Lines::begin_wait(int group, std::uint64_t number, Instant now) {
-  return Wait{group, posts_->begin_wait({at(group).group.key, number}, now), {}, {}};
+  const Waiting in{at(group).group.key, number};
+  return Wait{group, posts_->begin_wait(in, now), {}, {}, in, now};
 }
 
 Result<void> Lines::look(Wait& wait, Instant now) {
@@ -100,7 +101,7 @@ Result<void> Lines::look(Wait& wait, Instant now) {
   if (blocked.empty() || blocked != wait.seen) {
     wait.seen = std::move(blocked);
     wait.since = now;
-    return {};
+    return look_for_silent(wait, now);
   }
   const bool is_in_it = std::any_of(blocked.begin(), blocked.end(),
                                     [&](const Blocked& one) { return one.rank == self_; });
@@ -109,6 +110,22 @@ Result<void> Lines::look(Wait& wait, Instant now) {
   const Status said = verdict(blocked, now);
   for (const Blocked& one : blocked) static_cast<void>(posts_->refuse(one.waits.key, said));
   return posts_->refuse(group.key, said);
+}
+
+Result<void> Lines::look_for_silent(const Wait& wait, Instant now) {
+  const Duration deadline = deadline_;
+  if (deadline == Duration{} || now - wait.begin < deadline) return {};
+  const RankWaits::Wait mine{wait.in, posts_->needed_by(self_, wait.in), wait.begin};
+  auto moment = posts_->moment(true);
+  for (const Rank member : mine.needed)
+    moment.counts[{wait.in.key, member}] = posts_->counts_of(member, wait.in.key);
+  const auto silent = find_silent(moment, mine, now);
+  if (!silent) return {};
+  const Status said{
+      Code::Stuck,
+      fmt::format("rank {} does not move on, and others wait for it [rank {} {}]", silent->value,
+                  self_.value, waits_text({self_, wait.in, *silent, 0, wait.begin}, now))};
+  return posts_->refuse(wait.in.key, said);
 }
 
 void Lines::end_wait(Wait& wait) { posts_->end_wait(wait.slot); }

@@ -2,6 +2,7 @@
 // and a wait looks from time to time whether it can still end.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -42,12 +43,18 @@ class Lines {
   /// All whose part it needs have issued it too, as far as they are seen.
   [[nodiscard]] bool arrived(int group, std::uint64_t number);
 
+  /// A rank that others wait for that long, and that is not known to move on, is named. Without it,
+  /// none is.
+  void deadline(Duration deadline) { deadline_ = deadline; }
+
   /// A wait for entry `number` of a group.
   struct Wait {
     int group = 0;
     int slot = -1;
     std::vector<Blocked> seen;  // who cannot go on
     Instant since{};            // from when on that has been so
+    Waiting in{};
+    Instant begin{};
   };
   [[nodiscard]] Wait begin_wait(int group, std::uint64_t number, Instant now);
   /// Whether it can still end; to be asked every 20 ms or so. Errors: those of issue(), which all
@@ -68,7 +75,11 @@ class Lines {
   [[nodiscard]] std::string waits_text(const Blocked& blocked, Instant now) const;
   [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked, Instant now) const;
 
+  /// Whether a rank that does not move on holds up `wait` for longer than the deadline.
+  [[nodiscard]] Result<void> look_for_silent(const Wait& wait, Instant now);
+
   Rank self_;
+  std::atomic<Duration> deadline_{Duration{}};
   std::shared_ptr<SharedPosts> posts_;  // threads that have issued look whether it is still there
   Issuer issuer_;
   std::mutex grouping_;  // guards what follows; groups stay where they are

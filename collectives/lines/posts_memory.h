@@ -49,6 +49,7 @@ struct PostsHeader {
   std::uint64_t magic = 0, nonce = 0;
   std::atomic<std::uint32_t> state{0}, gone_text{0}, lines{0}, texts_end{0};
   std::atomic<std::uint64_t> moves{0};
+  std::atomic<std::int64_t> alive_until{0};  // of the host's monotonic clock, nanoseconds
   std::atomic<std::int32_t> issuing{0};
   std::atomic<std::uint32_t> beside{0}, refusals{0};
   WaitSlot waits[kWaitSlots];

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -216,6 +217,25 @@ void SharedPosts::threads_beside(bool are_there) {
   own_->memory().header().beside.store(are_there ? 1 : 0);
 }
 
+void SharedPosts::alive_until(Instant until) {
+  own_->memory().header().alive_until.store(until.count(), std::memory_order_relaxed);
+}
+
+std::vector<Rank> SharedPosts::ahead_of(Rank rank) const {
+  std::set<Rank> out;
+  const PostsHeader& header = memory_of(rank).header();
+  const std::uint32_t opened = std::min(header.lines.load(std::memory_order_acquire), kTableLines);
+  for (std::uint32_t i = 0; i < opened; ++i) {
+    const LineSlot& slot = header.table[i];
+    const LineKey key{slot.high, slot.low};
+    for (const Rank member : members_of(rank, key))
+      if (member != rank && state(member) != PeerState::Unseen &&
+          counts_of(member, key).posted < slot.count.load(std::memory_order_acquire))
+        out.insert(member);
+  }
+  return {out.begin(), out.end()};
+}
+
 const LineSlot* SharedPosts::slot_of(Rank rank, LineKey key) const {
   const PostsHeader& header = memory_of(rank).header();
   const std::uint32_t opened = std::min(header.lines.load(std::memory_order_acquire), kTableLines);
@@ -256,7 +276,7 @@ std::optional<RankWaits::Wait> read_wait(const WaitSlot& slot) {
 
 }  // namespace
 
-WaitMoment SharedPosts::moment() const {
+WaitMoment SharedPosts::moment(bool in_full) const {
   WaitMoment out;
   for (const Rank rank : seen()) {
     const PostsHeader& header = memory_of(rank).header();
@@ -271,6 +291,8 @@ WaitMoment SharedPosts::moment() const {
     }
     waits.has_free_thread = header.issuing.load() > static_cast<std::int32_t>(waits.waits.size());
     waits.has_threads_beside = header.beside.load() != 0;
+    waits.alive_until = Instant(header.alive_until.load(std::memory_order_relaxed));
+    if (in_full) waits.ahead_of = ahead_of(rank);
   }
   for (const auto& [rank, waits] : out.ranks)
     for (const RankWaits::Wait& wait : waits.waits)

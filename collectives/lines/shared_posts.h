@@ -68,8 +68,10 @@ class SharedPosts final : public Posts {
   void issuing_threads(int change);
   /// Whether the program has threads that have never issued anything.
   void threads_beside(bool are_there);
-  /// What the ranks that can be read are doing.
-  [[nodiscard]] WaitMoment moment() const;
+  /// This process moves on, as far as is known, until then.
+  void alive_until(Instant until);
+  /// What the ranks that can be read are doing; `in_full`: with what each has issued alone.
+  [[nodiscard]] WaitMoment moment(bool in_full = false) const;
   /// Whose part `rank` needs in an entry that it has posted.
   [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
   [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
@@ -87,6 +89,7 @@ class SharedPosts final : public Posts {
   [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
   [[nodiscard]] const LineSlot* slot_of(Rank rank, LineKey key) const;
   [[nodiscard]] std::vector<Rank> members_of(Rank rank, LineKey key) const;
+  [[nodiscard]] std::vector<Rank> ahead_of(Rank rank) const;
   [[nodiscard]] PostsHeader& host_header() const;
   [[nodiscard]] Status said_in(const RefusalSlot& slot) const;
 

@@ -29,6 +29,41 @@ WaitMoment::Counts WaitMoment::counts_of(LineKey key, Rank rank) const {
   return found == counts.end() ? Counts{} : found->second;
 }
 
+namespace {
+
+/// Of those that `wait` needs, the ranks that have not come.
+std::vector<Rank> missing_in(const WaitMoment& moment, const RankWaits::Wait& wait) {
+  std::vector<Rank> out;
+  for (const Rank member : wait.needed)
+    if (moment.counts_of(wait.in.key, member).posted <= wait.in.number) out.push_back(member);
+  return out;
+}
+
+}  // namespace
+
+std::optional<Rank> find_silent(const WaitMoment& moment, const RankWaits::Wait& wait,
+                                Instant now) {
+  std::vector<Rank> open = missing_in(moment, wait);
+  std::set<Rank> seen, silent;
+  while (!open.empty()) {
+    const Rank rank = open.back();
+    open.pop_back();
+    if (!seen.insert(rank).second) continue;
+    const auto found = moment.ranks.find(rank);
+    if (found == moment.ranks.end()) return std::nullopt;
+    const RankWaits& there = found->second;
+    std::vector<Rank> holds_it = there.ahead_of;
+    for (const RankWaits::Wait& each : there.waits)
+      for (const Rank member : missing_in(moment, each)) holds_it.push_back(member);
+    if (holds_it.empty()) {
+      if (has_ended(there.state) || there.alive_until >= now) return std::nullopt;
+      silent.insert(rank);
+    }
+    open.insert(open.end(), holds_it.begin(), holds_it.end());
+  }
+  return silent.empty() ? std::nullopt : std::optional(*silent.begin());
+}
+
 std::vector<Blocked> find_blocked(const WaitMoment& moment) {
   std::set<Rank> stuck;
   for (const auto& [rank, waits] : moment.ranks)

@@ -28,6 +28,10 @@ struct RankWaits {
     Instant since{};
   };
   std::vector<Wait> waits;
+  /// Until when it is known to move on.
+  Instant alive_until{};
+  /// Ranks that have not come to what it has issued, whether it waits there or not.
+  std::vector<Rank> ahead_of;
 };
 
 /// A moment of the ranks of a host that can be read, and what each has posted on the lines that any
@@ -51,6 +55,12 @@ struct Blocked {
   Instant since{};
   auto operator<=>(const Blocked&) const = default;
 };
+
+/// The rank that holds up `wait`, over waits of others and over what they have issued alone: it
+/// waits for nobody, and is not known to move on at `now`. nullopt: there is none, or one of those
+/// in question moves on, or is not seen.
+[[nodiscard]] std::optional<Rank> find_silent(const WaitMoment& moment, const RankWaits::Wait& wait,
+                                              Instant now);
 
 /// All waits that cannot end, by rank: for a member that has not come and has ended; or, of ranks
 /// that wait on every thread that issues, for one that cannot go on itself. Empty: there is none.

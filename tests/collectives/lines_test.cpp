@@ -203,6 +203,46 @@ TEST(FindBlocked, RankThatIsNotNeeded_HoldsNobodyUp) {
   EXPECT_TRUE(find_blocked(moment).empty());
 }
 
+constexpr Instant kNow = std::chrono::seconds(100);
+
+/// Rank 0 waits for rank 1, and rank 1 for rank 2, which neither waits nor is known to move on.
+WaitMoment chain_of_waits() {
+  const LineKey a{1, 1}, b{2, 2};
+  WaitMoment moment;
+  moment.ranks[Rank{0}].waits = {{{a, 0}, {Rank{1}}}};
+  moment.ranks[Rank{1}].waits = {{{b, 0}, {Rank{2}}}};
+  moment.ranks[Rank{2}].alive_until = kNow - Duration{1};
+  moment.counts = {{{a, Rank{0}}, {1, 1}}, {{b, Rank{1}}, {1, 1}}};
+  return moment;
+}
+
+TEST(FindSilent, RankAtTheEndOfTheChain_IsNamed) {
+  const WaitMoment moment = chain_of_waits();
+  EXPECT_EQ(find_silent(moment, moment.ranks.at(Rank{0}).waits[0], kNow), Rank{2});
+}
+
+TEST(FindSilent, RankThatMovesOn_AndOneThatIsNotSeen_AreWaitedFor) {
+  WaitMoment moment = chain_of_waits();
+  const auto wait = moment.ranks[Rank{0}].waits[0];
+  moment.ranks[Rank{2}].alive_until = kNow;
+  EXPECT_EQ(find_silent(moment, wait, kNow), std::nullopt) << "it moves on";
+  moment.ranks.erase(Rank{2});
+  EXPECT_EQ(find_silent(moment, wait, kNow), std::nullopt) << "it is not seen";
+}
+
+// DDP's reducer waits where nobody sees it.
+TEST(FindSilent, RankThatHasIssuedWhatOthersHaveNot_MayWaitForThem) {
+  WaitMoment moment = chain_of_waits();
+  const auto wait = moment.ranks[Rank{0}].waits[0];
+  moment.ranks[Rank{1}].waits = {};
+  moment.ranks[Rank{1}].ahead_of = {Rank{2}};
+  EXPECT_EQ(find_silent(moment, wait, kNow), Rank{2});
+  moment.ranks[Rank{2}].alive_until = kNow;
+  EXPECT_EQ(find_silent(moment, wait, kNow), std::nullopt);
+  moment.ranks[Rank{1}].ahead_of = {};
+  EXPECT_EQ(find_silent(moment, wait, kNow), Rank{1}) << "it waits for nobody";
+}
+
 std::uint64_t runs() {
   const char* said = std::getenv("LOCKSTEP_LINES_RUNS");
   return said == nullptr ? 4000 : std::strtoull(said, nullptr, 10);

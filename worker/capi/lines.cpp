@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "handle.h"
@@ -159,6 +160,24 @@ void lockstep_wait_end(lockstep_wait* wait) {
 
 void lockstep_lines_threads_beside(lockstep_lines* given, int are_there) {
   if (given != nullptr) given->core->posts().threads_beside(are_there != 0);
+}
+
+namespace {
+
+lockstep::Duration duration_of(double seconds) {
+  return std::chrono::duration_cast<lockstep::Duration>(
+      std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9)));
+}
+
+}  // namespace
+
+void lockstep_lines_deadline(lockstep_lines* given, double seconds) {
+  if (given != nullptr) given->core->deadline(duration_of(seconds));
+}
+
+void lockstep_lines_alive(lockstep_lines* given, double seconds) {
+  if (given != nullptr)
+    given->core->posts().alive_until(lockstep::SystemClock().now() + duration_of(seconds));
 }
 
 void lockstep_lines_gone(lockstep_lines* given, const char* text) {

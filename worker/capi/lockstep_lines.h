@@ -85,6 +85,11 @@ void lockstep_wait_end(lockstep_wait* wait);
 
 /* Whether the program has threads that have issued nothing yet and may. */
 void lockstep_lines_threads_beside(lockstep_lines* lines, int are_there);
+/* A rank that others wait for `seconds` long, and that has not said to be alive, is named (STUCK).
+ * 0: none is. */
+void lockstep_lines_deadline(lockstep_lines* lines, double seconds);
+/* This process moves on, as far as its caller knows, for so many seconds from now. */
+void lockstep_lines_alive(lockstep_lines* lines, double seconds);
 /* This process ends by a failure; it issues nothing more. */
 void lockstep_lines_gone(lockstep_lines* lines, const char* text);
 void lockstep_lines_finish(lockstep_lines* lines);

@@ -225,6 +225,30 @@ def making_other():
     attempt("apart", lambda: dist.new_group([0] if RANK == SIZE - 1 else [0, 1]) and 0.0)
 
 
+def stopped():
+    """The last rank is stopped; the others wait for it in a group of their own, and for each other."""
+    group, processes = dist.new_group(list(range(SIZE))), [None] * SIZE
+    dist.all_gather_object(processes, os.getpid())
+    first_of_all_reduce(group)
+    if RANK == SIZE - 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    attempt("stopped", lambda: first_of_all_reduce(group))
+    if RANK == 0:
+        os.kill(processes[-1], signal.SIGKILL)
+
+
+def slow():
+    """The last rank works for longer than the deadline, and the others wait for it and for each other."""
+    group, pair = dist.new_group(list(range(SIZE))), dist.new_group([0, SIZE - 1])
+    first_of_all_reduce(group)
+    if RANK == SIZE - 1:
+        for _ in range(90):
+            time.sleep(0.1)
+    if RANK in (0, SIZE - 1):
+        first_of_all_reduce(pair)
+    attempt("slow", lambda: first_of_all_reduce(group))
+
+
 def healthy():
     """Many groups, threads, sends, DDP, FSDP2, DTensor, a second start; other shapes of as many elements, ranks that do nothing."""
     total = 0.0
@@ -294,7 +318,7 @@ def healthy():
 CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
                                        "other", "splits")},
          "restart": restart, "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "ddp_raises": ddp_raises, "ddp_differs": ddp_differs, "future": future, "making": making, "making_other": making_other,
-         "healthy": healthy}
+         "stopped": stopped, "slow": slow, "healthy": healthy}
 
 
 # Their driver.
@@ -444,6 +468,20 @@ def check_making_other(size):
         run.fail("both sides are told")
 
 
+def check_stopped(size):
+    run = Run("stopped", size)
+    for rank in range(size - 1):
+        line = run.of("stopped").get(rank, {})
+        if line.get("error") != "Stuck" or f"rank {size - 1} does not move on" not in line["text"] or not 2.9 < line["seconds"] < 9:
+            run.fail("a stopped rank is named after the deadline")
+
+
+def check_slow(size):
+    run = Run("slow", size)
+    if [line.get("value") for line in run.of("slow").values()] != [float(size)] * size or run.codes != [0] * size:
+        run.fail("a rank that works is waited for")
+
+
 def check_healthy(size):
     totals = {watched: {rank: line["value"] for rank, line in Run("healthy", size, watched).of("total").items()}
               for watched in (True, False)}
@@ -491,13 +529,13 @@ def main():
 
 
 def program():
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4 if os.environ["KERNELS"] else 15))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4 if os.environ["KERNELS"] else 25))
     if os.environ["WATCHED"] == "1":
         if os.environ["KERNELS"] == "python":
             lockstep.torch.lines.load_part = lambda: None
         elif lockstep.torch.lines.load_part() is None:
             sys.exit("lockstep.torch has no part for this torch; run scripts/torch-lines")
-        lockstep.torch.watch(deadline=20)
+        lockstep.torch.watch(deadline=3 if sys.argv[1] in ("stopped", "slow") else 20)
     CASES[sys.argv[1]]()
 
 

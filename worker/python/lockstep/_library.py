@@ -111,6 +111,7 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "lines_issued": (None, (_P, _I)), "wait_begin": (_I, (_P, _I, ctypes.c_uint64, _P)),
     "lines_in_flight": (_I, (_P, _I, ctypes.c_uint64)), "lines_arrived": (_I, (_P, _I, ctypes.c_uint64)),
     "wait_look": (_I, (_P,)), "wait_end": (None, (_P,)), "lines_threads_beside": (None, (_P, _I)),
+    "lines_deadline": (None, (_P, ctypes.c_double)), "lines_alive": (None, (_P, ctypes.c_double)),
     "lines_gone": (None, (_P, _S)), "lines_finish": (None, (_P,)), "lines_free": (None, (_P,)),
 }
 

@@ -11,27 +11,21 @@
 
 namespace lockstep::torch_lines {
 
-/// Read and written by watch.py as well, under the GIL.
-struct Marks {
-  int32_t within = 0;  // calls of lockstep.torch under way: what they issue does not count
-  int32_t asks = 0;    // Given::before is called
-  int32_t noted = 0;   // notes that wait for the next vote
-};
-inline Marks marks{};
-
 /// Thread-safe.
 class Notes {
  public:
   /// From now on those of this thread.
   void begin() {
-    thread_ = std::this_thread::get_id();
+    watched_thread = std::this_thread::get_id();
     clear();
   }
 
   /// One is about to be issued on the watched group. Raises what `before` and the group do.
   void comes(const Operator& op, const char* reduction, const std::vector<at::Tensor>& payload,
              const char* place) {
-    if (std::this_thread::get_id() != thread_.load(std::memory_order_relaxed) || marks.within > 0) return;
+    if (std::this_thread::get_id() != watched_thread.load(std::memory_order_relaxed) ||
+        marks.within > 0)
+      return;
     const std::string what = text_of(op, reduction, payload);
     if (marks.asks > 0) call(given.before, "ss", what.c_str(), place);
     if (given.issues(given.watching, (what + " at " + place).c_str()) != LOCKSTEP_OK) raise_last();
@@ -63,7 +57,6 @@ class Notes {
               std::to_string(found.low)};
   }
 
-  std::atomic<std::thread::id> thread_;
   std::mutex mutex_;  // guards what follows
   std::vector<std::string> lines_;
 };

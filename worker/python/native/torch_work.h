@@ -143,12 +143,14 @@ class WatchedWork final : public c10d::Work {
    public:
     Looks(int group, uint64_t number) : group_(group), number_(number) {}
     ~Looks() {
+      if (is_watched_) marks.waits = 0;
       if (wait_ != nullptr) given.wait_end(wait_);
     }
     Looks(const Looks&) = delete;
     Looks& operator=(const Looks&) = delete;
 
     [[nodiscard]] bool can_end() {
+      if (is_watched_) marks.waits = 1;
       if (wait_ == nullptr && given.wait_begin(given.lines, group_, number_, &wait_) != LOCKSTEP_OK)
         return false;
       // Who completes the operation must not meet a lock that is held for Python's.
@@ -159,6 +161,7 @@ class WatchedWork final : public c10d::Work {
    private:
     int group_;
     uint64_t number_;
+    bool is_watched_ = std::this_thread::get_id() == watched_thread.load();
     lockstep_wait* wait_ = nullptr;
   };
 

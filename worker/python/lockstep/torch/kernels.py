@@ -224,7 +224,9 @@ class PythonKernels:
 
     def _told(self, *about: Any) -> Tuple[Any, Any]:
         """An operation of this thread's, and the numbers that it refers to, to be filled in."""
-        known = self._of_thread.__dict__
+        if not hasattr(self._of_thread, "told"):
+            self._of_thread.told = {}
+        known: Dict[Tuple[Any, ...], Tuple[Any, Any]] = self._of_thread.told
         found = known.get(about)
         if found is None:
             kind, dtype, reduces, place, root, needs, paired, elements, shape, to, of = about

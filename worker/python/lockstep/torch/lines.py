@@ -134,6 +134,14 @@ class Lines:
                      for thread in threading.enumerate())
         lib.lines_threads_beside(self._handle, beside)
 
+    def deadline(self, seconds: float) -> None:
+        """A rank that others wait for that long, and that is not alive(), is named."""
+        lib.lines_deadline(self._handle, seconds)
+
+    def alive(self, seconds: float) -> None:
+        """This process moves on, as far as is known, for so long."""
+        lib.lines_alive(self._handle, seconds)
+
     def gone(self, text: str) -> None:
         """This process ends by a failure, and issues nothing more."""
         lib.lines_gone(self._handle, text.encode())
@@ -175,7 +183,7 @@ def _is_user(file: str) -> bool:
 
 
 #: Folders of Python's own modules that call what they are given.
-_STANDARD = tuple(os.path.dirname(module.__file__) for module in (contextlib, concurrent.futures))
+_STANDARD = tuple(os.path.dirname(str(module.__file__)) for module in (contextlib, concurrent.futures))
 
 
 def _generated() -> str:

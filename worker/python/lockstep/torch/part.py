@@ -25,9 +25,9 @@ class _Given(ctypes.Structure):
 
 class Marks(ctypes.Structure):
     """What watch.py and the kernels tell each other: `within`, calls of this package under way, what they issue is not
-    noted; `asks`: `asked` is called; `noted`: how many notes there are."""
+    noted; `asks`: `asked` is called; `noted`: how many notes there are; `waits`: the watched thread waits, and looks."""
 
-    _fields_ = [("within", ctypes.c_int32), ("asks", ctypes.c_int32), ("noted", ctypes.c_int32)]
+    _fields_ = [(name, ctypes.c_int32) for name in ("within", "asks", "noted", "waits")]
 
 
 def load_part() -> Optional[Any]:

@@ -17,8 +17,11 @@ class Progress:
     named once the deadline of the group has passed; one that compiles has `compile_deadline` seconds."""
 
     def __init__(self, group: Group, deadline: float, compile_deadline: float,
-                 agreeing: Callable[[], bool]) -> None:
-        """`agreeing`: the rank is within lockstep, which watches its own waits."""
+                 agreeing: Callable[[], bool], waits: Callable[[], bool], alive: Callable[[float], None]) -> None:
+        """`agreeing`: the rank is within lockstep, which watches its own waits. `waits`: its thread waits in an operation,
+        and wakes only to look. `alive`(seconds): told to those who wait in operations for this rank."""
+        self._waits, self._alive = waits, alive
+        alive(deadline)
         self._agreeing = agreeing
         self._group, self._deadline, self._compile_deadline = group, deadline, compile_deadline
         self._watched, self._native = threading.get_ident(), threading.get_native_id()
@@ -30,6 +33,7 @@ class Progress:
     def compile_starts(self) -> None:
         self._compiling_until = time.monotonic() + self._compile_deadline
         self._group.busy(self._deadline / 2)  # until the thread looks
+        self._alive(self._deadline / 2)
 
     def compile_ends(self) -> None:
         self._compiling_until = None
@@ -43,7 +47,10 @@ class Progress:
         while not self._over.wait(self._deadline / 8):
             until, now = self._compiling_until, self._place()
             compiles = until is not None and time.monotonic() < until
-            if compiles or (now != before and not self._agreeing()):
+            agrees = self._agreeing()
+            if compiles or agrees or now != before:
+                self._alive(self._deadline / 2)
+            if compiles or (now != before and not agrees):
                 self._group.busy(self._deadline / 2)
             elif until is None and now == before:
                 self._group.stalls()
@@ -52,7 +59,7 @@ class Progress:
     def _place(self) -> Any:
         """Where the thread is; and how often it has slept, for a loop of one call that waits a little."""
         frame = sys._current_frames().get(self._watched)
-        return None if frame is None else (id(frame), frame.f_code, frame.f_lasti, self._slept())
+        return None if frame is None else (id(frame), frame.f_code, frame.f_lasti, "" if self._waits() else self._slept())
 
     def _slept(self) -> str:
         with contextlib.suppress(OSError), open(f"/proc/self/task/{self._native}/status") as text:

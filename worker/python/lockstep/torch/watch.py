@@ -43,9 +43,10 @@ def watch(policy: str = "recompile", process_group: Any = None, *, deadline: flo
     GraphDivergence). Before the first run of a version: that all have traced the same graph, with the same
     collectives (else GraphDivergence, which names the first that differs with the line of each rank).
 
-    Where scripts/torch-lines has built its part for this torch, collectives of every process group, on every thread, are
-    also compared with what the other ranks of the host have issued before they are issued, and nobody waits for that; of
-    ranks that differ at least one raises GraphDivergence, and those that wait for it do (Stuck, Gone where it has ended).
+    Collectives of every process group, on every thread, and the making of groups are also compared with what the other
+    ranks of the host have issued before they are issued, and nobody waits for that; of ranks that differ at least one
+    raises GraphDivergence, and so do those that wait for it on gloo (Stuck, or Gone where it has ended), where this package
+    has its part for this torch.
 
     `policy` says what comes of differences that let no rank wait for another or join the wrong collective:
     where only some ranks need a new version,
@@ -113,12 +114,14 @@ class Watch:
         self._to_times = ctypes.byref(self._times)
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
-        self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0)
         self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched, self.group._handle,
                            self._asked, self._before_collective)
         self._notes = self.lines.kernels
         self._marks = self._notes.marks
         self._marks.within = 0
+        self.lines.deadline(deadline)
+        self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0,
+                                 lambda: self._marks.waits > 0, self.lines.alive)
         self._asks()
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
