@@ -324,7 +324,7 @@ CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional
 # Their driver.
 
 class Run:
-    def __init__(self, case, size, watched=True, kernels=""):
+    def __init__(self, case, size, watched=True, kernels="", debug="OFF"):
         with socket.socket() as first, socket.socket() as second:
             for probe in (first, second):
                 probe.bind(("127.0.0.1", 0))
@@ -332,7 +332,7 @@ class Run:
         self.size = size
         processes = [subprocess.Popen(
             [sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=os.environ.get("DEBUG_LEVEL", "OFF"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NEXT_PORT=str(next_port), RANK=str(rank), WORLD_SIZE=str(size),
+            env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=debug, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NEXT_PORT=str(next_port), RANK=str(rank), WORLD_SIZE=str(size),
                      OMP_NUM_THREADS="1", WATCHED=str(int(watched)), KERNELS=kernels, LOCKSTEP_COORDINATOR="off"))
             for rank in range(size)]
         until = time.monotonic() + (LIMIT if watched else LIMIT / 2)
@@ -504,6 +504,18 @@ def check_python(size):
         raise AssertionError(f"a healthy program is not disturbed: {totals} {healthy[0].errors}")
 
 
+def check_detail(size):
+    """Beside torch's own check, which waits for all members before it issues."""
+    Run("sizes", size, debug="DETAIL").all_raise("apart", "GraphDivergence", "all_reduce sum f32[5]", "all_reduce sum f32[3]")
+    run = Run("two_groups", size, debug="DETAIL")
+    run.all_raise("apart", "Stuck", "ranks wait for each other")
+    if any(line.get("value") != float(size) for line in run.of("world").values()):
+        run.fail("other groups go on")
+    line = Run("hook", size, debug="DETAIL").of("step").get(1, {})
+    if line.get("error") != "Gone" or line["seconds"] > SOON:
+        run.fail("who waits hears of the exception")
+
+
 def check_bare(size):
     """Without, rank 0 gets a number, so that the cases bite."""
     run = Run("sizes", size, watched=False)
@@ -514,7 +526,7 @@ def check_bare(size):
 def main():
     chosen = sys.argv[1:]
     failed = 0
-    for name, size in [*((op, size) for size in (2, 3) for op in CASES), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2), ("python", 2), ("python", 3)]:
+    for name, size in [*((op, size) for size in (2, 3) for op in CASES), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2), ("detail", 2), ("detail", 3), ("python", 2), ("python", 3)]:
         if chosen and name not in chosen:
             continue
         check = globals().get(f"check_{name}") or (lambda size, op=name: check_differs(op, size))

@@ -9,6 +9,8 @@
 #include "torch_notes.h"
 #include "torch_operators.h"
 #include "torch_work.h"
+#include <ATen/ThreadLocalState.h>
+#include <torch/csrc/distributed/c10d/debug.h>
 #include <torch/library.h>
 
 namespace lockstep::torch_lines {
@@ -138,6 +140,19 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   return posted;
 }
 
+/// With TORCH_DISTRIBUTED_DEBUG=DETAIL torch waits for all members before it issues.
+void issue_checked(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack, const Posted& posted) {
+  auto issued = std::make_shared<torch::jit::Stack>(*stack);
+  run_beside(
+      [handle, keys, issued, state = at::ThreadLocalState()] {
+        const at::ThreadLocalStateGuard guard(state);
+        handle.redispatchBoxed(keys, issued.get());
+      },
+      posted.on->group, posted.number);
+  *stack = std::move(*issued);
+}
+
 template <size_t I>
 void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto after =
@@ -145,7 +160,10 @@ void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::
   static std::atomic<bool> has_future{true};
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
-  handle.redispatchBoxed(after, stack);
+  if (posted.on != nullptr && posted.on->is_gloo && c10d::debug_level() == c10d::DebugLevel::Detail)
+    issue_checked(handle, after, stack, posted);
+  else
+    handle.redispatchBoxed(after, stack);
   if (posted.on == nullptr) return;
   given.issued(given.lines, posted.on->group);
   if (!posted.on->is_gloo || stack->empty() || !stack->back().isCustomClass()) return;

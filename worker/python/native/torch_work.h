@@ -94,6 +94,66 @@ class Futures {
   bool is_running_ = false;
 };
 
+/// Posts that this thread waits, from the second look on.
+class Looks {
+ public:
+  Looks(int group, uint64_t number) : group_(group), number_(number) {}
+  ~Looks() {
+    if (is_watched_) marks.waits = 0;
+    if (wait_ != nullptr) given.wait_end(wait_);
+  }
+  Looks(const Looks&) = delete;
+  Looks& operator=(const Looks&) = delete;
+
+  [[nodiscard]] bool can_end() {
+    if (is_watched_) marks.waits = 1;
+    if (wait_ == nullptr && given.wait_begin(given.lines, group_, number_, &wait_) != LOCKSTEP_OK)
+      return false;
+    // Who completes the operation must not meet a lock that is held for Python's.
+    call(given.threads, nullptr);
+    return given.wait_look(wait_) == LOCKSTEP_OK;
+  }
+
+ private:
+  int group_;
+  uint64_t number_;
+  bool is_watched_ = std::this_thread::get_id() == watched_thread.load();
+  lockstep_wait* wait_ = nullptr;
+};
+
+/// Runs `call` on a thread of its own, and looks whether it can end; where its group is dead, the
+/// thread stays behind, with all that `call` holds, and this raises what the group died of.
+template <class Call>
+void run_beside(Call call, int group, uint64_t number) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_done = false;
+    std::exception_ptr error;
+  };
+  auto shared = std::make_shared<Shared>();
+  std::thread([shared, call = std::move(call)]() mutable {
+    std::exception_ptr error;
+    try {
+      call();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(shared->mutex);
+    shared->is_done = true;
+    shared->error = std::move(error);
+    shared->changed.notify_all();
+  }).detach();
+  Looks looks(group, number);
+  std::unique_lock lock(shared->mutex);
+  while (!shared->changed.wait_for(lock, kLook, [&] { return shared->is_done; })) {
+    lock.unlock();
+    if (!looks.can_end()) raise_last();
+    lock.lock();
+  }
+  if (shared->error) std::rethrow_exception(shared->error);
+}
+
 /// A Work of gloo's, whose wait ends when its group is dead.
 class WatchedWork final : public c10d::Work {
   using Inner = c10::intrusive_ptr<c10d::Work>;
@@ -137,33 +197,6 @@ class WatchedWork final : public c10d::Work {
 
  private:
   using Clock = std::chrono::steady_clock;
-
-  /// Posts that this thread waits, from the second look on.
-  class Looks {
-   public:
-    Looks(int group, uint64_t number) : group_(group), number_(number) {}
-    ~Looks() {
-      if (is_watched_) marks.waits = 0;
-      if (wait_ != nullptr) given.wait_end(wait_);
-    }
-    Looks(const Looks&) = delete;
-    Looks& operator=(const Looks&) = delete;
-
-    [[nodiscard]] bool can_end() {
-      if (is_watched_) marks.waits = 1;
-      if (wait_ == nullptr && given.wait_begin(given.lines, group_, number_, &wait_) != LOCKSTEP_OK)
-        return false;
-      // Who completes the operation must not meet a lock that is held for Python's.
-      call(given.threads, nullptr);
-      return given.wait_look(wait_) == LOCKSTEP_OK;
-    }
-
-   private:
-    int group_;
-    uint64_t number_;
-    bool is_watched_ = std::this_thread::get_id() == watched_thread.load();
-    lockstep_wait* wait_ = nullptr;
-  };
 
   bool completes_by_itself() {
     if (!has_future_) return false;
@@ -217,38 +250,12 @@ class WatchedWork final : public c10d::Work {
     return inner_->wait(timeout);
   }
 
-  /// It waits on a thread of its own, which stays behind where the group is dead.
+  /// On a thread of its own, which stays behind where the group is dead.
   bool wait_beside(std::chrono::milliseconds timeout) {
-    struct Shared {
-      std::mutex mutex;
-      std::condition_variable changed;
-      bool is_done = false, result = true;
-      std::exception_ptr error;
-    };
-    auto shared = std::make_shared<Shared>();
-    std::thread([shared, inner = inner_, timeout] {
-      bool result = false;
-      std::exception_ptr error;
-      try {
-        result = inner->wait(timeout);
-      } catch (...) {
-        error = std::current_exception();
-      }
-      const std::lock_guard lock(shared->mutex);
-      shared->is_done = true;
-      shared->result = result;
-      shared->error = std::move(error);
-      shared->changed.notify_all();
-    }).detach();
-    Looks looks(group_, number_);
-    std::unique_lock lock(shared->mutex);
-    while (!shared->changed.wait_for(lock, kLook, [&] { return shared->is_done; })) {
-      lock.unlock();
-      if (!looks.can_end()) leave();
-      lock.lock();
-    }
-    if (shared->error) std::rethrow_exception(shared->error);
-    return shared->result;
+    auto result = std::make_shared<bool>(true);
+    run_beside([result, inner = inner_, timeout] { *result = inner->wait(timeout); }, group_,
+               number_);
+    return *result;
   }
 
   /// The operation stays where it is: what it reads and writes must stay too, and it holds that.
