@@ -288,7 +288,7 @@ def same_work(watch):
         out.append(float(loss))
     tell(losses=out, gradient=float(sum(p.grad.abs().sum() for p in model.parameters())),
          frames=counters["frames"]["ok"], graphs=counters["stats"]["unique_graphs"],
-         issued=watch._issued.take() if WATCHED else None)
+         issued=watch.issued if WATCHED else None)
 
 
 # lockstep.torch.compile() in place of torch.compile.
