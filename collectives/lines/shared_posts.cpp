@@ -218,7 +218,10 @@ void SharedPosts::threads_beside(bool are_there) {
 }
 
 void SharedPosts::alive_until(Instant until) {
-  own_->memory().header().alive_until.store(until.count(), std::memory_order_relaxed);
+  std::atomic<std::int64_t>& known = own_->memory().header().alive_until;
+  std::int64_t before = known.load(std::memory_order_relaxed);
+  while (before < until.count() && !known.compare_exchange_weak(before, until.count())) {
+  }
 }
 
 std::vector<Rank> SharedPosts::ahead_of(Rank rank) const {

@@ -68,7 +68,7 @@ class SharedPosts final : public Posts {
   void issuing_threads(int change);
   /// Whether the program has threads that have never issued anything.
   void threads_beside(bool are_there);
-  /// This process moves on, as far as is known, until then.
+  /// This process moves on, as far as is known, until then; what it has said before holds.
   void alive_until(Instant until);
   /// What the ranks that can be read are doing; `in_full`: with what each has issued alone.
   [[nodiscard]] WaitMoment moment(bool in_full = false) const;

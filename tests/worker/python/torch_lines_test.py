@@ -242,8 +242,10 @@ def slow():
     group, pair = dist.new_group(list(range(SIZE))), dist.new_group([0, SIZE - 1])
     first_of_all_reduce(group)
     if RANK == SIZE - 1:
-        for _ in range(90):
+        for _ in range(50):
             time.sleep(0.1)
+        watched.group.busy(8)
+        time.sleep(7)  # in one call
     if RANK in (0, SIZE - 1):
         first_of_all_reduce(pair)
     attempt("slow", lambda: first_of_all_reduce(group))
@@ -307,7 +309,7 @@ def healthy():
         first_of_all_reduce(None)
     thread.join()
     start_again()  # the names of groups come again, for others
-    pair = dist.new_group([0, 1])
+    pair = dist.new_group([0, 1] if RANK % 2 else [1, 0])  # which torch sorts
     for rows in (2, 3):
         dist.all_reduce(torch.ones(rows))
         if RANK < 2:
@@ -547,7 +549,8 @@ def program():
             lockstep.torch.lines.load_part = lambda: None
         elif lockstep.torch.lines.load_part() is None:
             sys.exit("lockstep.torch has no part for this torch; run scripts/torch-lines")
-        lockstep.torch.watch(deadline=3 if sys.argv[1] in ("stopped", "slow") else 20)
+        global watched
+        watched = lockstep.torch.watch(deadline=3 if sys.argv[1] in ("stopped", "slow") else 20)
     CASES[sys.argv[1]]()
 
 

@@ -37,6 +37,7 @@ class Group:
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
         self._agreements: List[Agreement] = []
+        self._told_busy: Optional[Callable[[float], None]] = None
         self._promised = False  # something has been prefetched
         self._turns = Turns("a group")  # of its agreements' calls, too
         together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
@@ -81,6 +82,8 @@ class Group:
     def busy(self, seconds: float) -> None:
         """This process compiles: it does not count as stuck for that long from now."""
         check(lib.busy(self._handle, seconds))
+        if self._told_busy is not None:
+            self._told_busy(seconds)
 
     def note(self, text: str) -> None:
         """What this process does from now on, for the watchdog and the status page. Never waits."""

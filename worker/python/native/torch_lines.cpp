@@ -1,6 +1,6 @@
 // The part of lockstep.torch that is built for one release of torch: a kernel in front of each
 // operator of torch.distributed, which posts and compares the operation before it is issued
-// (lockstep_lines.h). Loaded by lockstep/torch/lines.py. scripts/torch-lines builds it against the
+// (lockstep_lines.h). Loaded by lockstep/torch/part.py. scripts/torch-lines builds it against the
 // headers of a release.
 #include <map>
 #include <mutex>

@@ -46,12 +46,13 @@ inline Given given{};
 /// False in a copy of the process (a data loader's), and after remove().
 inline std::atomic<bool> is_on{false};
 
-/// Read and written by watch.py as well, under the GIL.
+/// Read and written by watch.py as well.
 struct Marks {
-  int32_t within = 0;  // calls of lockstep.torch under way: what they issue does not count
-  int32_t asks = 0;    // Given::before is called
-  int32_t noted = 0;   // notes that wait for the next vote
-  int32_t waits = 0;   // the watched thread waits, and wakes only to look
+  std::atomic<int32_t> within{
+      0};  // calls of lockstep.torch under way: what they issue does not count
+  std::atomic<int32_t> asks{0};   // Given::before is called
+  std::atomic<int32_t> noted{0};  // notes that wait for the next vote
+  std::atomic<int32_t> waits{0};  // the watched thread waits, and wakes only to look
 };
 inline Marks marks{};
 inline std::atomic<std::thread::id> watched_thread;

@@ -18,8 +18,9 @@ namespace lockstep::torch_lines {
 
 /// Between two looks at whether a wait can end.
 inline constexpr std::chrono::milliseconds kLook(20);
-/// For so long a wait for others looks all the time; then from time to time, as it has waited.
-inline constexpr std::chrono::microseconds kYield(200);
+/// For so long a wait for others looks all the time; then from time to time, as it has waited, for
+/// so long.
+inline constexpr std::chrono::microseconds kYield(200), kNear(100'000);
 
 /// Futures that someone may wait for in C++ (DDP's reducer), where nothing can look. A thread looks
 /// for them, and ends those whose operation cannot complete.
@@ -229,23 +230,18 @@ class WatchedWork final : public c10d::Work {
     }
   }
 
-  /// Until all have come, from when on it can complete.
+  /// For a while, until all have come, from when on it can complete; then beside: they may come
+  /// where nobody sees it.
   bool wait_for_others(std::chrono::milliseconds timeout) {
-    Looks looks(group_, number_);
     const auto begin = Clock::now();
-    auto looked = begin;
     while (given.arrived(given.lines, group_, number_) == 0) {
-      const auto now = Clock::now();
-      if (timeout != kNoTimeout && now - begin > timeout) break;
-      if (now - looked >= kLook) {
-        looked = now;
-        if (!looks.can_end()) leave();
-      }
-      if (now - begin < kYield)
+      const auto waited = Clock::now() - begin;
+      if (waited > kNear) return wait_beside(timeout);
+      if (waited < kYield)
         std::this_thread::yield();
       else
         std::this_thread::sleep_for(
-            std::clamp<Clock::duration>((now - begin) / 16, kYield / 4, kLook / 10));
+            std::clamp<Clock::duration>(waited / 16, kYield / 4, kLook / 10));
     }
     return inner_->wait(timeout);
   }

@@ -341,6 +341,8 @@ class GroupMaking:
             given = parameters.bind(*args, **kwargs).arguments
             everybody = list(range(_c10d.get_world_size()))
             ranks = everybody if given.get("ranks") is None else [int(rank) for rank in given["ranks"]]
+            if given.get("sort_ranks", True):
+                ranks = sorted(ranks)
             come = ranks if given.get("use_local_synchronization") else everybody
             if _c10d.get_rank() not in come:
                 return self._makes(*args, **kwargs)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import os
+import sys
 import types
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
+from ._hooks import inductor_folder
+
 #: Folders of torch and lockstep.
 INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
+#: Folders of Python's own modules that call what they are given.
+_STANDARD = tuple(os.path.dirname(str(module.__file__)) for module in (contextlib, concurrent.futures))
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
            torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
            torch.uint8: "u8", torch.bool: "bool"}
@@ -26,9 +33,19 @@ def tensor_text(dtype: Any, sizes: Optional[List[Any]]) -> str:
     return f"{dtype_name(dtype)}[{', '.join('?' if size is None else str(size) for size in sizes)}]"
 
 
+def is_user(file: str) -> bool:
+    """Whether the code of a file is the user's: not torch's, lockstep's or Python's, nor generated."""
+    return not file.startswith((*INSIDE, "<", _generated())) and os.path.dirname(file) not in _STANDARD
+
+
+def _generated() -> str:
+    """The folder of inductor's code, where there can be any."""
+    return inductor_folder() if "torch._inductor" in sys.modules else "<"
+
+
 def user_place(frame: Optional[types.FrameType]) -> str:
     """ "train.py:41": the line of the innermost function that is neither torch's nor lockstep's."""
-    while frame is not None and frame.f_code.co_filename.startswith((*INSIDE, "<eval_with_key>")):
+    while frame is not None and not is_user(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 

@@ -3,31 +3,28 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import ctypes
 import logging
 import os
 import sys
 import threading
-import types
-from typing import Any, Callable, Iterator, List, NoReturn, Optional, Tuple, Union
+from typing import Any, Callable, Iterator, List, NoReturn, Tuple, Union
 
 import torch
 import torch.distributed as dist
 
 from .._library import lib
 from ..errors import ERRORS, Error, check, finding_of
-from ._hooks import GroupMaking, group_named, groups_made, inductor_folder
-from .collectives import INSIDE
+from ._hooks import GroupMaking, group_named, groups_made
+from .collectives import is_user, user_place
 from .kernels import NEEDS_ALL, NEEDS_NOBODY, Operation, PythonKernels
 from .part import Part, load_part
 
 _log = logging.getLogger("lockstep.torch")
-
-
 #: Seconds between two looks at whether a wait can end.
 _LOOK = 0.02
+
 
 class Lines:
     """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
@@ -50,11 +47,12 @@ class Lines:
         self.look_for_threads()
         part = load_part()
         if part is None and dist.get_rank() == 0:
-            _log.warning("lockstep.torch: this package has no part for torch %s, so that each eager collective takes some 60 us more, and a "
-                         "wait that cannot end is ended by torch or by the deadline; scripts/torch-lines builds it", torch.__version__)
+            _log.warning("lockstep.torch: this package has no part for torch %s, so that each eager collective takes some "
+                         "40 us more, and a wait that cannot end is ended by torch or by the deadline; scripts/torch-lines "
+                         "builds it", torch.__version__)
         self.kernels: Union[Part, PythonKernels] = (
             PythonKernels(self._handle, self._group, watched.group_name, counts) if part is None else
-            Part(part, self._handle, self._group, _error, _is_user, self.look_for_threads, watching, watched.group_name,
+            Part(part, self._handle, self._group, _error, is_user, self.look_for_threads, watching, watched.group_name,
                  asked))
         self._group_making = GroupMaking(self._making)
 
@@ -63,7 +61,7 @@ class Lines:
         """The call that makes a process group is an operation of those that come, and then one of its members, who wait for
         each other: in C++, where nothing can be raised, so that a wait that cannot end ends this process."""
         told = Operation(ctypes.sizeof(Operation), kind=f"new_group of {_phrase(ranks)}".encode(),
-                         place=_user_line().encode(), root=-1, needs=NEEDS_NOBODY)
+                         place=user_place(sys._getframe(1)).encode(), root=-1, needs=NEEDS_NOBODY)
         self._issue(come, f"groups made by {_phrase(come)}", told)
         if dist.get_rank() not in ranks:
             yield
@@ -168,27 +166,6 @@ def end(error: Error) -> NoReturn:
     print(f"lockstep: {error}", file=sys.stderr, flush=True)
     sys.stdout.flush()
     os._exit(error.exit_code)
-
-
-def _user_line() -> str:
-    """ "train.py:41": the innermost line of the user's."""
-    frame: Optional[types.FrameType] = sys._getframe(1)
-    while frame is not None and not _is_user(frame.f_code.co_filename):
-        frame = frame.f_back
-    return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-
-
-def _is_user(file: str) -> bool:
-    return not file.startswith((*INSIDE, "<", _generated())) and os.path.dirname(file) not in _STANDARD
-
-
-#: Folders of Python's own modules that call what they are given.
-_STANDARD = tuple(os.path.dirname(str(module.__file__)) for module in (contextlib, concurrent.futures))
-
-
-def _generated() -> str:
-    """The folder of inductor's code, where there can be any."""
-    return inductor_folder() if "torch._inductor" in sys.modules else "<"
 
 
 def _phrase(ranks: List[int]) -> str:

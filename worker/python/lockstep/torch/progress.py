@@ -33,7 +33,6 @@ class Progress:
     def compile_starts(self) -> None:
         self._compiling_until = time.monotonic() + self._compile_deadline
         self._group.busy(self._deadline / 2)  # until the thread looks
-        self._alive(self._deadline / 2)
 
     def compile_ends(self) -> None:
         self._compiling_until = None
@@ -48,7 +47,7 @@ class Progress:
             until, now = self._compiling_until, self._place()
             compiles = until is not None and time.monotonic() < until
             agrees = self._agreeing()
-            if compiles or agrees or now != before:
+            if agrees:
                 self._alive(self._deadline / 2)
             if compiles or (now != before and not agrees):
                 self._group.busy(self._deadline / 2)

@@ -120,6 +120,7 @@ class Watch:
         self._marks = self._notes.marks
         self._marks.within = 0
         self.lines.deadline(deadline)
+        self.group._told_busy = self.lines.alive
         self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0,
                                  lambda: self._marks.waits > 0, self.lines.alive)
         self._asks()
