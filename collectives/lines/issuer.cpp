@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
@@ -58,11 +59,37 @@ void Issuer::trim(const Group& group, const Issued& issued) {
   if (passed > 0) posts_.trim(issued.line, passed - 1);
 }
 
+std::vector<int> Issuer::compared_with(const Group& group, const Entry& entry) const {
+  const auto size = static_cast<int>(group.members.size());
+  const bool splits = entry.posted.to > 0 || entry.posted.from > 0;
+  std::vector<int> out;
+  for (int member = 0; member < size; ++member) {
+    const int apart = std::abs(member - group.self);
+    if (apart > 0 && (splits || std::min(apart, size - apart) <= near_ ||
+                      posts_.is_here(group.members[static_cast<std::size_t>(member)])))
+      out.push_back(member);
+  }
+  return out;
+}
+
 Result<void> Issuer::check(const Group& group, const Issued& issued) {
-  for (int member = 0; member < static_cast<int>(group.members.size()); ++member)
-    if (member != group.self && !fits_with(group, issued, member))
+  return check_with(group, issued, compared_with(group, issued.entry));
+}
+
+Result<void> Issuer::check_with(const Group& group, const Issued& issued,
+                                const std::vector<int>& members) {
+  for (const int member : members)
+    if (!fits_with(group, issued, member))
       return posts_.refuse(group.key, {Code::GraphDivergence, sentence(group, issued, member)});
   return still_alive(group);
+}
+
+void Issuer::arrived(const Group& group, const Issued& issued) {
+  if (!still_alive(group)) return;
+  std::vector<int> members;
+  for (int member = 0; member < static_cast<int>(group.members.size()); ++member)
+    if (posts_.is_here(group.members[static_cast<std::size_t>(member)])) members.push_back(member);
+  static_cast<void>(check_with(group, issued, members));
 }
 
 Result<void> Issuer::still_alive(const Group& group) const {

@@ -20,11 +20,14 @@ struct Issued {
 
 /// Entries between two looks at what may be given back.
 inline constexpr std::uint64_t kTrimEvery = 4096;
+/// To each side in a group, with how many members of other hosts an entry is compared that must be
+/// equal on all.
+inline constexpr int kNear = 8;
 
 /// Of one process. One thread at a time for each group.
 class Issuer {
  public:
-  explicit Issuer(Posts& posts) : posts_(posts) {}
+  explicit Issuer(Posts& posts, int near = kNear) : posts_(posts), near_(near) {}
 
   /// post() and check(): GraphDivergence where it must not be issued.
   [[nodiscard]] Result<Issued> issue(const Group& group, const Operation& operation);
@@ -32,19 +35,30 @@ class Issuer {
   /// Writes the entry. From here on peers compare with it.
   /// Errors: GraphDivergence (the group has a refusal), Environment.
   [[nodiscard]] Result<Issued> post(const Group& group, const Operation& operation);
-  /// Compares with what has been posted at its place. Errors: GraphDivergence, in the words of the
-  /// rank that was first to refuse.
+  /// Compares with what compared_with() have posted at its place. Errors: GraphDivergence, in the
+  /// words of the rank that was first to refuse.
   [[nodiscard]] Result<void> check(const Group& group, const Issued& issued);
+  /// An entry of a rank elsewhere, `group.self`, has come: compared with those of this host's
+  /// members. Where they differ, or have, the group has a refusal from here on.
+  void arrived(const Group& group, const Issued& issued);
+
+  /// The members, by number, with which `entry` of `group.self` is compared when it is issued: all
+  /// of this host, and those of others that take what is sent to them alone, or stand near in a
+  /// ring, so that where two members differ, two that are compared do.
+  [[nodiscard]] std::vector<int> compared_with(const Group& group, const Entry& entry) const;
 
   /// The refusal of a group as an error; success where there is none. For a rank that waits.
   [[nodiscard]] Result<void> still_alive(const Group& group) const;
 
  private:
+  [[nodiscard]] Result<void> check_with(const Group& group, const Issued& issued,
+                                        const std::vector<int>& members);
   void trim(const Group& group, const Issued& issued);
   [[nodiscard]] bool fits_with(const Group& group, const Issued& issued, int member) const;
   [[nodiscard]] std::string sentence(const Group& group, const Issued& issued, int member) const;
 
   Posts& posts_;
+  int near_;
 };
 
 }  // namespace lockstep::lines

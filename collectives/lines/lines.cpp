@@ -7,6 +7,9 @@
 namespace lockstep::lines {
 namespace {
 
+/// How long other hosts may take to hear that this process ends.
+constexpr Duration kLastWord = std::chrono::milliseconds(300);
+
 /// Counts this thread among those that issue, until it ends.
 void count_thread(const std::shared_ptr<SharedPosts>& posts) {
   thread_local struct Counted {
@@ -35,6 +38,44 @@ Result<std::unique_ptr<Lines>> Lines::open(Rank self) {
   return std::unique_ptr<Lines>(new Lines(self, std::move(*posts)));
 }
 
+Result<Rank> Lines::head() {
+  const Rank head = posts_->head();
+  if (head != self_ || posts_->unseen().empty()) return head;
+  const auto ranks = static_cast<int>(posts_->seen().size() + posts_->unseen().size());
+  auto carrier = Carrier::create(*posts_, ranks);
+  if (!carrier) return carrier.error();
+  carrier_ = std::move(*carrier);
+  return head;
+}
+
+Result<void> Lines::meet(const std::vector<std::int32_t>& heads,
+                         const collectives::TcpOptions& options) {
+  posts_->open_mirrors();
+  if (carrier_ == nullptr) return {};
+  carrier_->meet(heads);
+  auto thread = CarrierThread::start(std::move(carrier_), self_, options);
+  if (!thread) return thread.error();
+  carrier_thread_ = std::move(*thread);
+  return {};
+}
+
+// What other hosts have refused of it they have told when they have shown to have it.
+Result<void> Lines::finish() {
+  posts_->finish();
+  if (carrier_thread_ != nullptr) carrier_thread_->flush(kLastWord);
+  const std::lock_guard lock(grouping_);
+  for (const Issuing& on : groups_)
+    if (auto said = posts_->refusal(on.group.key);
+        said && said->code == Code::GraphDivergence && !on.is_told)
+      return *std::move(said);
+  return {};
+}
+
+void Lines::gone(std::string_view text) {
+  posts_->gone(text);
+  if (carrier_thread_ != nullptr) carrier_thread_->flush(kLastWord);
+}
+
 int Lines::group(Group given) {
   const std::lock_guard lock(grouping_);
   const auto found = std::find_if(groups_.begin(), groups_.end(),
@@ -54,11 +95,17 @@ Lines::Issuing& Lines::at(int group) {
   return groups_.at(static_cast<std::size_t>(group));
 }
 
+template <class R>
+R Lines::told(Issuing& on, R result) {
+  if (result.has_error()) on.is_told = true;
+  return result;
+}
+
 Result<std::uint64_t> Lines::issue(int group, const Operation& operation) {
   count_thread(posts_);
   Issuing& on = at(group);
   const std::lock_guard lock(on.issuing);
-  auto issued = issuer_.issue(on.group, operation);
+  auto issued = told(on, issuer_.issue(on.group, operation));
   if (!issued) return issued.error();
   on.line = issued->line;
   return issued->number;
@@ -71,8 +118,9 @@ void Lines::issued(int group) {
 }
 
 Result<void> Lines::in_flight(int number_of_group, std::uint64_t number, Instant now) {
-  const Group& group = at(number_of_group).group;
-  if (auto alive = issuer_.still_alive(group); !alive) return alive;
+  Issuing& on = at(number_of_group);
+  const Group& group = on.group;
+  if (auto alive = told(on, issuer_.still_alive(group)); !alive) return alive;
   const Waiting wait{group.key, number};
   for (const Rank member : posts_->needed_by(self_, wait))
     if (has_ended(posts_->state(member)) && posts_->counts_of(member, group.key).handed <= number)
@@ -80,43 +128,55 @@ Result<void> Lines::in_flight(int number_of_group, std::uint64_t number, Instant
   return {};
 }
 
-bool Lines::arrived(int number_of_group, std::uint64_t number) {
+Arrival Lines::arrived(int number_of_group, std::uint64_t number) {
   const LineKey key = at(number_of_group).group.key;
-  const auto needed = posts_->needed_by(self_, {key, number});
-  return std::all_of(needed.begin(), needed.end(), [&](Rank member) {
-    return posts_->state(member) == PeerState::Unseen ||
-           posts_->counts_of(member, key).handed > number;
-  });
+  Arrival arrival = Arrival::All;
+  for (const Rank member : posts_->needed_by(self_, {key, number})) {
+    if (posts_->state(member) == PeerState::Unseen ||
+        posts_->counts_of(member, key).handed > number)
+      continue;
+    if (posts_->is_here(member)) return Arrival::NotYet;
+    arrival = Arrival::Here;
+  }
+  return arrival;
 }
 
 Lines::Wait Lines::begin_wait(int group, std::uint64_t number, Instant now) {
   const Waiting in{at(group).group.key, number};
-  return Wait{group, posts_->begin_wait(in, now), {}, {}, in, now};
+  return Wait{
+      .group = group, .slot = posts_->begin_wait(in, now), .seen = {}, .in = in, .begin = now};
 }
 
 Result<void> Lines::look(Wait& wait, Instant now) {
+  return told(at(wait.group), look_again(wait, now));
+}
+
+Result<void> Lines::look_again(Wait& wait, Instant now) {
   const Group& group = at(wait.group).group;
   if (auto alive = issuer_.still_alive(group); !alive) return alive;
-  auto blocked = find_blocked(posts_->moment());
-  if (blocked.empty() || blocked != wait.seen) {
-    wait.seen = std::move(blocked);
-    wait.since = now;
-    return look_for_silent(wait, now);
-  }
-  const bool is_in_it = std::any_of(blocked.begin(), blocked.end(),
-                                    [&](const Blocked& one) { return one.rank == self_; });
-  if (!is_in_it || now - wait.since < kProof) return {};
+  const WaitMoment moment = posts_->moment(now);
+  if (!seen_again(wait.seen, moment, now, posts_->marks()))
+    return wait.seen.since == now ? look_for_silent(wait, now) : Result<void>{};
+  if (!says_so(wait.seen, now)) return {};
   // Who goes on from here may wait next for one of these: so all of their groups are told now.
-  const Status said = verdict(blocked, now);
-  for (const Blocked& one : blocked) static_cast<void>(posts_->refuse(one.waits.key, said));
+  const Status said = verdict(wait.seen.blocked, now);
+  for (const Blocked& one : wait.seen.blocked)
+    static_cast<void>(posts_->refuse(one.waits.key, said));
   return posts_->refuse(group.key, said);
+}
+
+bool Lines::says_so(const BlockedSeen& seen, Instant now) const {
+  const Duration proof = posts_->is_here(seen.blocked.front().rank) ? kProof : kProofElsewhere;
+  return now - seen.since >= proof &&
+         std::any_of(seen.blocked.begin(), seen.blocked.end(),
+                     [&](const Blocked& one) { return one.rank == self_; });
 }
 
 Result<void> Lines::look_for_silent(const Wait& wait, Instant now) {
   const Duration deadline = deadline_;
   if (deadline == Duration{} || now - wait.begin < deadline) return {};
   const RankWaits::Wait mine{wait.in, posts_->needed_by(self_, wait.in), wait.begin};
-  auto moment = posts_->moment(true);
+  auto moment = posts_->moment(now, true);
   for (const Rank member : mine.needed)
     moment.counts[{wait.in.key, member}] = posts_->counts_of(member, wait.in.key);
   const auto silent = find_silent(moment, mine, now);

@@ -10,13 +10,23 @@
 #include <vector>
 
 #include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/lines/carrier_thread.h>
 #include <lockstep/collectives/lines/issuer.h>
 #include <lockstep/collectives/lines/shared_posts.h>
 
 namespace lockstep::lines {
 
-/// For how long ranks must be seen unable to go on before it is said.
-inline constexpr Duration kProof = std::chrono::milliseconds(300);
+/// For how long ranks must be seen unable to go on before it is said; for longer where the lowest
+/// of them is on another host, which says it first.
+inline constexpr Duration kProof = std::chrono::milliseconds(300),
+                          kProofElsewhere = std::chrono::milliseconds(800);
+
+/// Of an operation: who of those that it needs has issued it.
+enum class Arrival : std::uint8_t {
+  NotYet,
+  All,   // as far as they are seen
+  Here,  // all of this host; of others it is heard with a lag
+};
 
 /// Thread-safe.
 class Lines {
@@ -25,6 +35,22 @@ class Lines {
   [[nodiscard]] static Result<std::unique_ptr<Lines>> open(Rank self);
   [[nodiscard]] SharedPosts& posts() { return *posts_; }
   [[nodiscard]] Rank self() const { return self_; }
+
+  /// After SharedPosts::join(): the lowest rank of this host, to be told to all. That one makes
+  /// room for what other hosts tell. Errors: Environment (no memory).
+  [[nodiscard]] Result<Rank> head();
+  /// `heads`: what head() has said on each rank, -1 for one that takes no part. Ranks of other
+  /// hosts are seen from here on. Collective over the heads, who meet as `options` say. Errors:
+  /// those of tcp_rendezvous().
+  [[nodiscard]] Result<void> meet(const std::vector<std::int32_t>& heads,
+                                  const collectives::TcpOptions& options);
+  /// As SharedPosts::finish() and gone(); other hosts hear of it before this returns, if they can.
+  /// Errors: GraphDivergence (an operation that this rank has issued was refused since, and nothing
+  /// has told it so).
+  [[nodiscard]] Result<void> finish();
+  void gone(std::string_view text);
+  /// No notes go from here any more.
+  void leave() { carrier_thread_.reset(); }
 
   /// A number for `group`; the same where its key is known.
   [[nodiscard]] int group(Group group);
@@ -40,8 +66,8 @@ class Lines {
   /// from then on.
   [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number, Instant now);
 
-  /// All whose part it needs have issued it too, as far as they are seen.
-  [[nodiscard]] bool arrived(int group, std::uint64_t number);
+  /// Whether all whose part it needs have issued it too, as far as they are seen.
+  [[nodiscard]] Arrival arrived(int group, std::uint64_t number);
 
   /// A rank that others wait for that long, and that is not known to move on, is named. Without it,
   /// none is.
@@ -51,8 +77,7 @@ class Lines {
   struct Wait {
     int group = 0;
     int slot = -1;
-    std::vector<Blocked> seen;  // who cannot go on
-    Instant since{};            // from when on that has been so
+    BlockedSeen seen;
     Waiting in{};
     Instant begin{};
   };
@@ -68,11 +93,18 @@ class Lines {
   struct Issuing {
     explicit Issuing(Group of) : group(std::move(of)) {}
     const Group group;
-    std::mutex issuing;  // guards what follows, and the line's end
+    std::atomic<bool> is_told{false};  // to this rank: the group's refusal
+    std::mutex issuing;                // guards what follows, and the line's end
     LineId line;
   };
   [[nodiscard]] Issuing& at(int group);
+  /// `result`; where it is an error, this rank knows now.
+  template <class R>
+  [[nodiscard]] static R told(Issuing& on, R result);
+  [[nodiscard]] Result<void> look_again(Wait& wait, Instant now);
   [[nodiscard]] std::string waits_text(const Blocked& blocked, Instant now) const;
+  /// Whether this rank is to say that these cannot go on.
+  [[nodiscard]] bool says_so(const BlockedSeen& seen, Instant now) const;
   [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked, Instant now) const;
 
   /// Whether a rank that does not move on holds up `wait` for longer than the deadline.
@@ -82,6 +114,8 @@ class Lines {
   std::atomic<Duration> deadline_{Duration{}};
   std::shared_ptr<SharedPosts> posts_;  // threads that have issued look whether it is still there
   Issuer issuer_;
+  std::unique_ptr<Carrier> carrier_;  // on a head, until it meets the others
+  std::unique_ptr<CarrierThread> carrier_thread_;
   std::mutex grouping_;  // guards what follows; groups stay where they are
   std::deque<Issuing> groups_;
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -39,14 +40,28 @@ Result<LineId> OwnPosts::open(const Group& group) {
                                                  "and pairs with tags of their own; more "
                                                  "are not compared.",
                                                  kTableLines)};
+  add_line(number, key, told, name);
+  return LineId{number};
+}
+
+// Requires the lock.
+void OwnPosts::add_line(std::uint32_t number, LineKey key, TextId members, TextId name) {
+  PostsHeader& header = memory_.header();
   lines_[number] = std::make_unique<Line>();
   header.table[number].high = key.high;
   header.table[number].low = key.low;
-  header.table[number].members = told;
+  header.table[number].members = members;
   header.table[number].name = name;
   numbers_[key] = number;
   header.lines.store(number + 1, std::memory_order_release);
-  return LineId{number};
+}
+
+bool OwnPosts::copy_line(std::uint32_t number, LineKey key, TextId members, TextId name) {
+  const std::lock_guard lock(opening_);
+  if (number != memory_.header().lines.load() || number == kTableLines || numbers_.contains(key))
+    return false;
+  add_line(number, key, members, name);
+  return true;
 }
 
 std::uint64_t OwnPosts::count(LineId line) const {
@@ -110,6 +125,10 @@ void OwnPosts::handed(LineId line) {
 
 void OwnPosts::trim(LineId id, std::uint64_t number) {
   Line& line = *lines_[id.value];
+  const PostsHeader& header = memory_.header();
+  if (header.is_carried.load(std::memory_order_relaxed) != 0)
+    number = std::min(number, header.table[id.value].carried.load(std::memory_order_acquire));
+  if (number == 0) return;
   const auto give_back = [&](std::uint64_t ring, std::uint64_t end, std::uint64_t& kept) {
     for (; kept + kWindow <= end; kept += kWindow) memory_.give_back(ring + kept % kRing, kWindow);
   };
@@ -127,16 +146,34 @@ TextId OwnPosts::text(std::string_view text) {
   PostsHeader& header = memory_.header();
   const std::uint32_t begin = header.texts_end.load(std::memory_order_relaxed);
   const std::uint64_t end = begin + text.size() + 1;
-  if (end > kFixed - kTexts) return 0;
-  while (texts_reserved_ < end) {
-    if (!memory_.reserve(kTexts + texts_reserved_, kTextStep)) return 0;
-    texts_reserved_ += kTextStep;
-  }
+  if (!reserve_texts(end)) return 0;
   std::memcpy(memory_.texts() + begin, text.data(), text.size());
   memory_.texts()[begin + text.size()] = '\0';
   header.texts_end.store(static_cast<std::uint32_t>(end), std::memory_order_release);
   texts_.emplace(text, begin);
   return begin;
+}
+
+// Requires the lock.
+bool OwnPosts::reserve_texts(std::uint64_t end) {
+  if (end > kFixed - kTexts) return false;
+  while (texts_reserved_ < end) {
+    if (!memory_.reserve(kTexts + texts_reserved_, kTextStep)) return false;
+    texts_reserved_ += kTextStep;
+  }
+  return true;
+}
+
+bool OwnPosts::copy_texts(std::uint32_t begin, std::string_view texts) {
+  const std::lock_guard lock(opening_);
+  PostsHeader& header = memory_.header();
+  if (begin != header.texts_end.load(std::memory_order_relaxed)) return false;
+  if (texts.empty()) return true;
+  if (texts.back() != '\0' || !reserve_texts(begin + texts.size())) return false;
+  std::memcpy(memory_.texts() + begin, texts.data(), texts.size());
+  header.texts_end.store(static_cast<std::uint32_t>(begin + texts.size()),
+                         std::memory_order_release);
+  return true;
 }
 
 std::optional<std::uint32_t> OwnPosts::find(LineKey key) {

@@ -30,7 +30,14 @@ class OwnPosts {
   [[nodiscard]] WaitMoment::Counts counts_of(LineKey key);
   [[nodiscard]] std::optional<Entry> entry(LineKey key, std::uint64_t number);
 
+  /// Of a mirror: what another memory holds at these places. False: it does not follow what is
+  /// here.
+  [[nodiscard]] bool copy_texts(std::uint32_t begin, std::string_view texts);
+  [[nodiscard]] bool copy_line(std::uint32_t number, LineKey key, TextId members, TextId name);
+
  private:
+  [[nodiscard]] bool reserve_texts(std::uint64_t end);
+  void add_line(std::uint32_t number, LineKey key, TextId members, TextId name);
   struct Line {
     Window entries, values;
     std::uint64_t values_end = 0;                             // numbers, from the line's beginning

@@ -74,6 +74,8 @@ class Posts {
   /// The id of a text in this process's memory; 0 where there is no room.
   [[nodiscard]] virtual TextId text(std::string_view text) = 0;
 
+  /// Of this host: its posts are read as they are, without a lag.
+  [[nodiscard]] virtual bool is_here(Rank peer) const = 0;
   [[nodiscard]] virtual PeerState state(Rank peer) const = 0;
   [[nodiscard]] virtual std::string gone_text(Rank peer) const = 0;
   /// Its entries of a line; 0 where it has not opened it.

@@ -17,8 +17,6 @@
 namespace lockstep::lines {
 namespace {
 
-constexpr std::size_t kReservedFirst = kTexts + kTextStep;
-
 Status failed(std::string_view what, int error) {
   return Status{
       Code::Environment,
@@ -52,6 +50,35 @@ std::optional<Place> read_place(std::string_view text) {
 
 }  // namespace
 
+std::optional<RankWaits::Wait> read_wait(const WaitSlot& slot) {
+  const std::uint64_t before = slot.change.load(std::memory_order_acquire);
+  const RankWaits::Wait wait{{LineKey{slot.high.load(), slot.low.load()}, slot.number.load()},
+                             {},
+                             Instant(slot.since.load())};
+  const bool waits = slot.waits.load() == 1;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!waits || before % 2 == 1 || slot.change.load() != before) return std::nullopt;
+  return wait;
+}
+
+// One thread at a time writes the waits of a mirror.
+void write_waits(PostsHeader& header, std::span<const RankWaits::Wait> waits) {
+  for (std::size_t i = 0; i < kWaitSlots; ++i) {
+    WaitSlot& slot = header.waits[i];
+    const bool is_there = i < waits.size();
+    if (!is_there && slot.waits.load() == 0) continue;
+    slot.change.fetch_add(1, std::memory_order_acq_rel);
+    if (is_there) {
+      slot.high.store(waits[i].in.key.high);
+      slot.low.store(waits[i].in.key.low);
+      slot.number.store(waits[i].in.number);
+      slot.since.store(waits[i].since.count());
+    }
+    slot.waits.store(is_there ? 1 : 0);
+    slot.change.fetch_add(1, std::memory_order_acq_rel);
+  }
+}
+
 Window::~Window() {
   if (pages_ != nullptr) ::munmap(pages_, kWindow);
 }
@@ -77,7 +104,8 @@ Result<PostsMemory> PostsMemory::create() {
   PostsMemory made(::memfd_create("lockstep-posts", MFD_CLOEXEC), -1);
   if (made.file_ < 0) return failed("make", errno);
   if (::ftruncate(made.file_, static_cast<off_t>(kFileBytes)) != 0) return failed("make", errno);
-  if (!made.reserve(0, kReservedFirst)) return failed("make", ENOMEM);
+  if (!made.reserve(0, sizeof(PostsHeader)) || !made.reserve(kTexts, kTextStep))
+    return failed("make", ENOMEM);
   if (auto mapped = made.map(); !mapped) return mapped.error();
   std::random_device random;
   made.header().nonce = std::uint64_t{random()} << 32 | random();
@@ -86,10 +114,11 @@ Result<PostsMemory> PostsMemory::create() {
   return made;
 }
 
-Result<PostsMemory> PostsMemory::open(std::string_view text) {
+Result<PostsMemory> PostsMemory::open(std::string_view text, bool whose_end_is_seen) {
   const auto place = read_place(text);
   if (!place || place->host != host_id()) return unseen(text);
-  const int process = static_cast<int>(::syscall(SYS_pidfd_open, place->pid, 0));
+  const int process =
+      whose_end_is_seen ? static_cast<int>(::syscall(SYS_pidfd_open, place->pid, 0)) : -1;
   const std::string path = fmt::format("/proc/{}/fd/{}", place->pid, place->file);
   PostsMemory found(::open(path.c_str(), O_RDWR | O_CLOEXEC), process);
   if (found.file_ < 0) return unseen(text);
@@ -136,6 +165,7 @@ std::optional<Entry> PostsMemory::entry(std::uint32_t line, std::uint64_t number
   const std::byte* from = entries.at(file_, entries_of(line), number * sizeof(Posted), false);
   if (from == nullptr) return std::nullopt;
   std::memcpy(&out.posted, from, sizeof(Posted));
+  if (out.posted.equal == 0) return std::nullopt;  // it has been given back
   const std::size_t count = std::size_t{out.posted.to} + out.posted.from;
   if (count == 0) return out;
   if (count * 8 > kWindow) return std::nullopt;

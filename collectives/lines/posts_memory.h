@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,7 @@ struct LineSlot {
   std::uint64_t high = 0, low = 0;  // these are written before PostsHeader::lines is raised
   TextId members = 0, name = 0;     // "0 1 5"; "the group of ranks 0-1"
   std::atomic<std::uint64_t> count{0}, handed{0};
+  std::atomic<std::uint64_t> carried{0};  // entries that notes to other hosts have had
 };
 
 /// The first bytes of the memory; zero at first.
@@ -52,13 +54,21 @@ struct PostsHeader {
   std::atomic<std::int64_t> alive_until{0};  // of the host's monotonic clock, nanoseconds
   std::atomic<std::int32_t> issuing{0};
   std::atomic<std::uint32_t> beside{0}, refusals{0};
+  std::atomic<std::uint32_t> is_carried{0};  // notes tell other hosts what is posted here
+  // Of a host's first process: where the mirrors of ranks elsewhere are; notes that have been sent.
+  std::atomic<std::uint32_t> mirrors{0};
+  std::atomic<std::uint64_t> marks{0};
+  // Of a mirror: the last of them that its rank's host had when it told what is here; and when that
+  // came, by this host's monotonic clock, nanoseconds.
+  std::atomic<std::uint64_t> heard{0};
+  std::atomic<std::int64_t> heard_at{0};
   WaitSlot waits[kWaitSlots];
   RefusalSlot refused[kRefusals];
   LineSlot table[kTableLines];
 };
 
-/// "locklin2": with the layout's version.
-inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e32;
+/// "locklin3": with the layout's version.
+inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e33;
 inline constexpr std::size_t kTexts = std::size_t{1} << 20, kFixed = std::size_t{1} << 26;
 static_assert(sizeof(PostsHeader) <= kTexts);
 /// A line's entries, and from the middle on its values; each is a ring of half of that.
@@ -73,6 +83,11 @@ inline constexpr std::uint64_t kFileBytes = kLines + kTableLines * kLine;
 }
 /// Texts are made touchable by so many bytes at a time.
 inline constexpr std::uint64_t kTextStep = 64 << 10;
+
+/// Without what it needs. nullopt: nobody waits there, or it is being written.
+[[nodiscard]] std::optional<RankWaits::Wait> read_wait(const WaitSlot& slot);
+/// All waits of a mirror.
+void write_waits(PostsHeader& header, std::span<const RankWaits::Wait> waits);
 
 /// The part of a ring of the file that is mapped now.
 class Window {
@@ -95,9 +110,10 @@ class PostsMemory {
  public:
   /// Errors: Environment.
   [[nodiscard]] static Result<PostsMemory> create();
-  /// By the place() of another process. Errors: Environment (it is not of this host, or not to be
-  /// read).
-  [[nodiscard]] static Result<PostsMemory> open(std::string_view place);
+  /// By its place(). Errors: Environment (it is not of this host, or not to be read).
+  /// `whose_end_is_seen`: see has_ended().
+  [[nodiscard]] static Result<PostsMemory> open(std::string_view place,
+                                                bool whose_end_is_seen = true);
   ~PostsMemory();
   PostsMemory(PostsMemory&& other) noexcept;
   PostsMemory& operator=(PostsMemory&&) = delete;
@@ -117,7 +133,7 @@ class PostsMemory {
   /// Gives them back.
   void give_back(std::uint64_t at, std::uint64_t bytes) const;
   [[nodiscard]] std::uint64_t held_bytes() const;
-  /// Its process has ended. For memory of another process.
+  /// Its process has ended. False where that is not seen, and for this process's own memory.
   [[nodiscard]] bool has_ended() const;
 
  private:

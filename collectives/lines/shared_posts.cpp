@@ -33,12 +33,18 @@ std::string SharedPosts::place() const { return own_->memory().place(); }
 
 void SharedPosts::join(const std::vector<std::string>& places) {
   peers_.resize(places.size());
+  mirrored_.assign(places.size(), false);
+  unseen_.clear();
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     if (static_cast<std::int32_t>(rank) == self_.value) continue;
     if (auto opened = PostsMemory::open(places[rank]))
       peers_[rank] = std::make_unique<PeerPosts>(std::move(*opened));
+    else if (!places[rank].empty())
+      unseen_.push_back(Rank{static_cast<std::int32_t>(rank)});
   }
 }
+
+std::vector<Rank> SharedPosts::unseen() const { return unseen_; }
 
 std::vector<Rank> SharedPosts::seen() const {
   std::vector<Rank> out;
@@ -47,6 +53,37 @@ std::vector<Rank> SharedPosts::seen() const {
       out.push_back(Rank{static_cast<std::int32_t>(rank)});
   return out;
 }
+
+bool SharedPosts::is_here(Rank rank) const {
+  return rank == self_ ||
+         (peer(rank) != nullptr && !mirrored_[static_cast<std::size_t>(rank.value)]);
+}
+
+Rank SharedPosts::head() const {
+  const auto all = seen();
+  return *std::find_if(all.begin(), all.end(), [&](Rank rank) { return is_here(rank); });
+}
+
+void SharedPosts::publish_mirrors(const std::map<Rank, std::string>& places) {
+  std::string listed;
+  for (const auto& [rank, place] : places) listed += fmt::format("{} {}\n", rank.value, place);
+  own_->memory().header().mirrors.store(text(listed), std::memory_order_release);
+}
+
+void SharedPosts::open_mirrors() {
+  const PostsMemory& memory = memory_of(head());
+  std::istringstream listed(memory.text(memory.header().mirrors.load(std::memory_order_acquire)));
+  std::string place;
+  for (std::size_t rank = 0; listed >> rank >> place;) {
+    if (rank >= peers_.size() || peers_[rank] != nullptr) continue;
+    auto opened = PostsMemory::open(place, false);
+    if (!opened) continue;
+    peers_[rank] = std::make_unique<PeerPosts>(std::move(*opened));
+    mirrored_[rank] = true;
+  }
+}
+
+std::uint64_t SharedPosts::marks() const { return host_header().marks.load(); }
 
 PeerPosts* SharedPosts::peer(Rank rank) const {
   const auto at = static_cast<std::size_t>(rank.value);
@@ -58,11 +95,10 @@ const PostsMemory& SharedPosts::memory_of(Rank rank) const {
   return there == nullptr ? own_->memory() : there->memory();
 }
 
-// Refusals are in the memory of the lowest rank that can be read.
+// Refusals, and what is known of notes, are in the memory of the head.
 PostsHeader& SharedPosts::host_header() const {
-  for (std::size_t rank = 0; rank < peers_.size() && static_cast<std::int32_t>(rank) < self_.value;
-       ++rank)
-    if (peers_[rank] != nullptr) return peers_[rank]->memory().header();
+  for (std::int32_t rank = 0; rank < self_.value; ++rank)
+    if (is_here(Rank{rank})) return memory_of(Rank{rank}).header();
   return own_->memory().header();
 }
 
@@ -70,6 +106,8 @@ PeerState SharedPosts::state(Rank rank) const {
   if (rank != self_ && peer(rank) == nullptr) return PeerState::Unseen;
   const PostsMemory& memory = memory_of(rank);
   const auto said = static_cast<PeerState>(memory.header().state.load(std::memory_order_acquire));
+  if (said == PeerState::Running && !is_here(rank))
+    return memory_of(head()).has_ended() ? PeerState::Unseen : said;
   if (said != PeerState::Running || rank == self_ || !memory.has_ended()) return said;
   // It may have said so after it was read and before it ended.
   const auto last = static_cast<PeerState>(memory.header().state.load(std::memory_order_acquire));
@@ -110,6 +148,20 @@ std::optional<Status> SharedPosts::refusal(LineKey key) const {
   }
   return std::nullopt;
 }
+
+std::vector<std::pair<LineKey, Status>> SharedPosts::refusals(std::size_t first) const {
+  const PostsHeader& header = host_header();
+  std::vector<std::pair<LineKey, Status>> out;
+  const std::size_t claimed = header.refusals.load(std::memory_order_acquire);
+  for (std::size_t i = first; i < claimed && i < kRefusals; ++i) {
+    const RefusalSlot& slot = header.refused[i];
+    if (slot.state.load(std::memory_order_acquire) != 2) break;
+    out.emplace_back(LineKey{slot.high.load(), slot.low.load()}, said_in(slot));
+  }
+  return out;
+}
+
+std::uint64_t SharedPosts::next_mark() { return host_header().marks.fetch_add(1) + 1; }
 
 Status SharedPosts::said_in(const RefusalSlot& slot) const {
   return Status{static_cast<Code>(slot.code.load()),
@@ -263,27 +315,14 @@ std::vector<Rank> SharedPosts::members_of(Rank rank, LineKey key) const {
   return out;
 }
 
-namespace {
-
-/// nullopt: nobody waits there, or it is being written.
-std::optional<RankWaits::Wait> read_wait(const WaitSlot& slot) {
-  const std::uint64_t before = slot.change.load(std::memory_order_acquire);
-  const RankWaits::Wait wait{{LineKey{slot.high.load(), slot.low.load()}, slot.number.load()},
-                             {},
-                             Instant(slot.since.load())};
-  const bool waits = slot.waits.load() == 1;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (!waits || before % 2 == 1 || slot.change.load() != before) return std::nullopt;
-  return wait;
-}
-
-}  // namespace
-
-WaitMoment SharedPosts::moment(bool in_full) const {
+WaitMoment SharedPosts::moment(Instant now, bool in_full) const {
   WaitMoment out;
   for (const Rank rank : seen()) {
     const PostsHeader& header = memory_of(rank).header();
+    const std::uint64_t heard = header.heard.load(std::memory_order_acquire);
+    if (!is_here(rank) && now - Instant(header.heard_at.load()) > kSilence) continue;
     RankWaits& waits = out.ranks[rank];
+    if (!is_here(rank)) waits.heard = heard;
     waits.state = state(rank);
     waits.moves = header.moves.load(std::memory_order_acquire);
     for (const WaitSlot& slot : header.waits) {

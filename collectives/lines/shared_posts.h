@@ -2,6 +2,7 @@
 // which its peers open by way of /proc.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ struct RefusalSlot;
 inline constexpr std::uint32_t kMostLines = 4096;
 /// By how many entries a rank may lead those that have not passed.
 inline constexpr std::uint64_t kMostLead = 500'000'000;
+/// A rank of another host that has not been heard of for so long is no evidence of anything.
+inline constexpr Duration kSilence = std::chrono::milliseconds(2500);
 /// Threads of one process that wait at a time; more are not seen.
 inline constexpr std::size_t kMostWaits = 64;
 
@@ -40,6 +43,21 @@ class SharedPosts final : public Posts {
   void join(const std::vector<std::string>& places);
   /// Ranks that can be read, this one included.
   [[nodiscard]] std::vector<Rank> seen() const;
+  /// Ranks that have posts elsewhere: they cannot be read.
+  [[nodiscard]] std::vector<Rank> unseen() const;
+  /// The lowest of this host.
+  [[nodiscard]] Rank head() const;
+  /// Of this host: it can be read in its own memory.
+  [[nodiscard]] bool is_here(Rank rank) const override;
+
+  /// On the head: where the mirrors of ranks elsewhere are, by rank, for those of this host.
+  void publish_mirrors(const std::map<Rank, std::string>& places);
+  /// Opens the mirrors that the head has published; once, before anything is posted.
+  void open_mirrors();
+  /// The last mark that this host has sent; 0: no notes go from here.
+  [[nodiscard]] std::uint64_t marks() const;
+  /// That of a rank of this host. Used by carrier.cpp.
+  [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
 
   [[nodiscard]] Result<LineId> open(const Group& group) override;
   [[nodiscard]] std::uint64_t count(LineId line) const override;
@@ -56,6 +74,11 @@ class SharedPosts final : public Posts {
   [[nodiscard]] std::optional<Status> refusal(LineKey key) const override;
   [[nodiscard]] Status refuse(LineKey key, const Status& status) override;
 
+  /// All refusals of this host from the `first` on, as far as they are ready.
+  [[nodiscard]] std::vector<std::pair<LineKey, Status>> refusals(std::size_t first) const;
+  /// The next note is about to be written: its mark.
+  std::uint64_t next_mark();
+
   /// This process issues nothing more.
   void finish();
   /// It ends by a failure. The first text stays.
@@ -71,7 +94,7 @@ class SharedPosts final : public Posts {
   /// This process moves on, as far as is known, until then; what it has said before holds.
   void alive_until(Instant until);
   /// What the ranks that can be read are doing; `in_full`: with what each has issued alone.
-  [[nodiscard]] WaitMoment moment(bool in_full = false) const;
+  [[nodiscard]] WaitMoment moment(Instant now, bool in_full = false) const;
   /// Whose part `rank` needs in an entry that it has posted.
   [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
   [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
@@ -85,8 +108,6 @@ class SharedPosts final : public Posts {
  private:
   explicit SharedPosts(Rank self);
   [[nodiscard]] PeerPosts* peer(Rank rank) const;
-  /// That of any rank that can be read.
-  [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
   [[nodiscard]] const LineSlot* slot_of(Rank rank, LineKey key) const;
   [[nodiscard]] std::vector<Rank> members_of(Rank rank, LineKey key) const;
   [[nodiscard]] std::vector<Rank> ahead_of(Rank rank) const;
@@ -96,6 +117,8 @@ class SharedPosts final : public Posts {
   Rank self_;
   std::unique_ptr<OwnPosts> own_;
   std::vector<std::unique_ptr<PeerPosts>> peers_;  // by rank; null: unseen
+  std::vector<bool> mirrored_;                     // by rank: what is read of it is its mirror
+  std::vector<Rank> unseen_;
 };
 
 }  // namespace lockstep::lines

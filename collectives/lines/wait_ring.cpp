@@ -89,4 +89,15 @@ std::vector<Blocked> find_blocked(const WaitMoment& moment) {
   return out;
 }
 
+bool seen_again(BlockedSeen& seen, const WaitMoment& moment, Instant now, std::uint64_t mark) {
+  auto blocked = find_blocked(moment);
+  if (blocked.empty() || blocked != seen.blocked) {
+    seen = {std::move(blocked), now, mark};
+    return false;
+  }
+  return std::all_of(blocked.begin(), blocked.end(), [&](const Blocked& one) {
+    return moment.ranks.at(one.rank).heard > seen.mark;
+  });
+}
+
 }  // namespace lockstep::lines

@@ -28,14 +28,16 @@ struct RankWaits {
     Instant since{};
   };
   std::vector<Wait> waits;
+  /// All this was so after this host had sent that mark (README.md): of a rank of another host.
+  std::uint64_t heard = ~std::uint64_t{0};
   /// Until when it is known to move on.
   Instant alive_until{};
   /// Ranks that have not come to what it has issued, whether it waits there or not.
   std::vector<Rank> ahead_of;
 };
 
-/// A moment of the ranks of a host that can be read, and what each has posted on the lines that any
-/// of them waits in. Those of other hosts are in no `ranks`.
+/// A moment of the ranks that can be read, and what each has posted on the lines that any of them
+/// waits in. Ranks of which nothing is known, or not for a while, are in no `ranks`.
 struct WaitMoment {
   std::map<Rank, RankWaits> ranks;
   struct Counts {
@@ -67,5 +69,17 @@ struct Blocked {
 /// One moment is not read at once, so it proves nothing; the same waits with the same moves in a
 /// second one do.
 [[nodiscard]] std::vector<Blocked> find_blocked(const WaitMoment& moment);
+
+/// Waits that were seen once to have no end, to be seen again.
+struct BlockedSeen {
+  std::vector<Blocked> blocked;
+  Instant since{};
+  std::uint64_t mark = 0;  // that this host had sent then
+};
+/// Whether `moment` shows the waits of `seen` again, and shows it of ranks of other hosts as it was
+/// after that mark: they have not moved in between. If others are seen, these are `seen` from `now`
+/// on. `mark`: that this host has sent by now.
+[[nodiscard]] bool seen_again(BlockedSeen& seen, const WaitMoment& moment, Instant now,
+                              std::uint64_t mark);
 
 }  // namespace lockstep::lines

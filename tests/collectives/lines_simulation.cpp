@@ -1,6 +1,7 @@
 #include "lines_simulation.h"
 
 #include <algorithm>
+#include <deque>
 #include <random>
 #include <set>
 #include <tuple>
@@ -31,9 +32,10 @@ void PlainPosts::handed(LineId line) {
 void PlainPosts::trim(LineId, std::uint64_t) {}
 
 TextId PlainPosts::text(std::string_view text) {
-  auto found = std::find(world_.texts.begin(), world_.texts.end(), text);
-  if (found == world_.texts.end()) found = world_.texts.insert(found, std::string(text));
-  return static_cast<TextId>(found - world_.texts.begin());
+  PlainTexts& all = *world_.texts;
+  auto found = std::find(all.begin(), all.end(), text);
+  if (found == all.end()) found = all.insert(found, std::string(text));
+  return static_cast<TextId>(found - all.begin());
 }
 
 PeerState PlainPosts::state(Rank peer) const {
@@ -50,8 +52,8 @@ std::optional<Entry> PlainPosts::entry(Rank peer, LineKey key, std::uint64_t num
 }
 
 EntryTexts PlainPosts::texts(Rank, const Posted& posted) const {
-  return {world_.texts[posted.kind], world_.texts[posted.dtype], world_.texts[posted.reduction],
-          world_.texts[posted.place]};
+  const PlainTexts& all = *world_.texts;
+  return {all[posted.kind], all[posted.dtype], all[posted.reduction], all[posted.place]};
 }
 
 std::optional<Status> PlainPosts::refusal(LineKey key) const {
@@ -116,12 +118,22 @@ struct Thread {
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, bool faulty)
-      : random_(seed), ranks_(2 + below(random_, 4)), world_(ranks_) {
+  Simulation(std::uint64_t seed, bool faulty, int hosts)
+      : random_(seed), ranks_(2 + below(random_, 4)) {
+    hosts_ = hosts == 1 ? 1 : 2 + below(random_, static_cast<std::size_t>(hosts - 1));
+    near_ = chance(random_, 50) ? 1 : kNear;
+    carries_ = 1 + below(random_, 60);
+    for (int host = 0; host < hosts_; ++host) worlds_.emplace_back(ranks_, texts_);
+    looks_.resize(static_cast<std::size_t>(hosts_));
     for (int rank = 0; rank < ranks_; ++rank) {
-      posts_.push_back(std::make_unique<PlainPosts>(world_, Rank{rank}));
-      issuers_.emplace_back(*posts_.back());
+      host_of_.push_back(rank < hosts_ ? rank : below(random_, static_cast<std::size_t>(hosts_)));
+      posts_.push_back(std::make_unique<PlainPosts>(world_of(rank), Rank{rank}));
+      issuers_.emplace_back(*posts_.back(), near_);
     }
+    for (int host = 0; host < hosts_; ++host)
+      for (int rank = 0; rank < ranks_; ++rank)
+        if (!is_on(host, Rank{rank}))
+          worlds_[static_cast<std::size_t>(host)].elsewhere.insert(Rank{rank});
     threads_per_rank_ = 1 + below(random_, 2);
     threads_.assign(static_cast<std::size_t>(ranks_),
                     std::vector<Thread>(static_cast<std::size_t>(threads_per_rank_)));
@@ -141,11 +153,14 @@ class Simulation {
       std::shuffle(order.begin(), order.end(), random_);
       bool moved = false;
       for (const auto& [rank, thread] : order) {
-        if (chance(random_, 30)) look();
+        if (chance(random_, 30)) look(below(random_, static_cast<std::size_t>(hosts_)));
+        if (hosts_ > 1 && chance(random_, carries_)) carry();
         if (chance(random_, 50)) continue;
         moved = turn(rank, at(rank, thread)) || moved;
       }
-      if (!moved && !any_can_move(order)) break;
+      if (moved || any_can_move(order)) continue;
+      carry_all();
+      if (!any_can_move(order)) break;
     }
     finish();
     return outcome_;
@@ -155,7 +170,12 @@ class Simulation {
   Thread& at(int rank, int thread) {
     return threads_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(thread)];
   }
-  PeerState& state(int rank) { return world_.states[static_cast<std::size_t>(rank)]; }
+  PlainWorld& world_of(int rank) {
+    return worlds_[static_cast<std::size_t>(host_of_[static_cast<std::size_t>(rank)])];
+  }
+  PlainPosts& posts_of(Rank rank) { return *posts_[static_cast<std::size_t>(rank.value)]; }
+  PeerState& state(int rank) { return world_of(rank).states[static_cast<std::size_t>(rank)]; }
+  bool is_on(int host, Rank rank) { return host_of_[static_cast<std::size_t>(rank.value)] == host; }
 
   void make_groups() {
     const int count = 1 + below(random_, 4);
@@ -281,8 +301,7 @@ class Simulation {
   /// What the rank gets comes of entries that fit.
   void deliver(int rank, const Flight& flight) {
     const Group of = group(flight.group, rank);
-    const auto mine =
-        posts_[static_cast<std::size_t>(rank)]->entry(Rank{rank}, of.key, flight.number);
+    const auto mine = posts_of(Rank{rank}).entry(Rank{rank}, of.key, flight.number);
     for (std::size_t m = 0; m < of.members.size(); ++m) {
       if (static_cast<int>(m) == of.self ||
           !handed(flight.group, flight.number).contains(of.members[m]))
@@ -290,13 +309,29 @@ class Simulation {
       const bool needed = flight.needs == Needs::All ||
                           (flight.needs == Needs::Root && static_cast<int>(m) == flight.root) ||
                           (flight.needs == Needs::Senders && flight.from[m] > 0);
-      const auto theirs = posts_[0]->entry(of.members[m], of.key, flight.number);
-      if (needed && !fits(*mine, of.self, *theirs, static_cast<int>(m)))
+      const auto theirs = posts_of(of.members[m]).entry(of.members[m], of.key, flight.number);
+      if (needed && !fits(*mine, of.self, *theirs, static_cast<int>(m)) &&
+          (hosts_ == 1 || were_compared(flight.group, flight.number, Rank{rank}, of.members[m])))
         outcome_.wrong = fmt::format("rank {} got something of an unequal pairing with {}", rank,
                                      of.members[m].value);
     }
     if (claimed_.contains({rank, of.key, flight.number}))
       outcome_.wrong = fmt::format("a wait of rank {} was said to be without end, and ended", rank);
+  }
+
+  /// Whoever came second had the other's entry before it.
+  bool were_compared(int group, std::uint64_t number, Rank a, Rank b) {
+    return seen_by_.contains({group, number, a, b}) || seen_by_.contains({group, number, b, a});
+  }
+
+  void note_what_is_seen(const Group& of, int group, const Issued& issued) {
+    const Rank self = of.members[static_cast<std::size_t>(of.self)];
+    for (const int member :
+         issuers_[static_cast<std::size_t>(self.value)].compared_with(of, issued.entry)) {
+      const Rank other = of.members[static_cast<std::size_t>(member)];
+      if (posts_of(self).count(other, of.key) > issued.number)
+        seen_by_.insert({group, issued.number, self, other});
+    }
   }
 
   void raise(int rank) {
@@ -314,6 +349,7 @@ class Simulation {
         return begin(rank, thread, issuer);
       case Thread::At::Check: {
         const Step& step = thread.steps[thread.next];
+        note_what_is_seen(group(step.group, rank), step.group, thread.issued);
         if (!issuer.check(group(step.group, rank), thread.issued)) raise(rank);
         thread.at = Thread::At::Issue;
         return true;
@@ -355,7 +391,7 @@ class Simulation {
   bool hand_over(int rank, Thread& thread) {
     const Step& step = thread.steps[thread.next++];
     handed(step.group, thread.issued.number).insert(Rank{rank});
-    posts_[static_cast<std::size_t>(rank)]->handed(thread.issued.line);
+    posts_of(Rank{rank}).handed(thread.issued.line);
     const Flight flight{step.group, thread.issued.number, step.needs, step.root, step.from};
     thread.at = Thread::At::Step;
     if (step.waits) {
@@ -391,52 +427,143 @@ class Simulation {
     return true;
   }
 
-  RankWaits waits_of(int rank) {
-    RankWaits out;
-    out.state = state(rank);
-    out.moves = moves_[static_cast<std::size_t>(rank)];
-    if (out.state != PeerState::Running) return out;
-    for (int t = 0; t < threads_per_rank_; ++t) {
-      const Thread& thread = at(rank, t);
-      if (thread.has_ended) continue;
-      if (!thread.has_issued) {
-        out.has_threads_beside = true;
-      } else if (thread.at != Thread::At::Wait) {
-        out.has_free_thread = true;
-      } else {
-        const Flight& flight = thread.waited.front();
-        const Group of = group(flight.group, rank);
-        const auto mine = posts_[0]->entry(Rank{rank}, of.key, flight.number);
-        RankWaits::Wait wait{{of.key, flight.number}, {}};
-        for (const int member : needed_of(*mine, of.self, static_cast<int>(of.members.size())))
-          wait.needed.push_back(of.members[static_cast<std::size_t>(member)]);
-        out.waits.push_back(wait);
-      }
+  /// Reads one rank of this host after the other, each thread by itself: others take turns in
+  /// between.
+  struct Reading {
+    std::map<Rank, RankWaits> ranks;
+    int rank = 0, thread = -1;
+  };
+
+  /// One step of it; false: all have been read.
+  bool read_more(int host, Reading& reading) {
+    while (reading.rank < ranks_ && !is_on(host, Rank{reading.rank})) ++reading.rank;
+    if (reading.rank == ranks_) return false;
+    RankWaits& out = reading.ranks[Rank{reading.rank}];
+    if (reading.thread < 0) {
+      out.state = state(reading.rank);
+      out.moves = moves_[static_cast<std::size_t>(reading.rank)];
+    } else if (out.state == PeerState::Running) {
+      read_thread(reading.rank, reading.thread, out);
     }
-    return out;
+    if (++reading.thread == threads_per_rank_) ++reading.rank, reading.thread = -1;
+    return true;
   }
 
-  /// A peer looks at one rank at a time, between turns of others.
-  void look() {
-    if (looked_at_ < ranks_) {
-      moment_.ranks[Rank{looked_at_}] = waits_of(looked_at_);
-      ++looked_at_;
-      return;
+  void read_thread(int rank, int number, RankWaits& out) {
+    const Thread& thread = at(rank, number);
+    if (thread.has_ended) return;
+    if (!thread.has_issued) {
+      out.has_threads_beside = true;
+    } else if (thread.at != Thread::At::Wait) {
+      out.has_free_thread = true;
+    } else {
+      const Flight& flight = thread.waited.front();
+      const Group of = group(flight.group, rank);
+      const auto mine = posts_of(Rank{rank}).entry(Rank{rank}, of.key, flight.number);
+      RankWaits::Wait wait{{of.key, flight.number}, {}};
+      for (const int member : needed_of(*mine, of.self, static_cast<int>(of.members.size())))
+        wait.needed.push_back(of.members[static_cast<std::size_t>(member)]);
+      out.waits.push_back(wait);
     }
+  }
+
+  /// Of a rank of this host; what is known of those elsewhere is added.
+  void look(int host) {
+    Look& look = looks_[static_cast<std::size_t>(host)];
+    if (read_more(host, look.reading)) return;
+    PlainWorld& world = worlds_[static_cast<std::size_t>(host)];
+    WaitMoment moment{std::move(look.reading.ranks), {}};
+    moment.ranks.insert(look.elsewhere.begin(), look.elsewhere.end());
     for (const Group& of : groups_)
       for (const Rank member : of.members)
-        moment_.counts[{of.key, member}] = {posts_[0]->count(member, of.key),
-                                            world_.handed[{member, of.key}]};
-    const auto blocked = find_blocked(moment_);
-    if (!blocked.empty() && blocked == blocked_before_) {
+        moment.counts[{of.key, member}] = {PlainPosts(world, member).count(member, of.key),
+                                           world.handed[{member, of.key}]};
+    if (seen_again(look.seen, moment, Instant{}, look.mark)) {
       if (!faulty_) outcome_.wrong = "ranks of a healthy program were said to be blocked";
       outcome_.blocked = true;
-      for (const Blocked& one : blocked)
+      for (const Blocked& one : look.seen.blocked)
         claimed_.insert({one.rank.value, one.waits.key, one.waits.number});
     }
-    blocked_before_ = blocked;
-    moment_ = {};
-    looked_at_ = 0;
+    look.reading = {};
+  }
+
+  /// What a host tells of its ranks, on its way.
+  struct Letter {
+    std::uint64_t mark = 0, heard = 0;
+    std::map<Rank, RankWaits> waits;
+    std::map<std::pair<Rank, LineKey>, std::pair<std::size_t, std::uint64_t>> counts;
+    std::map<LineKey, Status> refusals;
+  };
+
+  /// A step of the next letter to all others; false: it is on its way.
+  bool write_more(int from) {
+    Look& look = looks_[static_cast<std::size_t>(from)];
+    if (look.draft.ranks.empty()) {  // it begins
+      ++look.mark;
+      look.heard_before = look.heard;
+    }
+    if (read_more(from, look.draft)) return true;
+    PlainWorld& world = worlds_[static_cast<std::size_t>(from)];
+    for (int to = 0; to < hosts_; ++to) {
+      if (to == from) continue;
+      Letter letter{look.mark, look.heard_before[to], look.draft.ranks, {}, world.refusals};
+      for (const auto& [of, entries] : world.entries)
+        if (is_on(from, of.first)) letter.counts[of] = {entries.size(), world.handed[of]};
+      letters_[{from, to}].push_back(std::move(letter));
+    }
+    look.draft = {};
+    return false;
+  }
+
+  void read_letter(int from, int to) {
+    auto& letters = letters_[{from, to}];
+    if (letters.empty()) return;
+    const Letter letter = std::move(letters.front());
+    letters.pop_front();
+    Look& look = looks_[static_cast<std::size_t>(to)];
+    PlainWorld& world = worlds_[static_cast<std::size_t>(to)];
+    look.heard[from] = letter.mark;
+    for (const auto& [of, counts] : letter.counts) {
+      auto& mirror = world.entries[of];
+      while (mirror.size() < counts.first) take_entry(world, of.first, of.second);
+      world.handed[of] = counts.second;
+    }
+    for (const auto& [rank, waits] : letter.waits) {
+      world.states[static_cast<std::size_t>(rank.value)] = waits.state;
+      look.elsewhere[rank] = waits;
+      look.elsewhere[rank].heard = letter.heard;
+    }
+    world.refusals.insert(letter.refusals.begin(), letter.refusals.end());
+  }
+
+  /// The next entry of a rank elsewhere is here: compared with those of the ranks that are.
+  void take_entry(PlainWorld& world, Rank rank, LineKey key) {
+    auto& mirror = world.entries[{rank, key}];
+    const std::uint64_t number = mirror.size();
+    mirror.push_back(*posts_of(rank).entry(rank, key, number));
+    const auto at = std::find_if(groups_.begin(), groups_.end(),
+                                 [&](const Group& each) { return each.key == key; });
+    const Group of = group(static_cast<int>(at - groups_.begin()), rank.value);
+    PlainPosts here(world, rank);
+    Issuer(here).arrived(of, {LineId{}, number, mirror.back()});
+  }
+
+  void carry() {
+    const int from = below(random_, static_cast<std::size_t>(hosts_));
+    const int to = (from + 1 + below(random_, static_cast<std::size_t>(hosts_ - 1))) % hosts_;
+    if (chance(random_, 80))
+      static_cast<void>(write_more(from));
+    else
+      read_letter(from, to);
+  }
+
+  void carry_all() {
+    for (int from = 0; from < hosts_ && hosts_ > 1; ++from)
+      for (int letters = 0; letters < 2; ++letters)  // the first may have begun long ago
+        while (write_more(from)) {
+        }
+    for (auto& [way, letters] : letters_)
+      while (!letters.empty()) read_letter(way.first, way.second);
   }
 
   bool any_can_move(const std::vector<std::pair<int, int>>& order) {
@@ -446,20 +573,52 @@ class Simulation {
   }
 
   void finish() {
-    outcome_.all_ended = std::all_of(world_.states.begin(), world_.states.end(),
-                                     [](PeerState each) { return each == PeerState::Finished; });
-    for (int looks = 0; looks < 3 * (ranks_ + 1); ++looks) look();
+    outcome_.all_ended = true;
+    for (int rank = 0; rank < ranks_; ++rank)
+      outcome_.all_ended = outcome_.all_ended && state(rank) == PeerState::Finished;
+    for (int looks = 0; looks < 4 * (2 * ranks_ + 1); ++looks) {
+      carry_all();
+      for (int host = 0; host < hosts_; ++host) look(host);
+    }
     for (int rank = 0; rank < ranks_; ++rank) {
-      const bool is_named = std::any_of(blocked_before_.begin(), blocked_before_.end(),
+      const auto& seen =
+          looks_[static_cast<std::size_t>(host_of_[static_cast<std::size_t>(rank)])].seen.blocked;
+      const bool is_named = std::any_of(seen.begin(), seen.end(),
                                         [&](const Blocked& one) { return one.rank.value == rank; });
       if (state(rank) == PeerState::Running && !is_named && outcome_.wrong.empty())
         outcome_.wrong = fmt::format("rank {} waits for ever, and nobody says so", rank);
     }
+    if (outcome_.wrong.empty()) look_for_missed();
+  }
+
+  /// Whatever a lag has let through is refused on both hosts in the end.
+  void look_for_missed() {
+    for (const auto& [of, came] : handed_)
+      for (const Rank a : came)
+        for (const Rank b : came) {
+          const Group mine = group(of.first, a.value), theirs = group(of.first, b.value);
+          if (a == b ||
+              worlds_[static_cast<std::size_t>(host_of_[static_cast<std::size_t>(a.value)])]
+                  .refusals.contains(mine.key))
+            continue;
+          const auto entry = posts_of(a).entry(a, mine.key, of.second);
+          const auto other = posts_of(b).entry(b, mine.key, of.second);
+          const auto with = issuers_[static_cast<std::size_t>(a.value)].compared_with(mine, *entry);
+          if (std::find(with.begin(), with.end(), theirs.self) != with.end() &&
+              !fits(*entry, mine.self, *other, theirs.self))
+            outcome_.wrong = fmt::format(
+                "ranks {} and {} have issued what does not fit, and the "
+                "host of {} does not know",
+                a.value, b.value, a.value);
+        }
   }
 
   Random random_;
   int ranks_ = 0, threads_per_rank_ = 1;
-  PlainWorld world_;
+  int hosts_ = 1, near_ = kNear, carries_ = 0;
+  std::shared_ptr<PlainTexts> texts_ = std::make_shared<PlainTexts>(PlainTexts{""});
+  std::deque<PlainWorld> worlds_;  // by host
+  std::vector<int> host_of_;       // by rank
   std::vector<std::unique_ptr<PlainPosts>> posts_;
   std::vector<Issuer> issuers_;
   std::vector<Group> groups_;
@@ -469,15 +628,26 @@ class Simulation {
   bool faulty_ = false;
   int ends_early_ = -1;
   std::size_t ends_before_ = 0;
-  WaitMoment moment_;
-  int looked_at_ = 0;
-  std::vector<Blocked> blocked_before_;
-  std::set<std::tuple<int, LineKey, std::uint64_t>> claimed_;  // waits
+  /// What a host sees of all ranks, and knows of those elsewhere.
+  struct Look {
+    Reading reading, draft;  // for itself, and for the next letter
+    BlockedSeen seen;
+    std::map<Rank, RankWaits> elsewhere;
+    std::uint64_t mark = 0;
+    /// The last mark of each other host, now and before the draft was begun.
+    std::map<int, std::uint64_t> heard, heard_before;
+  };
+  std::vector<Look> looks_;  // by host
+  std::map<std::pair<int, int>, std::deque<Letter>> letters_;
+  std::set<std::tuple<int, std::uint64_t, Rank, Rank>> seen_by_;  // entries, by whom, of whom
+  std::set<std::tuple<int, LineKey, std::uint64_t>> claimed_;     // waits
   RunOutcome outcome_;
 };
 
 }  // namespace
 
-RunOutcome simulate(std::uint64_t seed, bool faulty) { return Simulation(seed, faulty).run(); }
+RunOutcome simulate(std::uint64_t seed, bool faulty, int hosts) {
+  return Simulation(seed, faulty, hosts).run();
+}
 
 }  // namespace lockstep::tests

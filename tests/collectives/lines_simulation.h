@@ -1,10 +1,13 @@
 // Random programs on random groups, whose ranks take turns in any order: each step of the issuer (a
-// post, a comparison) and each of the transport is a turn of its own.
+// post, a comparison) and each of the transport is a turn of its own, and so is each step of a note
+// from one host to another.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,15 +16,20 @@
 
 namespace lockstep::tests {
 
-/// What all ranks have posted.
+using PlainTexts = std::vector<std::string>;
+
+/// What all ranks have posted, as one host knows it.
 struct PlainWorld {
-  explicit PlainWorld(int ranks)
-      : states(static_cast<std::size_t>(ranks), lines::PeerState::Running) {}
+  explicit PlainWorld(
+      int ranks, std::shared_ptr<PlainTexts> of_all = std::make_shared<PlainTexts>(PlainTexts{""}))
+      : texts(std::move(of_all)),
+        states(static_cast<std::size_t>(ranks), lines::PeerState::Running) {}
   std::map<std::pair<Rank, lines::LineKey>, std::vector<lines::Entry>> entries;
   std::map<std::pair<Rank, lines::LineKey>, std::uint64_t> handed;
   std::map<lines::LineKey, Status> refusals;
-  std::vector<std::string> texts{""};
+  std::shared_ptr<PlainTexts> texts;
   std::vector<lines::PeerState> states;
+  std::set<Rank> elsewhere;
 };
 
 /// Posts in it.
@@ -34,6 +42,7 @@ class PlainPosts final : public lines::Posts {
   void handed(lines::LineId line) override;
   void trim(lines::LineId line, std::uint64_t number) override;
   [[nodiscard]] lines::TextId text(std::string_view text) override;
+  [[nodiscard]] bool is_here(Rank peer) const override { return !world_.elsewhere.contains(peer); }
   [[nodiscard]] lines::PeerState state(Rank peer) const override;
   [[nodiscard]] std::string gone_text(Rank) const override { return {}; }
   [[nodiscard]] std::uint64_t count(Rank peer, lines::LineKey key) const override;
@@ -56,8 +65,8 @@ struct RunOutcome {
   bool blocked = false;    // ranks were named that cannot go on
 };
 
-/// One run. `faulty`: one rank departs from the program: another size, dtype, reduction, root,
-/// split or order, an operation too few or too many, or it ends early.
-[[nodiscard]] RunOutcome simulate(std::uint64_t seed, bool faulty);
+/// One run, on `hosts` hosts at most. `faulty`: one rank departs from the program: another size,
+/// dtype, reduction, root, split or order, an operation too few or too many, or it ends early.
+[[nodiscard]] RunOutcome simulate(std::uint64_t seed, bool faulty, int hosts = 1);
 
 }  // namespace lockstep::tests

@@ -216,6 +216,25 @@ WaitMoment chain_of_waits() {
   return moment;
 }
 
+TEST(SeenAgain, RankOfAnotherHost_HasToBeSeenAsItWasAfterTheFirstLook) {
+  const auto at = [](std::uint64_t heard) {
+    WaitMoment moment;
+    moment.ranks[Rank{0}].waits = {{{{1, 1}, 0}, {Rank{1}}}};
+    moment.ranks[Rank{0}].heard = heard;
+    moment.ranks[Rank{1}].state = PeerState::Gone;
+    return moment;
+  };
+  BlockedSeen seen;
+  EXPECT_FALSE(seen_again(seen, at(5), Instant{1}, 5)) << "once";
+  EXPECT_FALSE(seen_again(seen, at(5), Instant{2}, 6)) << "what is seen is of before";
+  EXPECT_EQ(seen.since, Instant{1});
+  EXPECT_TRUE(seen_again(seen, at(6), Instant{3}, 7));
+  WaitMoment moved = at(9);
+  moved.ranks[Rank{0}].moves = 1;
+  EXPECT_FALSE(seen_again(seen, moved, Instant{4}, 8));
+  EXPECT_EQ(seen.since, Instant{4});
+}
+
 TEST(FindSilent, RankAtTheEndOfTheChain_IsNamed) {
   const WaitMoment moment = chain_of_waits();
   EXPECT_EQ(find_silent(moment, moment.ranks.at(Rank{0}).waits[0], kNow), Rank{2});
@@ -260,6 +279,26 @@ TEST(LinesSimulation, NoUnequalPairingIsDelivered_AndWhoWaitsIsNamed) {
   std::uint64_t refusals = 0, rings = 0;
   for (std::uint64_t seed = 0; seed < runs(); ++seed) {
     const RunOutcome outcome = simulate(seed, true);
+    ASSERT_EQ(outcome.wrong, "") << "seed " << seed;
+    refusals += outcome.refused ? 1 : 0;
+    rings += outcome.blocked ? 1 : 0;
+  }
+  EXPECT_GT(refusals, runs() / 10) << "the faults bite";
+  EXPECT_GT(rings, runs() / 50) << "the faults bite";
+}
+
+TEST(LinesSimulation, HealthyProgramsOnSeveralHosts_EndAsWithout_WhateverTheLag) {
+  for (std::uint64_t seed = 0; seed < runs(); ++seed) {
+    const RunOutcome outcome = simulate(seed, false, 4);
+    ASSERT_EQ(outcome.wrong, "") << "seed " << seed;
+    ASSERT_TRUE(outcome.all_ended) << "seed " << seed;
+  }
+}
+
+TEST(LinesSimulation, OnSeveralHosts_WhatALagLetsThroughIsRefusedAfterIt_AndWhoWaitsIsNamed) {
+  std::uint64_t refusals = 0, rings = 0;
+  for (std::uint64_t seed = 0; seed < runs(); ++seed) {
+    const RunOutcome outcome = simulate(seed, true, 4);
     ASSERT_EQ(outcome.wrong, "") << "seed " << seed;
     refusals += outcome.refused ? 1 : 0;
     rings += outcome.blocked ? 1 : 0;

@@ -238,8 +238,8 @@ TEST(Lines, OperationInFlight_OfOneThatHasEnded_KillsItsGroup) {
              [](Ranks& ranks) {
                ASSERT_TRUE(issue(ranks, 0, 4));
                ASSERT_TRUE(issue(ranks, 0, 4));
-               EXPECT_TRUE(ranks[0]->arrived(0, 0));
-               EXPECT_FALSE(ranks[0]->arrived(0, 1));
+               EXPECT_EQ(ranks[0]->arrived(0, 0), Arrival::All);
+               EXPECT_EQ(ranks[0]->arrived(0, 1), Arrival::NotYet);
                EXPECT_TRUE(ranks[0]->in_flight(0, 0, {})) << "it may complete";
                const auto second = ranks[0]->in_flight(0, 1, {});
                ASSERT_FALSE(second);

@@ -12,6 +12,7 @@ using lockstep::Result;
 using lockstep::capi::bad_input;
 using lockstep::capi::fail;
 using lockstep::capi::guarded;
+namespace collectives = lockstep::collectives;
 namespace lines = lockstep::lines;
 
 struct lockstep_lines {
@@ -52,6 +53,11 @@ Result<lines::Operation> operation_of(const lockstep_operation* given) {
                           .place = view(given->place)};
 }
 
+lockstep::Duration duration_of(double seconds) {
+  return std::chrono::duration_cast<lockstep::Duration>(
+      std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9)));
+}
+
 }  // namespace
 
 extern "C" {
@@ -81,6 +87,35 @@ int lockstep_lines_join(lockstep_lines* given, const char* const* places, size_t
     given->core->posts().join(words);
     if (seen != nullptr) *seen = given->core->posts().seen().size();
     return {};
+  });
+}
+
+int lockstep_lines_head(lockstep_lines* given, int32_t* head) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr || head == nullptr) return bad_input("lines or head is NULL");
+    const auto lowest = given->core->head();
+    if (!lowest) return lowest.error();
+    *head = lowest->value;
+    return {};
+  });
+}
+
+int lockstep_lines_meet(lockstep_lines* given, const int32_t* heads, size_t ranks,
+                        const char* address, const char* secret, double seconds) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    if (heads == nullptr) return bad_input("heads is NULL");
+    const auto at = collectives::Endpoint::parse(view(address));
+    if (!at) return at.error();
+    const auto shared = collectives::secret_of(view(secret), "secret");
+    if (!shared) return shared.error();
+    return given->core->meet({heads, heads + ranks}, {.rendezvous = *at,
+                                                      .rank = {},
+                                                      .secret = *shared,
+                                                      .encryption = collectives::encryption_to(*at),
+                                                      .build = std::string(lockstep_version()),
+                                                      .patience = duration_of(seconds),
+                                                      .out_of_reach = duration_of(seconds)});
   });
 }
 
@@ -129,9 +164,8 @@ int lockstep_lines_in_flight(lockstep_lines* given, int group, uint64_t number) 
 }
 
 int lockstep_lines_arrived(lockstep_lines* given, int group, uint64_t number) {
-  return given != nullptr && given->core->has_group(group) && given->core->arrived(group, number)
-             ? 1
-             : 0;
+  if (given == nullptr || !given->core->has_group(group)) return 0;
+  return static_cast<int>(given->core->arrived(group, number));
 }
 
 int lockstep_wait_begin(lockstep_lines* given, int group, uint64_t number, lockstep_wait** wait) {
@@ -162,15 +196,6 @@ void lockstep_lines_threads_beside(lockstep_lines* given, int are_there) {
   if (given != nullptr) given->core->posts().threads_beside(are_there != 0);
 }
 
-namespace {
-
-lockstep::Duration duration_of(double seconds) {
-  return std::chrono::duration_cast<lockstep::Duration>(
-      std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9)));
-}
-
-}  // namespace
-
 void lockstep_lines_deadline(lockstep_lines* given, double seconds) {
   if (given != nullptr) given->core->deadline(duration_of(seconds));
 }
@@ -181,11 +206,18 @@ void lockstep_lines_alive(lockstep_lines* given, double seconds) {
 }
 
 void lockstep_lines_gone(lockstep_lines* given, const char* text) {
-  if (given != nullptr) given->core->posts().gone(view(text));
+  if (given != nullptr) given->core->gone(view(text));
 }
 
-void lockstep_lines_finish(lockstep_lines* given) {
-  if (given != nullptr) given->core->posts().finish();
+int lockstep_lines_finish(lockstep_lines* given) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    return given->core->finish();
+  });
+}
+
+void lockstep_lines_leave(lockstep_lines* given) {
+  if (given != nullptr) given->core->leave();
 }
 
 void lockstep_lines_free(lockstep_lines* given) { delete given; }

@@ -5,7 +5,8 @@
  * Of two ranks whose operations at one place of a group differ at least one is refused
  * (GRAPH_DIVERGENCE), and must not issue: the other one's cannot end then. A refusal is final for
  * its group; every rank of it has the same report, at its next operation and in its waits. Ranks of
- * one host see each other; those of other hosts are not compared.
+ * one host see each other at once; those of other hosts by notes, a few milliseconds later, once
+ * the hosts have met: ranks that differ within that time have both issued before it is said.
  *
  * Threads: every function goes on any thread. Operations of one group must come in the same order
  * on its ranks, so a program has one thread at a time issue on it. */
@@ -31,6 +32,14 @@ const char* lockstep_lines_place(const lockstep_lines* lines);
  * how many can be read, this one included. */
 int lockstep_lines_join(lockstep_lines* lines, const char* const* places, size_t ranks,
                         size_t* seen);
+/* The lowest rank of this host, its head; after join(), to be told to all. Errors: ENVIRONMENT. */
+int lockstep_lines_head(lockstep_lines* lines, int32_t* head);
+/* Where not all have the same head: `heads`, those of all ranks (-1: it takes no part); once,
+ * before the first operation, on all ranks. Collective over the heads: they meet at `address`, of
+ * the host of the lowest ("10.0.0.1:4711"), with a secret that only they have, for `seconds` at
+ * most. Errors: as of ranks that meet. */
+int lockstep_lines_meet(lockstep_lines* lines, const int32_t* heads, size_t ranks,
+                        const char* address, const char* secret, double seconds);
 /* A process group, or a directed pair of one (its sender first) with its tag. `key`: equal on its
  * members, and of no other group; `members`: their ranks, in the group's order; `name`: what
  * reports call it. */
@@ -75,7 +84,12 @@ void lockstep_lines_issued(lockstep_lines* lines, int group);
  * Errors: those of a dead group; its group is dead from then on where a rank that it needs has
  * ended without it. */
 int lockstep_lines_in_flight(lockstep_lines* lines, int group, uint64_t number);
-/* 1: all whose part an operation needs, and that are seen, have issued it too; 0: not yet. */
+typedef enum lockstep_arrived {
+  LOCKSTEP_ARRIVED_NOT_YET = 0,
+  LOCKSTEP_ARRIVED_ALL = 1, /* all that are seen */
+  LOCKSTEP_ARRIVED_HERE = 2 /* all of this host; of others it is heard later */
+} lockstep_arrived;
+/* Who has issued it of those whose part an operation needs. */
 int lockstep_lines_arrived(lockstep_lines* lines, int group, uint64_t number);
 /* This thread waits for an operation. */
 int lockstep_wait_begin(lockstep_lines* lines, int group, uint64_t number, lockstep_wait** wait);
@@ -92,7 +106,11 @@ void lockstep_lines_deadline(lockstep_lines* lines, double seconds);
 void lockstep_lines_alive(lockstep_lines* lines, double seconds);
 /* This process ends by a failure; it issues nothing more. */
 void lockstep_lines_gone(lockstep_lines* lines, const char* text);
-void lockstep_lines_finish(lockstep_lines* lines);
+/* It issues nothing more. Errors: GRAPH_DIVERGENCE (an operation that it has issued was refused
+ * since, and no call has said so), BAD_INPUT. */
+int lockstep_lines_finish(lockstep_lines* lines);
+/* The process ends: other hosts are told nothing more from here. */
+void lockstep_lines_leave(lockstep_lines* lines);
 void lockstep_lines_free(lockstep_lines* lines);
 
 #ifdef __cplusplus

@@ -108,7 +108,10 @@ if "RANK" in os.environ:
 def differs(op):
     def case():
         attempt("alike", lambda: issue(op, False))
+        if RANK == SIZE - 1:
+            time.sleep(float(os.environ["LATE"]))
         attempt("apart", lambda: issue(op, RANK == SIZE - 1))
+        time.sleep(float(os.environ["LATE"]))
         attempt("after", lambda: issue(op, False))
         other = dist.new_group(list(range(SIZE)))
         attempt("new group", lambda: first_of_all_reduce(other))
@@ -317,25 +320,31 @@ def healthy():
     tell(call="total", value=total)
 
 
+def passed():
+    """Its last operation."""
+    issue("reduction", False)
+    attempt("apart", lambda: issue("reduction", RANK == SIZE - 1))
+
+
 CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
                                        "other", "splits")},
          "restart": restart, "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "ddp_raises": ddp_raises, "ddp_differs": ddp_differs, "future": future, "making": making, "making_other": making_other,
-         "stopped": stopped, "slow": slow, "healthy": healthy}
+         "stopped": stopped, "slow": slow, "passed": passed, "healthy": healthy}
 
 
 # Their driver.
 
 class Run:
-    def __init__(self, case, size, watched=True, kernels="", debug="OFF"):
+    def __init__(self, case, size, watched=True, kernels="", debug="OFF", apart=(), late=0.0):
         with socket.socket() as first, socket.socket() as second:
             for probe in (first, second):
                 probe.bind(("127.0.0.1", 0))
             port, next_port = first.getsockname()[1], second.getsockname()[1]
         self.size = size
         processes = [subprocess.Popen(
-            [sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [*apart, sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=debug, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NEXT_PORT=str(next_port), RANK=str(rank), WORLD_SIZE=str(size),
-                     OMP_NUM_THREADS="1", WATCHED=str(int(watched)), KERNELS=kernels, LOCKSTEP_COORDINATOR="off"))
+                     OMP_NUM_THREADS="1", WATCHED=str(int(watched)), KERNELS=kernels, LATE=str(late), LOCKSTEP_COORDINATOR="off"))
             for rank in range(size)]
         until = time.monotonic() + (LIMIT if watched else LIMIT / 2)
         self.lines, self.codes, self.errors = [], [], []
@@ -506,6 +515,41 @@ def check_python(size):
         raise AssertionError(f"a healthy program is not disturbed: {totals} {healthy[0].errors}")
 
 
+#: Ranks that cannot open each other's memory, as in containers: each is a host of its own.
+CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def check_hosts(size):
+    """Between hosts: what differs is refused at once or after a lag, and who waits is freed as on one host."""
+    if subprocess.run([*CONTAINER, "true"], capture_output=True).returncode != 0:
+        print("hosts: SKIPPED ALOUD: unshare may not make a namespace of processes")
+        return
+    for op in ("sizes", "gather", "functional", "splits", "other"):
+        run = Run(op, size, apart=CONTAINER, late=0.2)
+        run.all_raise("apart", "GraphDivergence", "operation 2 of the group of ranks 0-", "torch_lines_test.py:")
+        run.all_raise("after", "GraphDivergence")
+        if any(line.get("value") != float(size) for line in run.of("new group").values()) or run.codes != [0] * size:
+            run.fail(f"{op}: a new group works")
+    run = Run("passed", size, apart=CONTAINER)  # within the lag gloo gives a number
+    if any("value" not in line for line in run.of("apart").values()) or run.codes != [3] * size or any(
+            text not in errors for errors in run.errors for text in ("lockstep: GRAPH_DIVERGENCE", "reduce sum", "reduce max")):
+        run.fail("who has gone past ends with the error")
+    run = Run("two_groups", size, apart=CONTAINER)
+    run.all_raise("apart", "Stuck", "ranks wait for each other", "number 2 of these", "number 3 of these", "operation 2")
+    run = Run("hook", size, apart=CONTAINER)
+    line = run.of("step").get(1, {})
+    if line.get("error") != "Gone" or "ValueError: nan in the gradient of rank 0" not in line["text"] or line["seconds"] > SOON:
+        run.fail("who waits hears of the exception")
+    run = Run("ddp_raises", size, apart=CONTAINER)
+    line = run.of("step").get(0, {})
+    if line.get("error") != "Gone" or "no gradient on this rank" not in line["text"] or line["seconds"] > SOON:
+        run.fail("the reducer's wait ends")
+    healthy = [Run("healthy", size, True, apart=CONTAINER), Run("healthy", size, False)]
+    totals = [{rank: line["value"] for rank, line in run.of("total").items()} for run in healthy]
+    if totals[0] != totals[1] or len(totals[0]) != size or healthy[0].codes != [0] * size:
+        raise AssertionError(f"a healthy program is not disturbed: {totals} {healthy[0].errors}")
+
+
 def check_detail(size):
     """Beside torch's own check, which waits for all members before it issues."""
     Run("sizes", size, debug="DETAIL").all_raise("apart", "GraphDivergence", "all_reduce sum f32[5]", "all_reduce sum f32[3]")
@@ -528,7 +572,7 @@ def check_bare(size):
 def main():
     chosen = sys.argv[1:]
     failed = 0
-    for name, size in [*((op, size) for size in (2, 3) for op in CASES), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2), ("detail", 2), ("detail", 3), ("python", 2), ("python", 3)]:
+    for name, size in [*((op, size) for size in (2, 3) for op in CASES if op != "passed"), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2), ("detail", 2), ("detail", 3), ("hosts", 2), ("hosts", 3), ("python", 2), ("python", 3)]:
         if chosen and name not in chosen:
             continue
         check = globals().get(f"check_{name}") or (lambda size, op=name: check_differs(op, size))

@@ -107,12 +107,13 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "fetched_free": (None, (_P,)), "program_text": (_S, (_P,)), "program_free": (None, (_P,)),
     "program_call": (_I, (_P, ctypes.POINTER(Value), _N, _P)),
     "lines_open": (_I, (_I, _P)), "lines_place": (_S, (_P,)), "lines_join": (_I, (_P, _P, _N, _P)),
+    "lines_head": (_I, (_P, _P)), "lines_meet": (_I, (_P, _P, _N, _S, _S, ctypes.c_double)), "lines_leave": (None, (_P,)),
     "lines_group": (_I, (_P, Fingerprint, _P, _N, _S, _P)), "lines_issue": (_I, (_P, _I, _P, _P)),
     "lines_issued": (None, (_P, _I)), "wait_begin": (_I, (_P, _I, ctypes.c_uint64, _P)),
     "lines_in_flight": (_I, (_P, _I, ctypes.c_uint64)), "lines_arrived": (_I, (_P, _I, ctypes.c_uint64)),
     "wait_look": (_I, (_P,)), "wait_end": (None, (_P,)), "lines_threads_beside": (None, (_P, _I)),
     "lines_deadline": (None, (_P, ctypes.c_double)), "lines_alive": (None, (_P, ctypes.c_double)),
-    "lines_gone": (None, (_P, _S)), "lines_finish": (None, (_P,)), "lines_free": (None, (_P,)),
+    "lines_gone": (None, (_P, _S)), "lines_finish": (_I, (_P,)), "lines_free": (None, (_P,)),
 }
 
 

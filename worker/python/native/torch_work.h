@@ -231,12 +231,13 @@ class WatchedWork final : public c10d::Work {
   }
 
   /// For a while, until all have come, from when on it can complete; then beside: they may come
-  /// where nobody sees it.
+  /// where nobody sees it, or be seen to have come on another host later than they do.
   bool wait_for_others(std::chrono::milliseconds timeout) {
     const auto begin = Clock::now();
-    while (given.arrived(given.lines, group_, number_) == 0) {
+    for (int who = 0;
+         (who = given.arrived(given.lines, group_, number_)) != LOCKSTEP_ARRIVED_ALL;) {
       const auto waited = Clock::now() - begin;
-      if (waited > kNear) return wait_beside(timeout);
+      if (who == LOCKSTEP_ARRIVED_HERE || waited > kNear) return wait_beside(timeout);
       if (waited < kYield)
         std::this_thread::yield();
       else

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import logging
 import os
 import sys
 import threading
-from typing import Any, Callable, Iterator, List, NoReturn, Tuple, Union
+from typing import Any, Callable, Iterator, List, NoReturn, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,7 @@ from ._hooks import GroupMaking, group_named, groups_made
 from .collectives import is_user, user_place
 from .kernels import NEEDS_ALL, NEEDS_NOBODY, Operation, PythonKernels
 from .part import Part, load_part
+from .rendezvous import meeting_place
 
 _log = logging.getLogger("lockstep.torch")
 #: Seconds between two looks at whether a wait can end.
@@ -30,20 +32,20 @@ class Lines:
     """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
 
     def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
-                 asked: Callable[[str, str], None], counts: Callable[[str, str], bool]) -> None:
-        """`exchange`: each rank's word, by rank of the job. Of the process group `watched`, what the calling thread
+                 asked: Callable[[str, str], None], counts: Callable[[str, str], bool], patience: float) -> None:
+        """`exchange`: each rank's word, by rank of the job. Hosts have met within `patience` seconds. Of the process group `watched`, what the calling thread
         issues is noted, and told to the handle `watching` of its ranks. `asked`(what, place): see Part; `counts`: see
         PythonKernels."""
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
+        self._patience = patience
         self._handle = ctypes.c_void_p()
         check(lib.lines_open(dist.get_rank(), ctypes.byref(self._handle)))
         words = [word.encode() for word in exchange(lib.lines_place(self._handle).decode())]
         places = (ctypes.c_char_p * len(words))(*words)
-        seen = ctypes.c_size_t()
-        check(lib.lines_join(self._handle, places, len(words), ctypes.byref(seen)))
-        #: Ranks whose operations are compared with this one's, itself included.
-        self.seen = seen.value
+        check(lib.lines_join(self._handle, places, len(words), None))
+        if len({word.split(b"-", 1)[0] for word in words if word}) > 1:  # they begin with the host
+            self._meet(exchange)
         self.look_for_threads()
         part = load_part()
         if part is None and dist.get_rank() == 0:
@@ -55,6 +57,20 @@ class Lines:
             Part(part, self._handle, self._group, _error, is_user, self.look_for_threads, watching, watched.group_name,
                  asked))
         self._group_making = GroupMaking(self._making)
+
+    def _meet(self, exchange: Callable[[str], List[str]]) -> None:
+        """The lowest rank of each host tells those of others what is posted on its own."""
+        head = ctypes.c_int32()
+        check(lib.lines_head(self._handle, ctypes.byref(head)))
+        heads = [int(word) if word else -1 for word in exchange(str(head.value))]
+        first = min(head for head in heads if head >= 0)
+        at, secret = exchange(meeting_place() if dist.get_rank() == first else "-")[first].split()
+        check(lib.lines_meet(self._handle, (ctypes.c_int32 * len(heads))(*heads), len(heads), at.encode(), secret.encode(),
+                             self._patience))
+        atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        lib.lines_leave(self._handle)
 
     @contextlib.contextmanager
     def _making(self, ranks: List[int], come: List[int]) -> Iterator[None]:
@@ -76,7 +92,7 @@ class Lines:
             while not over.wait(_LOOK):
                 self.look_for_threads()
                 if lib.wait_look(wait) != 0 and not over.is_set():
-                    end(_error())
+                    self.end(_error())
         looking = threading.Thread(target=look, name="lockstep new_group", daemon=True)
         looking.start()
         try:
@@ -144,28 +160,30 @@ class Lines:
         """This process ends by a failure, and issues nothing more."""
         lib.lines_gone(self._handle, text.encode())
 
+    def end(self, error: Error) -> NoReturn:
+        """Where nothing can be raised: this process ends, as the watchdog would end it."""
+        self.gone(str(error))
+        print(f"lockstep: {error}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(error.exit_code)
+
     def forget(self) -> None:
         """In a copy of the process after a fork: it takes no part."""
+        atexit.unregister(self._leave)
         self._group_making.remove()
         self.kernels.forget()
 
-    def remove(self) -> None:
-        """Nothing is posted from now on. The memory stays for those who look at it, until the process ends."""
+    def remove(self) -> Optional[Error]:
+        """Nothing is posted from now on. The memory stays for those who look at it, until the process ends. What it
+        returns is the error of an operation that was issued before it was refused elsewhere."""
         self._group_making.remove()
         self.kernels.remove()
-        lib.lines_finish(self._handle)
+        return None if lib.lines_finish(self._handle) == 0 else _error()
 
 
 def _error() -> Error:
     finding = finding_of(lib.last_error())
     return ERRORS[finding.code](finding)
-
-
-def end(error: Error) -> NoReturn:
-    """Where nothing can be raised: this process ends, as the watchdog would end it."""
-    print(f"lockstep: {error}", file=sys.stderr, flush=True)
-    sys.stdout.flush()
-    os._exit(error.exit_code)
 
 
 def _phrase(ranks: List[int]) -> str:

@@ -75,6 +75,11 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def meeting_place() -> str:
+    """An address of this host, and a secret for those who are told: two words."""
+    return f"{_address(default_store())} {secrets.token_hex(32)}"
+
+
 def exchange(process_group: Any, word: str, patience: float) -> List[str]:
     """Each member's word, by rank of the job; "" for those that are no members. Collective over the group; raises
     RuntimeError where a member (named) has not come within `patience` seconds."""

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Ty
 
 from .._library import Run, lib, native
 from ..agreement import Agreement
-from ..errors import ERRORS, Error, Finding, check, finding_of, said
+from ..errors import ERRORS, Error, Finding, GraphDivergence, check, finding_of, said
 from ..group import Group
 from ..observation import Observation, is_scalar
 from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
@@ -115,7 +115,7 @@ class Watch:
         self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched, self.group._handle,
-                           self._asked, self._before_collective)
+                           self._asked, self._before_collective, 5 * deadline)
         self._notes = self.lines.kernels
         self._marks = self._notes.marks
         self._marks.within = 0
@@ -141,10 +141,15 @@ class Watch:
         self._marks.within = calls
 
     def close(self) -> None:
-        """Ends the watch. Collective."""
+        """Ends the watch. Collective. Raises GraphDivergence where an operation of this rank was refused by others
+        after it had been issued."""
         if _watch is not self:
             return
-        self._remove()
+        refused = self._remove()
+        if refused is not None:
+            self.group.leave(said(refused))
+            self.group.close()
+            raise refused
         self.group.finish()
         self.group.close()
 
@@ -223,13 +228,14 @@ class Watch:
         self._remove()
         self.group.__exit__(kind, error, trace)
 
-    def _remove(self) -> None:
+    def _remove(self) -> Optional[Error]:
         _set(None)
         self._events.remove()
         self._backwards.remove()
-        self.lines.remove()
+        refused = self.lines.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
+        return refused
 
     def _at_exit(self) -> None:
         failure = getattr(sys, "last_value", None)
@@ -239,6 +245,8 @@ class Watch:
             return  # the group leaves, with what this process ends by; or this is a copy after a fork
         try:
             self.close()
+        except GraphDivergence as error:
+            self.lines.end(error)
         except Error as error:
             print(f"lockstep: {error}", file=sys.stderr)
 

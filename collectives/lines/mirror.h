@@ -1,0 +1,43 @@
+// A rank of another host, as its notes have told of it: a memory like the rank's own, which the ranks
+// of this host read. Used by carrier.cpp and shared_posts.cpp alone.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <lockstep/collectives/lines/issuer.h>
+#include <lockstep/collectives/lines/note.h>
+#include <lockstep/collectives/lines/own_posts.h>
+
+namespace lockstep::lines {
+
+/// Of one rank. One thread.
+class Mirror {
+ public:
+  /// Errors: Environment (no memory).
+  [[nodiscard]] static Result<std::unique_ptr<Mirror>> create(Rank rank);
+  [[nodiscard]] std::string place() const { return posts_.memory().place(); }
+
+  /// Writes what has come. `came` is called after each entry, when this host's ranks can read it.
+  /// False: no rank posts that.
+  using Came = std::function<void(const Group& group, const Issued& issued)>;
+  [[nodiscard]] bool write(const RankNote& note, Instant now, const Came& came);
+  /// Entries of its line below `number` are needed by nobody here any more.
+  void trim(LineId line, std::uint64_t number) { posts_.trim(line, number); }
+  /// All that its rank had posted when its host had this mark is here.
+  void heard(std::uint64_t mark, Instant now);
+  /// Nothing more is heard of it; `state` unless it has ended before.
+  void end(PeerState state);
+
+ private:
+  Mirror(Rank rank, PostsMemory memory) : rank_(rank), posts_(std::move(memory)) {}
+  [[nodiscard]] bool open(const RankNote& note);
+  [[nodiscard]] bool post(const RankNote::Came& came, const Came& then);
+  void stand(const RankNote::Standing& now, Instant at);
+
+  Rank rank_;
+  OwnPosts posts_;
+  std::vector<Group> groups_;  // by line
+};
+
+}  // namespace lockstep::lines

@@ -1,0 +1,445 @@
+// Notes between hosts: their bytes, what heads do with them on hosts that this process holds, late
+// and in any order among hosts, and real connections.
+#include <deque>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstep/collectives/lines/carrier.h>
+#include <lockstep/collectives/lines/lines.h>
+#include <lockstep/collectives/lines/posts_memory.h>
+
+namespace lockstep::lines {
+namespace {
+
+using Ranks = std::vector<std::unique_ptr<Lines>>;
+
+/// So many ranks on each host, one after the other.
+Ranks open_hosts(int hosts, int on_each = 1) {
+  Ranks ranks;
+  const int count = hosts * on_each;
+  for (int rank = 0; rank < count; ++rank)
+    ranks.push_back(std::move(Lines::open(Rank{rank}).value()));
+  for (int rank = 0; rank < count; ++rank) {
+    std::vector<std::string> places;
+    for (int other = 0; other < count; ++other)
+      places.push_back(other / on_each == rank / on_each
+                           ? ranks[static_cast<std::size_t>(other)]->posts().place()
+                           : "another host");
+    ranks[static_cast<std::size_t>(rank)]->posts().join(places);
+  }
+  return ranks;
+}
+
+/// Heads whose notes go when a test says so.
+struct Post {
+  explicit Post(int hosts, int on_each = 1) : ranks(open_hosts(hosts, on_each)) {
+    std::vector<std::int32_t> heads;
+    for (int rank = 0; rank < hosts * on_each; ++rank) heads.push_back(rank / on_each * on_each);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+      if (heads[rank] == static_cast<std::int32_t>(rank))
+        carriers.push_back(std::move(Carrier::create(ranks[rank]->posts(), 100).value()));
+    for (auto& rank : ranks) rank->posts().open_mirrors();
+    for (auto& carrier : carriers) carrier->meet(heads);
+  }
+  /// The next note of this host is under way.
+  void write(int from, Instant now = {}) {
+    auto& carrier = *carriers[static_cast<std::size_t>(from)];
+    const auto note = carrier.next(now);
+    for (int to = 0; note && to < static_cast<int>(carriers.size()); ++to)
+      if (to != from) under_way[{from, to}].push_back(carrier.to(other(from, to), *note));
+  }
+  void read(int from, int to, Instant now = {}) {
+    auto& notes = under_way[{from, to}];
+    if (notes.empty()) return;
+    ASSERT_TRUE(
+        carriers[static_cast<std::size_t>(to)]->came(other(to, from), notes.front(), now));
+    notes.pop_front();
+  }
+  /// What host `of` calls this one.
+  static std::size_t other(int of, int host) {
+    return static_cast<std::size_t>(host < of ? host : host - 1);
+  }
+  void carry(Instant now = {}) {
+    for (int from = 0; from < static_cast<int>(carriers.size()); ++from) write(from, now);
+    for (auto& [way, notes] : under_way)
+      while (!notes.empty()) read(way.first, way.second, now);
+  }
+  Result<std::uint64_t> issue(int rank, std::int64_t elements, std::uint64_t key = 1) {
+    std::vector<Rank> all;
+    for (int member = 0; member < static_cast<int>(ranks.size()); ++member)
+      all.push_back(Rank{member});
+    return issue(rank, elements, key, all);
+  }
+  Result<std::uint64_t> issue(int rank, std::int64_t elements, std::uint64_t key,
+                              const std::vector<Rank>& members) {
+    Lines& lines = *ranks[static_cast<std::size_t>(rank)];
+    const auto self = std::find(members.begin(), members.end(), Rank{rank}) - members.begin();
+    const int group = lines.group(
+        {{key, key}, members, static_cast<int>(self), "group " + std::to_string(key)});
+    const std::vector<std::int64_t> sizes{elements};
+    auto issued = lines.issue(group, {.kind = "all_reduce",
+                                      .dtype = "f32",
+                                      .elements = sizes,
+                                      .shape = sizes,
+                                      .place = "train.py:7"});
+    if (issued) lines.issued(group);
+    return issued;
+  }
+
+  Ranks ranks;
+  std::vector<std::unique_ptr<Carrier>> carriers;
+  std::map<std::pair<int, int>, std::deque<Bytes>> under_way;
+};
+
+Entry entry_of(std::uint64_t equal, std::vector<std::int64_t> values) {
+  Entry entry;
+  entry.posted.equal = equal;
+  entry.posted.to = static_cast<std::uint32_t>(values.size());
+  entry.values = std::move(values);
+  return entry;
+}
+
+Note full_note() {
+  RankNote rank{.rank = Rank{3}, .texts_begin = 5, .texts = std::string("train.py\0", 9)};
+  rank.opened.push_back({{1, 2}, 5, 6});
+  rank.came.push_back({0, 7, 8, {entry_of(9, {-1, 2}), entry_of(4, {}), entry_of(4, {})}});
+  rank.standing = {PeerState::Gone, 4, 11, 2, true, std::chrono::seconds(3),
+                   {{{{1, 2}, 7}, std::chrono::milliseconds(4)}}};
+  return {{rank}, {{{3, 4}, {Code::Stuck, "they wait"}}}};
+}
+
+TEST(Note, ComesBackAsItWas_AndEntriesThatCameBeforeAreShort) {
+  NoteWriter writer;
+  NoteReader reader;
+  const Note note = full_note();
+  const Bytes first = writer.encode(note), again = writer.encode(note);
+  EXPECT_LT(again.size() + 2 * sizeof(Posted), first.size()) << "two distinct entries";
+  for (const Bytes& bytes : {first, again}) {
+    const auto read = reader.decode(NoteWriter::with_marks({7, 8}, bytes));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->marks.mark, 7U);
+    EXPECT_EQ(read->marks.heard, 8U);
+    const RankNote& rank = read->note.ranks.at(0);
+    EXPECT_EQ(rank.texts, note.ranks[0].texts);
+    EXPECT_EQ(rank.opened.at(0).key, (LineKey{1, 2}));
+    ASSERT_EQ(rank.came.at(0).entries.size(), 3U);
+    EXPECT_EQ(rank.came[0].entries[0].posted.equal, 9U);
+    EXPECT_EQ(rank.came[0].entries[0].values, (std::vector<std::int64_t>{-1, 2}));
+    EXPECT_EQ(rank.came[0].entries[2].posted.equal, 4U);
+    ASSERT_TRUE(rank.standing);
+    EXPECT_EQ(rank.standing->state, PeerState::Gone);
+    EXPECT_TRUE(rank.standing->has_threads_beside);
+    EXPECT_EQ(rank.standing->waits.at(0).age, std::chrono::milliseconds(4));
+    EXPECT_EQ(read->note.refused.at(0).said.message, "they wait");
+  }
+}
+
+TEST(Note, WhateverBytesCome_AreANoteOrNone) {
+  const Bytes sound = NoteWriter::with_marks({1, 1}, NoteWriter().encode(full_note()));
+  for (std::size_t end = 0; end < sound.size(); ++end)
+    EXPECT_FALSE(NoteReader().decode(std::span(sound).first(end))) << end;
+  std::mt19937_64 random(1);
+  int notes = 0;
+  for (int run = 0; run < 200'000; ++run) {
+    Bytes bytes = sound;
+    for (int change = 1 + static_cast<int>(random() % 3); change > 0; --change)
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    notes += NoteReader().decode(bytes) ? 1 : 0;
+  }
+  EXPECT_GT(notes, 0) << "some changes are of no consequence";
+  EXPECT_LT(notes, 200'000);
+}
+
+TEST(Carrier, RankOfAnotherHostThatCame_IsComparedBeforeTheSecondIssues) {
+  Post post(2);
+  ASSERT_TRUE(post.issue(0, 5));
+  post.carry();
+  const auto second = post.issue(1, 3);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::GraphDivergence);
+  EXPECT_NE(second.error().message.find(
+                "[rank 0: all_reduce f32[5] at train.py:7; rank 1: all_reduce f32[3]"),
+            std::string::npos)
+      << second.error().message;
+  post.carry();
+  const auto first = post.issue(0, 5);
+  ASSERT_FALSE(first) << "the refusal has been told";
+  EXPECT_EQ(first.error().message, second.error().message);
+}
+
+TEST(Carrier, WhatALagLetThrough_IsRefusedOnBothHosts_InTheSameWords) {
+  Post post(2);
+  ASSERT_TRUE(post.issue(0, 5));
+  ASSERT_TRUE(post.issue(1, 3)) << "nothing has come yet";
+  auto wait = post.ranks[0]->begin_wait(0, 0, {});
+  EXPECT_TRUE(post.ranks[0]->look(wait, {}));
+  post.write(0);
+  post.write(1);
+  post.read(0, 1);
+  post.read(1, 0);
+  const auto waiting = post.ranks[0]->look(wait, {});
+  const auto next = post.issue(1, 3);
+  ASSERT_FALSE(waiting);
+  ASSERT_FALSE(next);
+  EXPECT_EQ(waiting.error().code, Code::GraphDivergence);
+  EXPECT_EQ(waiting.error().message, next.error().message);
+  post.ranks[0]->end_wait(wait);
+}
+
+TEST(Carrier, RanksThatAreAlike_AreNeverRefused_WhateverTheLag) {
+  std::mt19937_64 random(7);
+  Post post(3);
+  std::array<std::int64_t, 3> next{};
+  for (int turn = 0; turn < 60'000; ++turn) {
+    const int rank = static_cast<int>(random() % 3), other = static_cast<int>(random() % 3);
+    if (random() % 2 == 0) {
+      auto& at = next[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(post.issue(rank, 1 + at % 5, 1 + static_cast<std::uint64_t>(at % 2)))
+          << "turn " << turn;
+      ++at;
+    } else if (random() % 8 == 0) {
+      post.write(rank);
+    } else if (rank != other) {
+      post.read(rank, other);
+    }
+  }
+  post.carry();
+  post.carry();
+  for (auto& rank : post.ranks) EXPECT_FALSE(rank->posts().refusal({1, 1}));
+}
+
+TEST(Carrier, LongLead_ComesInPieces_IsComparedToTheEnd_AndGivenBack) {
+  constexpr std::int64_t kLead = 100'000;
+  Post post(2);
+  for (std::int64_t i = 0; i < kLead; ++i) ASSERT_TRUE(post.issue(0, i + 1));
+  const std::uint64_t held = post.ranks[0]->posts().held_bytes();
+  for (int i = 0; i < 100; ++i) post.carry();
+  ASSERT_EQ(post.ranks[1]->posts().count(Rank{0}, {1, 1}), static_cast<std::uint64_t>(kLead));
+  for (std::int64_t i = 0; i < kLead - 1; ++i) ASSERT_TRUE(post.issue(1, i + 1)) << i;
+  for (int i = 0; i < 100; ++i) post.carry();
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kTrimEvery); ++i)
+    ASSERT_TRUE(post.issue(0, 1));
+  EXPECT_LT(post.ranks[0]->posts().held_bytes(), held / 2);
+  EXPECT_FALSE(post.issue(1, kLead + 1)) << "the last one of the lead differs";
+}
+
+TEST(Carrier, WhoHasGonePast_HearsOfItAtItsEnd) {
+  Post post(2);
+  ASSERT_TRUE(post.issue(0, 5));
+  ASSERT_TRUE(post.issue(1, 3));
+  post.carry();
+  const auto ends = post.ranks[0]->finish();
+  ASSERT_FALSE(ends);
+  EXPECT_EQ(ends.error().code, Code::GraphDivergence);
+  EXPECT_FALSE(post.issue(1, 3)) << "it hears of it here";
+  EXPECT_TRUE(post.ranks[1]->finish()) << "and is not told twice";
+}
+
+TEST(Carrier, RanksOfAHost_HaveOneHead_AndAllOfThemSeeTheOtherHost) {
+  Post post(2, 2);
+  ASSERT_TRUE(post.issue(0, 5));
+  ASSERT_TRUE(post.issue(1, 5));
+  post.carry();
+  EXPECT_EQ(post.ranks[3]->posts().count(Rank{0}, {1, 1}), 1U);
+  EXPECT_EQ(post.ranks[3]->posts().count(Rank{1}, {1, 1}), 1U);
+  EXPECT_EQ(post.ranks[3]->posts().head(), Rank{2});
+  const auto third = post.issue(3, 3);
+  ASSERT_FALSE(third);
+  post.carry();
+  for (const int rank : {0, 1, 2}) {
+    const auto said = post.issue(rank, 5);
+    ASSERT_FALSE(said) << rank;
+    EXPECT_EQ(said.error().message, third.error().message);
+  }
+}
+
+TEST(Carrier, EntriesThatTheHostHasPassed_AreKeptUntilTheyHaveBeenCarried) {
+  constexpr std::int64_t kPassed = 40'000;
+  Post post(2, 2);
+  const std::vector<Rank> here{Rank{0}, Rank{1}};
+  for (std::int64_t i = 0; i < kPassed; ++i)
+    for (const int rank : {0, 1}) ASSERT_TRUE(post.issue(rank, i + 1, 2, here));
+  for (int i = 0; i < 50; ++i) post.carry();
+  EXPECT_EQ(post.ranks[2]->posts().count(Rank{1}, {2, 2}), static_cast<std::uint64_t>(kPassed));
+}
+
+TEST(Carrier, RingOverHosts_IsProvenByWhatWasSentAfterItWasSeen_AndSaidByTheLowest) {
+  Post post(2);
+  for (const std::uint64_t key : {1U, 2U})
+    for (const int rank : {0, 1}) ASSERT_TRUE(post.issue(rank, 4, key));
+  std::thread other([&] {
+    ASSERT_TRUE(post.issue(0, 4, 1));
+    ASSERT_TRUE(post.issue(1, 4, 2));
+    const Instant start = std::chrono::hours(1);
+    auto a = post.ranks[0]->begin_wait(0, 2 - 1, start);
+    auto b = post.ranks[1]->begin_wait(1, 2 - 1, start);
+    // The thread that issued first counts too.
+    const int main0 = post.ranks[0]->posts().begin_wait({{1, 1}, 1}, start);
+    const int main1 = post.ranks[1]->posts().begin_wait({{2, 2}, 1}, start);
+    post.carry(start);
+    EXPECT_TRUE(post.ranks[0]->look(a, start));
+    const Instant later = start + kProof;
+    EXPECT_TRUE(post.ranks[0]->look(a, later)) << "nothing has come since";
+    post.carry(later);
+    EXPECT_TRUE(post.ranks[0]->look(a, later)) << "it was sent before this host's mark had come";
+    post.carry(later + kAtLeastEvery);
+    EXPECT_TRUE(post.ranks[1]->look(b, later)) << "rank 0 is to say it";
+    const auto said = post.ranks[0]->look(a, later + kAtLeastEvery);
+    ASSERT_FALSE(said);
+    EXPECT_EQ(said.error().code, Code::Stuck);
+    EXPECT_NE(said.error().message.find("rank 1 waits for rank 0, for 0.3 s, in operation 2 of "
+                                        "group 2: all_reduce f32[4] at train.py:7"),
+              std::string::npos)
+        << said.error().message;
+    post.carry(later + 2 * kAtLeastEvery);
+    const auto told = post.ranks[1]->look(b, later);
+    ASSERT_FALSE(told);
+    EXPECT_EQ(told.error().message, said.error().message);
+    post.ranks[0]->posts().end_wait(main0);
+    post.ranks[1]->posts().end_wait(main1);
+    post.ranks[0]->end_wait(a);
+    post.ranks[1]->end_wait(b);
+  });
+  other.join();
+}
+
+TEST(Carrier, RankThatFailsElsewhere_FreesWhoWaitsForIt_WithItsText) {
+  Post post(2);
+  ASSERT_TRUE(post.issue(0, 4));
+  post.ranks[1]->posts().gone("ValueError: nan");
+  post.carry();
+  auto wait = post.ranks[0]->begin_wait(0, 0, {});
+  EXPECT_TRUE(post.ranks[0]->look(wait, {}));
+  const auto said = post.ranks[0]->look(wait, kProof);
+  ASSERT_FALSE(said);
+  EXPECT_EQ(said.error().code, Code::Gone);
+  EXPECT_TRUE(said.error().message.starts_with("rank 1 has failed: ValueError: nan ["))
+      << said.error().message;
+  post.ranks[0]->end_wait(wait);
+}
+
+TEST(Carrier, RankOfWhichNothingIsHeard_IsNoEvidence) {
+  Post post(2);
+  post.carry();
+  post.ranks[0]->deadline(std::chrono::seconds(1));
+  ASSERT_TRUE(post.issue(0, 4));
+  auto wait = post.ranks[0]->begin_wait(0, 0, {});
+  EXPECT_TRUE(post.ranks[0]->look(wait, std::chrono::seconds(4))) << "it may have come since";
+  post.carry(std::chrono::seconds(4));
+  const auto said = post.ranks[0]->look(wait, std::chrono::seconds(4));
+  ASSERT_FALSE(said);
+  EXPECT_TRUE(said.error().message.starts_with("rank 1 does not move on")) << said.error().message;
+  post.ranks[0]->end_wait(wait);
+}
+
+TEST(Carrier, NotesThatDoNotFollow_EndWhatIsKnownOfTheirHost) {
+  Post post(2);
+  ASSERT_TRUE(post.issue(1, 4));
+  const auto note = post.carriers[1]->next({}).value();
+  const Bytes bytes = post.carriers[1]->to(0, note);
+  ASSERT_TRUE(post.carriers[0]->came(0, bytes, {}));
+  EXPECT_EQ(post.ranks[0]->posts().state(Rank{1}), PeerState::Running);
+  EXPECT_FALSE(post.carriers[0]->came(0, bytes, {})) << "the same entries again";
+  EXPECT_EQ(post.ranks[0]->posts().state(Rank{1}), PeerState::Unseen);
+}
+
+TEST(Carrier, InALargeJob_ThoseNearestByRankAreHeard) {
+  std::vector<Rank> unseen;
+  for (int rank = 8; rank < 4096; ++rank) unseen.push_back(Rank{rank});
+  const auto heard = heard_by(Rank{0}, unseen, 4096);
+  EXPECT_EQ(heard.front(), Rank{8});
+  EXPECT_EQ(heard.back(), Rank{4095});
+  EXPECT_EQ(heard.size(), static_cast<std::size_t>(kMostElsewhere - 7));
+}
+
+/// Where heads meet in a test: a file of this process.
+collectives::TcpOptions meeting_place() {
+  static int meetings = 0;
+  return {.rendezvous = {},
+          .file = testing::TempDir() + "lockstep_heads_" + std::to_string(::getpid()) + "_" +
+                  std::to_string(++meetings),
+          .rank = {},
+          .patience = std::chrono::seconds(20)};
+}
+
+Ranks meet_hosts(int count) {
+  Ranks ranks = open_hosts(count);
+  std::vector<std::int32_t> heads;
+  for (auto& rank : ranks) heads.push_back(rank->head().value().value);
+  const auto at = meeting_place();
+  std::vector<std::thread> meeting;
+  for (auto& rank : ranks)
+    meeting.emplace_back([&] {
+      const auto met = rank->meet(heads, at);
+      EXPECT_TRUE(met) << met.error().text();
+    });
+  for (std::thread& each : meeting) each.join();
+  return ranks;
+}
+
+Result<std::uint64_t> issue(Lines& lines, std::int64_t elements) {
+  const int group = lines.group({{1, 1}, {Rank{0}, Rank{1}}, lines.self().value, "the group"});
+  const std::vector<std::int64_t> sizes{elements};
+  auto issued = lines.issue(group, {.kind = "all_reduce", .elements = sizes});
+  if (issued) lines.issued(group);
+  return issued;
+}
+
+/// Whether it becomes true within a time that no healthy run needs.
+template <class Condition>
+bool comes_true(Condition condition) {
+  for (int i = 0; i < 10'000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return condition();
+}
+
+TEST(CarrierThread, PostsAndRefusals_GoToTheOtherHost) {
+  Ranks ranks = meet_hosts(2);
+  ASSERT_TRUE(issue(*ranks[0], 5));
+  EXPECT_TRUE(comes_true([&] { return ranks[1]->posts().count(Rank{0}, {1, 1}) == 1; }));
+  EXPECT_FALSE(issue(*ranks[1], 3));
+  EXPECT_TRUE(comes_true([&] { return ranks[0]->posts().refusal({1, 1}).has_value(); }));
+}
+
+TEST(CarrierThread, LastWord_HasGoneWhenItIsSaid) {
+  Ranks ranks = meet_hosts(2);
+  ranks[1]->gone("ValueError: nan");
+  EXPECT_EQ(ranks[0]->posts().state(Rank{1}), PeerState::Gone);
+  EXPECT_EQ(ranks[0]->posts().gone_text(Rank{1}), "ValueError: nan");
+}
+
+TEST(CarrierThread, HeadThatLeaves_IsUnseenFromThenOn_AndTheOthersGoOn) {
+  Ranks ranks = meet_hosts(3);
+  ranks[2]->leave();
+  EXPECT_TRUE(comes_true([&] { return ranks[0]->posts().state(Rank{2}) == PeerState::Unseen; }));
+  ASSERT_TRUE(issue(*ranks[0], 5));
+  EXPECT_TRUE(comes_true([&] { return ranks[1]->posts().count(Rank{0}, {1, 1}) == 1; }));
+}
+
+TEST(CarrierThread, HeadThatIsKilled_IsLost) {
+  const auto at = meeting_place();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto lines = Lines::open(Rank{1}).value();
+    lines->posts().join({"another host", lines->posts().place()});
+    if (!lines->head() || !lines->meet({0, 1}, at)) ::_exit(1);
+    if (!issue(*lines, 5)) ::_exit(1);
+    ::pause();
+  }
+  auto lines = Lines::open(Rank{0}).value();
+  lines->posts().join({lines->posts().place(), "another host"});
+  ASSERT_TRUE(lines->head());
+  ASSERT_TRUE(lines->meet({0, 1}, at));
+  EXPECT_TRUE(comes_true([&] { return lines->posts().count(Rank{1}, {1, 1}) == 1; }));
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(comes_true([&] { return lines->posts().state(Rank{1}) == PeerState::Lost; }));
+}
+
+}  // namespace
+}  // namespace lockstep::lines
