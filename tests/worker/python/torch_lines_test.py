@@ -154,6 +154,45 @@ def receives():
         attempt("received", lambda: dist.recv(x, 0) or 0.0)
 
 
+def from_any():
+    """Every other rank sends twice to rank 0, which takes from any; the last one sends what does not fit, second."""
+    if RANK > 0:
+        for step in (0, 1):
+            dist.send(torch.ones(4, dtype=torch.int32 if step == 1 and RANK == SIZE - 1 else torch.float32), 0, tag=5)
+        return
+    for take in range(2 * (SIZE - 1)):
+        attempt(f"take {take}", lambda: dist.recv(torch.zeros(4), tag=5))
+
+
+def layers():
+    """A collective in a layer's own forward pass, and one in a hook of torch's own before another one's."""
+    class Layer(torch.nn.Module):
+        def forward(self, x):
+            dist.all_reduce(x := x * 1.0)
+            return x
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(5, 5), Layer(), Layer()])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+    model = Model()
+    attempt("alike", lambda: first(model(torch.ones(5, 5))))
+    attempt("apart", lambda: first(model(torch.ones(3 if RANK == SIZE - 1 else 5, 5))))
+
+
+def sharded():
+    mesh = init_device_mesh("cpu", (SIZE // 2, 2), mesh_dim_names=("dp", "tp"))
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2 + SIZE * (RANK == SIZE - 1)))
+    for layer in (*model, model):
+        fully_shard(layer, mesh=mesh["dp"])
+    attempt("apart", lambda: first(model(torch.ones(1, 4))).detach())
+
+
 def fewer():
     if RANK == SIZE - 1:
         return
@@ -328,7 +367,7 @@ def passed():
 
 CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
                                        "other", "splits")},
-         "restart": restart, "two_groups": two_groups, "receives": receives, "fewer": fewer, "hook": hook, "ddp_raises": ddp_raises, "ddp_differs": ddp_differs, "future": future, "making": making, "making_other": making_other,
+         "restart": restart, "two_groups": two_groups, "receives": receives, "from_any": from_any, "layers": layers, "sharded": sharded, "fewer": fewer, "hook": hook, "ddp_raises": ddp_raises, "ddp_differs": ddp_differs, "future": future, "making": making, "making_other": making_other,
          "stopped": stopped, "slow": slow, "passed": passed, "healthy": healthy}
 
 
@@ -419,6 +458,30 @@ def check_receives(size):
     line = run.of("received")[1]
     if line.get("error") != "GraphDivergence" or "send f32[4]" not in line["text"] or "receive f32[3]" not in line["text"]:
         run.fail("the receiver refuses")
+
+
+def check_from_any(size):
+    run = Run("from_any", size)
+    refused = [line for line in run.lines if line.get("error") == "GraphDivergence"]
+    values = [line for line in run.lines if "value" in line]
+    if len(refused) != 1 or len(values) + 1 != 2 * (size - 1) or f"the sends from rank {size - 1} to rank 0 with tag 5" not in refused[0]["text"] or any(
+            text not in refused[0]["text"] for text in ("operation 2 of", "send i32[4]", "receive f32[4]")):
+        run.fail("what does not fit is told when it has come")
+
+
+def check_layers(size):
+    Run("layers", size).all_raise("apart", "GraphDivergence", "operation 3 of", "all_reduce sum f32[5, 5] at torch_lines_test.py",
+                                  "(layers.1)", "f32[3, 5]")
+
+
+def check_sharded(size):
+    """The last rank's group, of two ranks, is named by its dim, and the layer in whose hook the collective is."""
+    run = Run("sharded", size)
+    for rank, line in run.of("apart").items():
+        is_apart = rank % 2 == (size - 1) % 2
+        if is_apart != (line.get("error") == "GraphDivergence") or is_apart and any(
+                text not in line["text"] for text in ("the group dp (ranks 1,3)", "(1)", "torch_lines_test.py")):
+            run.fail("the group and the layer are named")
 
 
 def check_fewer(size):
@@ -572,7 +635,7 @@ def check_bare(size):
 def main():
     chosen = sys.argv[1:]
     failed = 0
-    for name, size in [*((op, size) for size in (2, 3) for op in CASES if op != "passed"), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("bare", 2), ("detail", 2), ("detail", 3), ("hosts", 2), ("hosts", 3), ("python", 2), ("python", 3)]:
+    for name, size in [*((op, size) for size in (2, 3) for op in CASES if op not in ("passed", "sharded")), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("sharded", 4), ("bare", 2), ("detail", 2), ("detail", 3), ("hosts", 2), ("hosts", 3), ("python", 2), ("python", 3)]:
         if chosen and name not in chosen:
             continue
         check = globals().get(f"check_{name}") or (lambda size, op=name: check_differs(op, size))

@@ -8,6 +8,7 @@
 
 #include "torch_notes.h"
 #include "torch_operators.h"
+#include "torch_receives.h"
 #include "torch_work.h"
 #include <ATen/ThreadLocalState.h>
 #include <torch/csrc/distributed/c10d/debug.h>
@@ -35,9 +36,12 @@ struct Known {
 };
 std::mutex knowing;  // guards what follows; a Known stays where it is
 std::map<GroupName, Known> known;
-/// Groups and tags of receives from any source.
-std::map<std::pair<const c10d::ProcessGroup*, int64_t>, c10::weak_intrusive_ptr<c10d::ProcessGroup>>
-    from_any;
+/// By group and tag. The group is kept known, so that no other takes its address.
+struct Receives {
+  c10::weak_intrusive_ptr<c10d::ProcessGroup> of;
+  std::shared_ptr<AnyReceives> all = std::make_shared<AnyReceives>();
+};
+std::map<std::pair<const c10d::ProcessGroup*, int64_t>, Receives> receives;
 
 bool is_gloo(const ProcessGroup& group, c10::DeviceType device) {
   try {
@@ -69,14 +73,11 @@ const Known& known_of(const GroupName& name, const ProcessGroup& of) {
   return known.try_emplace(name, std::move(made)).first->second;
 }
 
-/// A receive from any source takes what a directed one of this tag would take, so that those which
-/// follow have no numbers any more.
-bool has_number(const Operator& op, const GroupName& name, const ProcessGroup& of) {
-  const bool is_any = std::string_view(op.name) == "recv_any_source_";
+std::shared_ptr<AnyReceives> receives_of(const ProcessGroup& of, int64_t tag) {
   const std::lock_guard lock(knowing);
-  if (is_any)
-    from_any.try_emplace({name.of, name.tag}, c10::weak_intrusive_ptr<c10d::ProcessGroup>(of));
-  return !is_any && (op.kind[0] == 's' || !from_any.contains({name.of, name.tag}));
+  return receives
+      .try_emplace({of.get(), tag}, Receives{c10::weak_intrusive_ptr<c10d::ProcessGroup>(of)})
+      .first->second.all;
 }
 
 /// Which group's an operation is; null: it is not compared.
@@ -92,7 +93,7 @@ const Known* known_group(const Operator& op, const Arguments& arguments, const P
     name.tag = arguments.number("tag", 0);
     read.root = 0;
     read.needs = sends ? LOCKSTEP_NEEDS_NOBODY : LOCKSTEP_NEEDS_ROOT;
-    if (!has_number(op, name, group)) return nullptr;
+    if (!sends && !receives_of(group, name.tag)->directed()) return nullptr;
   }
   const Known& found = known_of(name, group);
   return found.group < 0 ? nullptr : &found;
@@ -153,10 +154,57 @@ void issue_checked(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
   *stack = std::move(*issued);
 }
 
+/// Compares receives from any source whose places in their pairs are known now.
+void compare_received(const ProcessGroup& group, c10::DeviceType device, int64_t tag,
+                      const std::vector<std::pair<int, AnyReceive>>& received) {
+  for (const auto& [source, receive] : received) {
+    const Known& on = known_of({group.get(), device, source, group->getRank(), tag}, group);
+    if (!is_on || on.group < 0) continue;
+    lockstep_operation operation{};
+    operation.struct_size = sizeof operation;
+    operation.kind = "receive";
+    operation.dtype = receive.dtype;
+    operation.place = receive.place;
+    operation.needs = LOCKSTEP_NEEDS_ROOT;
+    operation.paired = 1;
+    operation.tensors = static_cast<uint32_t>(receive.elements.size());
+    operation.elements = receive.elements.data();
+    operation.ndim = static_cast<uint32_t>(receive.shape.size());
+    operation.shape = receive.shape.data();
+    if (given.issue(given.lines, on.group, &operation, nullptr) != LOCKSTEP_OK) raise_last();
+    given.issued(given.lines, on.group);
+  }
+}
+
+void receive_from_any(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                      torch::jit::Stack* stack) {
+  const Arguments arguments(handle, *stack);
+  const auto group = arguments.named("process_group")->toCustomClass<c10d::ProcessGroup>();
+  const auto tensors = arguments.tensors({"tensors"});
+  const int64_t tag = arguments.number("tag", 0);
+  const auto all = receives_of(group, tag);
+  AnyReceive receive{nullptr, place("receive"), elements_of(tensors), {}};
+  c10::DeviceType device = c10::DeviceType::CPU;
+  if (!tensors.empty()) {
+    receive.dtype = dtype_name(tensors[0]);
+    receive.shape = tensors[0].sizes().vec();
+    device = tensors[0].device().type();
+  }
+  const int64_t number = all->issue(std::move(receive));
+  handle.redispatchBoxed(keys, stack);
+  if (number < 0 || stack->empty() || !stack->back().isCustomClass()) return;
+  stack->back() = IValue(Work(c10::make_intrusive<AnyReceiveWork>(
+      stack->back().toCustomClass<c10d::Work>(), [group, device, tag, all, number](int source) {
+        compare_received(group, device, tag, all->completed(number, source));
+      })));
+}
+
 template <size_t I>
 void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto after =
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect);
+  if (is_on && std::string_view(kOperators[I].name) == "recv_any_source_")
+    return receive_from_any(handle, after, stack);
   static std::atomic<bool> has_future{true};
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
@@ -196,12 +244,13 @@ using namespace lockstep::torch_lines;
 /// From now on operations are posted. Under the GIL.
 __attribute__((visibility("default"))) void lockstep_torch_lines_install(const Given* from) {
   given = *from;
-  for (PyObject* callable : {given.group, given.error, given.is_user, given.before, given.threads})
+  for (PyObject* callable :
+       {given.group, given.error, given.is_user, given.module_path, given.before, given.threads})
     Py_INCREF(callable);
   {
     const std::lock_guard lock(knowing);
     known.clear();
-    from_any.clear();
+    receives.clear();
   }
   notes.begin();
   library = new torch::Library(torch::Library::IMPL, "c10d", c10::DispatchKey::BackendSelect,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -37,6 +38,9 @@ struct Given {
   PyObject* error;
   /// (file name of a function) -> whether it is the user's
   PyObject* is_user;
+  /// (a module of torch that is being called) -> "layers.3", its path in the outermost one; "" for
+  /// that one
+  PyObject* module_path;
   /// ("all_reduce sum f32[4]", place): where Marks::asks; what it raises is not issued
   PyObject* before;
   /// (): posts whether the program has threads that have issued nothing yet
@@ -92,10 +96,17 @@ struct KnownCode {
     std::string word, place;
   };
   bool is_user = false;
+  bool calls_module = false;  // torch's Module._call_impl()
   std::string file;
-  std::unordered_map<int, std::string> places;  // by line
-  std::vector<Collective> graph;                // that it runs, in order
+  std::map<std::pair<int, std::string>, std::string> places;  // by line, and path of the module
+  std::vector<Collective> graph;                              // that it runs, in order
 };
+
+inline std::string text_of(PyObject* text) {
+  const char* bytes = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
+  PyErr_Clear();
+  return bytes == nullptr ? std::string() : bytes;
+}
 
 inline KnownCode& known_code(PyObject* code) {
   static auto* known = new std::unordered_map<PyObject*, KnownCode>;  // under the GIL
@@ -104,10 +115,14 @@ inline KnownCode& known_code(PyObject* code) {
   PyObject* file = PyObject_GetAttrString(code, "co_filename");
   PyObject* user =
       file == nullptr ? nullptr : PyObject_CallFunctionObjArgs(given.is_user, file, nullptr);
-  const char* path = file == nullptr ? nullptr : PyUnicode_AsUTF8(file);
-  std::string name(path == nullptr ? "" : path);
-  KnownCode made{
-      user != nullptr && PyObject_IsTrue(user) == 1, name.substr(name.rfind('/') + 1), {}};
+  PyObject* function = PyObject_GetAttrString(code, "co_name");
+  const std::string path = text_of(file);
+  KnownCode made;
+  made.is_user = user != nullptr && PyObject_IsTrue(user) == 1;
+  made.calls_module =
+      path.ends_with("/torch/nn/modules/module.py") && text_of(function) == "_call_impl";
+  made.file = path.substr(path.rfind('/') + 1);
+  Py_XDECREF(function);
   Py_XDECREF(user);
   Py_XDECREF(file);
   PyErr_Clear();
@@ -133,34 +148,70 @@ inline const char* place_in_graph(const KnownCode& code, const void* frame, std:
   return nullptr;
 }
 
-/// "train.py:41": the innermost line of the user's, for an operation `kind`. It stays where it is.
+/// The path of the module that `frame`, of Module._call_impl(), calls.
+inline const std::string& module_path(PyFrameObject* frame) {
+  struct Known {
+    PyObject* module = nullptr;  // a weak reference
+    std::string path;
+  };
+  static auto* known = new std::unordered_map<PyObject*, Known>;  // under the GIL
+  static const std::string none;
+  PyObject* locals = PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_locals");
+  PyObject* module = locals == nullptr ? nullptr : PyMapping_GetItemString(locals, "self");
+  Py_XDECREF(locals);
+  if (module == nullptr) {
+    PyErr_Clear();
+    return none;
+  }
+  Known& found = (*known)[module];
+  if (found.module == nullptr || PyWeakref_GetObject(found.module) != module) {
+    PyObject* path = PyObject_CallFunctionObjArgs(given.module_path, module, nullptr);
+    Py_XDECREF(found.module);
+    found = {PyWeakref_NewRef(module, nullptr), text_of(path)};
+    Py_XDECREF(path);
+  }
+  Py_DECREF(module);
+  PyErr_Clear();
+  return found.path;
+}
+
+/// "train.py:41 (layers.3)": the innermost line of the user's, for an operation `kind`, and the
+/// innermost module that is being called. It stays where it is.
 inline const char* place(std::string_view kind) {
+  constexpr int kFurther = 8;  // frames, from the user's on to that of the module's call
   const Gil gil;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  const char* out = "";
-  while (frame != nullptr) {
+  const char* out = nullptr;
+  KnownCode* users = nullptr;
+  const std::string* module = nullptr;
+  int line = 0;
+  for (int further = 0; frame != nullptr && further < kFurther;) {
     auto* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
     KnownCode& known = known_code(code);
     Py_DECREF(code);
-    const char* in_graph = known.graph.empty() ? nullptr : place_in_graph(known, frame, kind);
-    if (in_graph != nullptr) {
-      out = in_graph;
-      Py_DECREF(frame);
-      break;
+    if (users != nullptr) {
+      ++further;
+    } else if (known.is_user) {
+      users = &known;
+      line = PyFrame_GetLineNumber(frame);
+    } else if (!known.graph.empty()) {
+      out = place_in_graph(known, frame, kind);
     }
-    if (known.is_user) {
-      const int line = PyFrame_GetLineNumber(frame);
-      std::string& text = known.places[line];
-      if (text.empty()) text = known.file + ":" + std::to_string(line);
-      out = text.c_str();
-      Py_DECREF(frame);
-      break;
-    }
+    if (module == nullptr && known.calls_module) module = &module_path(frame);
+    if (out != nullptr || (users != nullptr && module != nullptr)) break;
     PyFrameObject* caller = PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = caller;
   }
-  return out;
+  Py_XDECREF(frame);
+  if (out != nullptr) return out;
+  if (users == nullptr) return "";
+  std::string& text = users->places[{line, module == nullptr ? std::string() : *module}];
+  if (text.empty()) {
+    text = users->file + ":" + std::to_string(line);
+    if (module != nullptr && !module->empty()) text += " (" + *module + ")";
+  }
+  return text.c_str();
 }
 
 /// Calls a callable of lines.py for its effect; what it raises is raised here.

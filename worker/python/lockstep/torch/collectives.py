@@ -50,6 +50,18 @@ def user_place(frame: Optional[types.FrameType]) -> str:
     return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
+def module_path(module: torch.nn.Module) -> str:
+    """ "layers.3": where `module`, which is being called, stands in the outermost module that is; "" for that one."""
+    outermost: Any = module
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is torch.nn.Module._call_impl.__code__:
+            outermost = frame.f_locals.get("self", outermost)
+        frame = frame.f_back
+    path = next((name for name, each in outermost.named_modules() if each is module), "")
+    return ".".join(part for part in path.split(".") if part not in ("_orig_mod", "_fsdp_wrapped_module"))
+
+
 #: Collectives of graphs: the word, and whether all ranks have the same sizes.
 _IN_GRAPHS: Dict[str, Tuple[str, bool]] = {
     "all_to_all_single": ("all_to_all_single", False), "wait_tensor": ("", False),

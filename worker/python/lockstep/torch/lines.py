@@ -18,7 +18,7 @@ import torch.distributed as dist
 from .._library import lib
 from ..errors import ERRORS, Error, check, finding_of
 from ._hooks import GroupMaking, group_named, groups_made
-from .collectives import is_user, user_place
+from .collectives import is_user, module_path, user_place
 from .kernels import NEEDS_ALL, NEEDS_NOBODY, Operation, PythonKernels
 from .part import Part, load_part
 from .rendezvous import meeting_place
@@ -54,7 +54,7 @@ class Lines:
                          "builds it", torch.__version__)
         self.kernels: Union[Part, PythonKernels] = (
             PythonKernels(self._handle, self._group, watched.group_name, counts) if part is None else
-            Part(part, self._handle, self._group, _error, is_user, self.look_for_threads, watching, watched.group_name,
+            Part(part, self._handle, self._group, _error, is_user, module_path, self.look_for_threads, watching, watched.group_name,
                  asked))
         self._group_making = GroupMaking(self._making)
 
@@ -120,7 +120,10 @@ class Lines:
         ranks = list(dist.get_process_group_ranks(process_group))
         alike = [made for made, members in groups_made() if list(members) == ranks]
         number = next((i for i, made in enumerate(alike) if made is process_group), 0)
-        called = f"the group of {_phrase(ranks)}" + (f" (number {number + 1} of these)" if len(alike) > 1 else "")
+        described = str(getattr(process_group, "group_desc", "") or "")
+        dim = described[len("mesh_"):] if described.startswith("mesh_") else described
+        called = (f"the group of {_phrase(ranks)}" if dim in ("", "undefined", "default_pg") else
+                  f"the group {dim} ({_phrase(ranks)})") + (f" (number {number + 1} of these)" if len(alike) > 1 else "")
         if device != "cpu":
             called += f" on {device}"
         members, pair = ranks, ""

@@ -20,7 +20,7 @@ _FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "li
 class _Given(ctypes.Structure):
     _fields_ = [("lines", ctypes.c_void_p), *((name, ctypes.c_void_p) for name in _FUNCTIONS),
                 ("watching", ctypes.c_void_p), ("watched", ctypes.c_char_p),
-                *((name, ctypes.py_object) for name in ("group", "error", "is_user", "before", "threads"))]
+                *((name, ctypes.py_object) for name in ("group", "error", "is_user", "module_path", "before", "threads"))]
 
 
 class Marks(ctypes.Structure):
@@ -48,7 +48,7 @@ class Part:
     """Posts what this process issues, frees its waits, and notes what the watched thread issues on the watched group."""
 
     def __init__(self, part: Any, handle: ctypes.c_void_p, group: Callable[..., int], error: Callable[[], Exception],
-                 is_user: Callable[[str], bool], threads: Callable[[], None], watching: Any, watched: str,
+                 is_user: Callable[[str], bool], module_path: Callable[[Any], str], threads: Callable[[], None], watching: Any, watched: str,
                  asked: Callable[[str, str], None]) -> None:
         """See native/torch_python.h. `asked`(what, place) is called before each noted operation while `marks.asks`; what
         it raises is raised there."""
@@ -56,7 +56,7 @@ class Part:
         functions = {name: ctypes.cast(getattr(lib, function), ctypes.c_void_p)
                      for name, function in _FUNCTIONS.items()}
         self.marks: Marks = part.lockstep_torch_lines_marks().contents
-        self._given = _Given(lines=handle, group=group, error=error, is_user=is_user, watching=watching,
+        self._given = _Given(lines=handle, group=group, error=error, is_user=is_user, module_path=module_path, watching=watching,
                              watched=watched.encode(), before=asked, threads=threads, **functions)
         part.lockstep_torch_lines_install(ctypes.byref(self._given))
 

@@ -1,0 +1,95 @@
+// Receives from any source, for torch_lines.cpp: which send one has taken is known when it has
+// completed, and then it is compared.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "torch_operators.h"
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+namespace lockstep::torch_lines {
+
+/// What such a receive says of itself.
+struct AnyReceive {
+  const char* dtype = nullptr;
+  const char* place = nullptr;
+  Numbers elements, shape;
+};
+
+/// Of one group and tag. Sends of one source are taken in the order in which the receives were
+/// issued, if all are from any source and of one thread; else which takes which is not known.
+class AnyReceives {
+ public:
+  /// A receive from one source has been issued; whether it has a number among those of its pair.
+  [[nodiscard]] bool directed() {
+    const std::lock_guard lock(mutex_);
+    is_directed_ = true;
+    return issued_ == 0;
+  }
+
+  /// One from any source is about to be issued: its number; -1: it is not compared.
+  [[nodiscard]] int64_t issue(AnyReceive receive) {
+    const std::lock_guard lock(mutex_);
+    if (issued_++ == 0) thread_ = std::this_thread::get_id();
+    if (thread_ != std::this_thread::get_id()) is_directed_ = true;
+    if (is_directed_) return -1;
+    pending_.push_back({std::move(receive), -1});
+    return first_ + static_cast<int64_t>(pending_.size()) - 1;
+  }
+
+  /// It has taken a send of `source`: those whose places in their pairs are known by that.
+  [[nodiscard]] std::vector<std::pair<int, AnyReceive>> completed(int64_t number, int source) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::pair<int, AnyReceive>> out;
+    if (is_directed_ || number < first_) return out;
+    pending_[static_cast<size_t>(number - first_)].source = source;
+    for (; !pending_.empty() && pending_.front().source >= 0; ++first_) {
+      out.emplace_back(pending_.front().source, std::move(pending_.front().receive));
+      pending_.pop_front();
+    }
+    return out;
+  }
+
+ private:
+  struct Pending {
+    AnyReceive receive;
+    int source;
+  };
+  std::mutex mutex_;  // guards what follows
+  int64_t issued_ = 0, first_ = 0;
+  bool is_directed_ = false;
+  std::thread::id thread_;
+  std::deque<Pending> pending_;  // from the `first_` on
+};
+
+/// The Work of one: compared at the end of its wait.
+class AnyReceiveWork final : public c10d::Work {
+ public:
+  using Completed = std::function<void(int source)>;
+  AnyReceiveWork(c10::intrusive_ptr<c10d::Work> inner, Completed completed)
+      : inner_(std::move(inner)), completed_(std::move(completed)) {}
+
+  bool isCompleted() override { return inner_->isCompleted(); }
+  bool isSuccess() const override { return inner_->isSuccess(); }
+  std::exception_ptr exception() const override { return inner_->exception(); }
+  int sourceRank() const override { return inner_->sourceRank(); }
+  std::vector<at::Tensor> result() override { return inner_->result(); }
+  void synchronize() override { inner_->synchronize(); }
+  void abort() override { inner_->abort(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool done = inner_->wait(timeout);
+    if (done && completed_) std::exchange(completed_, nullptr)(inner_->sourceRank());
+    return done;
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> inner_;
+  Completed completed_;
+};
+
+}  // namespace lockstep::torch_lines
