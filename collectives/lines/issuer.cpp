@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -59,21 +60,24 @@ void Issuer::trim(const Group& group, const Issued& issued) {
   if (passed > 0) posts_.trim(issued.line, passed - 1);
 }
 
-std::vector<int> Issuer::compared_with(const Group& group, const Entry& entry) const {
+void Issuer::prepare(Group& group) const {
   const auto size = static_cast<int>(group.members.size());
-  const bool splits = entry.posted.to > 0 || entry.posted.from > 0;
-  std::vector<int> out;
+  auto& compared = group.compared.emplace();
   for (int member = 0; member < size; ++member) {
     const int apart = std::abs(member - group.self);
-    if (apart > 0 && (splits || std::min(apart, size - apart) <= near_ ||
+    if (apart > 0 && (std::min(apart, size - apart) <= near_ ||
                       posts_.is_here(group.members[static_cast<std::size_t>(member)])))
-      out.push_back(member);
+      compared.push_back(member);
   }
-  return out;
 }
 
 Result<void> Issuer::check(const Group& group, const Issued& issued) {
-  return check_with(group, issued, compared_with(group, issued.entry));
+  if (group.compared && issued.entry.values.empty())
+    return check_with(group, issued, *group.compared);
+  std::vector<int> all(group.members.size());
+  std::iota(all.begin(), all.end(), 0);
+  all.erase(all.begin() + group.self);
+  return check_with(group, issued, all);
 }
 
 Result<void> Issuer::check_with(const Group& group, const Issued& issued,

@@ -29,23 +29,24 @@ class Issuer {
  public:
   explicit Issuer(Posts& posts, int near = kNear) : posts_(posts), near_(near) {}
 
+  /// Finds, once for a group, the members with which an entry of `group.self` is compared that must
+  /// be equal on all: all of this host, and those of others that stand near in a ring, so that
+  /// where two members differ, two that are compared do.
+  void prepare(Group& group) const;
+
   /// post() and check(): GraphDivergence where it must not be issued.
   [[nodiscard]] Result<Issued> issue(const Group& group, const Operation& operation);
 
   /// Writes the entry. From here on peers compare with it.
   /// Errors: GraphDivergence (the group has a refusal), Environment.
   [[nodiscard]] Result<Issued> post(const Group& group, const Operation& operation);
-  /// Compares with what compared_with() have posted at its place. Errors: GraphDivergence, in the
+  /// Compares with what has been posted at its place, by all, where each takes what is sent to it
+  /// alone. Errors: GraphDivergence, in the
   /// words of the rank that was first to refuse.
   [[nodiscard]] Result<void> check(const Group& group, const Issued& issued);
   /// An entry of a rank elsewhere, `group.self`, has come: compared with those of this host's
   /// members. Where they differ, or have, the group has a refusal from here on.
   void arrived(const Group& group, const Issued& issued);
-
-  /// The members, by number, with which `entry` of `group.self` is compared when it is issued: all
-  /// of this host, and those of others that take what is sent to them alone, or stand near in a
-  /// ring, so that where two members differ, two that are compared do.
-  [[nodiscard]] std::vector<int> compared_with(const Group& group, const Entry& entry) const;
 
   /// The refusal of a group as an error; success where there is none. For a rank that waits.
   [[nodiscard]] Result<void> still_alive(const Group& group) const;

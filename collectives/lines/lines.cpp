@@ -81,6 +81,7 @@ int Lines::group(Group given) {
   const auto found = std::find_if(groups_.begin(), groups_.end(),
                                   [&](const Issuing& each) { return each.group.key == given.key; });
   if (found != groups_.end()) return static_cast<int>(found - groups_.begin());
+  issuer_.prepare(given);
   groups_.emplace_back(std::move(given));
   return static_cast<int>(groups_.size()) - 1;
 }

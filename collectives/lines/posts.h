@@ -25,6 +25,8 @@ struct Group {
   std::vector<Rank> members;  // ranks of the job, by their number in the group
   int self = 0;               // this rank's number in it
   std::string name;           // "the group dp (ranks 0-3)", in messages
+  /// See Issuer::prepare(); nullopt: all.
+  std::optional<std::vector<int>> compared{};
 };
 
 /// A line of a process: its place in that process's table.

@@ -17,7 +17,7 @@ constexpr auto kClaimPatience = std::chrono::milliseconds(100);
 
 }  // namespace
 
-SharedPosts::SharedPosts(Rank self) : self_(self) {}
+SharedPosts::SharedPosts(Rank self) : self_(self), head_(self) {}
 SharedPosts::~SharedPosts() = default;
 
 Result<std::unique_ptr<SharedPosts>> SharedPosts::create(Rank self) {
@@ -42,6 +42,7 @@ void SharedPosts::join(const std::vector<std::string>& places) {
     else if (!places[rank].empty())
       unseen_.push_back(Rank{static_cast<std::int32_t>(rank)});
   }
+  head_ = seen().front();
 }
 
 std::vector<Rank> SharedPosts::unseen() const { return unseen_; }
@@ -57,11 +58,6 @@ std::vector<Rank> SharedPosts::seen() const {
 bool SharedPosts::is_here(Rank rank) const {
   return rank == self_ ||
          (peer(rank) != nullptr && !mirrored_[static_cast<std::size_t>(rank.value)]);
-}
-
-Rank SharedPosts::head() const {
-  const auto all = seen();
-  return *std::find_if(all.begin(), all.end(), [&](Rank rank) { return is_here(rank); });
 }
 
 void SharedPosts::publish_mirrors(const std::map<Rank, std::string>& places) {
@@ -96,11 +92,7 @@ const PostsMemory& SharedPosts::memory_of(Rank rank) const {
 }
 
 // Refusals, and what is known of notes, are in the memory of the head.
-PostsHeader& SharedPosts::host_header() const {
-  for (std::int32_t rank = 0; rank < self_.value; ++rank)
-    if (is_here(Rank{rank})) return memory_of(Rank{rank}).header();
-  return own_->memory().header();
-}
+PostsHeader& SharedPosts::host_header() const { return memory_of(head_).header(); }
 
 PeerState SharedPosts::state(Rank rank) const {
   if (rank != self_ && peer(rank) == nullptr) return PeerState::Unseen;

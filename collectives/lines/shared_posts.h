@@ -46,7 +46,7 @@ class SharedPosts final : public Posts {
   /// Ranks that have posts elsewhere: they cannot be read.
   [[nodiscard]] std::vector<Rank> unseen() const;
   /// The lowest of this host.
-  [[nodiscard]] Rank head() const;
+  [[nodiscard]] Rank head() const { return head_; }
   /// Of this host: it can be read in its own memory.
   [[nodiscard]] bool is_here(Rank rank) const override;
 
@@ -114,7 +114,7 @@ class SharedPosts final : public Posts {
   [[nodiscard]] PostsHeader& host_header() const;
   [[nodiscard]] Status said_in(const RefusalSlot& slot) const;
 
-  Rank self_;
+  Rank self_, head_;
   std::unique_ptr<OwnPosts> own_;
   std::vector<std::unique_ptr<PeerPosts>> peers_;  // by rank; null: unseen
   std::vector<bool> mirrored_;                     // by rank: what is read of it is its mirror

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <random>
 #include <set>
 #include <tuple>
@@ -278,6 +279,7 @@ class Simulation {
     Group out = groups_[static_cast<std::size_t>(number)];
     out.self = static_cast<int>(std::find(out.members.begin(), out.members.end(), Rank{rank}) -
                                 out.members.begin());
+    issuers_[static_cast<std::size_t>(rank)].prepare(out);
     return out;
   }
 
@@ -324,10 +326,16 @@ class Simulation {
     return seen_by_.contains({group, number, a, b}) || seen_by_.contains({group, number, b, a});
   }
 
+  static std::vector<int> compared(const Group& of, const Entry& entry) {
+    if (entry.values.empty()) return *of.compared;
+    std::vector<int> all(of.members.size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
   void note_what_is_seen(const Group& of, int group, const Issued& issued) {
     const Rank self = of.members[static_cast<std::size_t>(of.self)];
-    for (const int member :
-         issuers_[static_cast<std::size_t>(self.value)].compared_with(of, issued.entry)) {
+    for (const int member : compared(of, issued.entry)) {
       const Rank other = of.members[static_cast<std::size_t>(member)];
       if (posts_of(self).count(other, of.key) > issued.number)
         seen_by_.insert({group, issued.number, self, other});
@@ -603,7 +611,7 @@ class Simulation {
             continue;
           const auto entry = posts_of(a).entry(a, mine.key, of.second);
           const auto other = posts_of(b).entry(b, mine.key, of.second);
-          const auto with = issuers_[static_cast<std::size_t>(a.value)].compared_with(mine, *entry);
+          const auto with = compared(mine, *entry);
           if (std::find(with.begin(), with.end(), theirs.self) != with.end() &&
               !fits(*entry, mine.self, *other, theirs.self))
             outcome_.wrong = fmt::format(
