@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include <lockstep/collectives/lines/carrier.h>
 #include <lockstep/collectives/lines/mirror.h>
@@ -8,6 +7,13 @@
 #include <lockstep/collectives/lines/posts_memory.h>
 
 namespace lockstep::lines {
+namespace {
+
+/// Entries of a line of a mirror, and bytes of their numbers, between two looks at what may be
+/// given back.
+constexpr std::uint64_t kTrimMirrorEvery = 512, kTrimMirrorBytes = 256 << 10;
+
+}  // namespace
 
 std::vector<Rank> heard_by(Rank head, const std::vector<Rank>& unseen, int ranks) {
   std::vector<Rank> out;
@@ -18,32 +24,43 @@ std::vector<Rank> heard_by(Rank head, const std::vector<Rank>& unseen, int ranks
   return out;
 }
 
-Carrier::Carrier(SharedPosts& posts) : posts_(posts), issuer_(posts), here_(posts.seen()) {}
+Carrier::Carrier(SharedPosts& posts, int ranks) : posts_(posts), issuer_(posts), ranks_(ranks) {}
 
 Carrier::~Carrier() = default;
 
 Result<std::unique_ptr<Carrier>> Carrier::create(SharedPosts& posts, int ranks) {
-  std::unique_ptr<Carrier> made(new Carrier(posts));
+  std::unique_ptr<Carrier> made(new Carrier(posts, ranks));
   std::map<Rank, std::string> places;
   for (const Rank rank : heard_by(posts.head(), posts.unseen(), ranks)) {
-    auto mirror = Mirror::create(rank);
+    auto mirror = Mirror::create(rank, [&posts](Rank of) { return posts.is_here(of); });
     if (!mirror) return mirror.error();
     places[rank] = (*mirror)->place();
     made->mirrors_[rank] = std::move(*mirror);
   }
-  for (const Rank rank : made->here_)
-    made->sources_.push_back(std::make_unique<NoteSource>(rank, posts.memory_of(rank)));
   posts.publish_mirrors(places);
   return made;
 }
 
+// A rank of this host may take another one for its head, which it can read: it is told of there.
 void Carrier::meet(const std::vector<std::int32_t>& heads) {
   heads_ = heads;
-  std::set<Rank> all;
-  for (const std::int32_t head : heads)
-    if (head >= 0 && Rank{head} != posts_.head()) all.insert(Rank{head});
-  others_.assign(all.begin(), all.end());
-  heard_.resize(others_.size());
+  const Rank self = posts_.head();
+  std::map<Rank, std::vector<Rank>> hosts;
+  for (std::size_t rank = 0; rank < heads.size(); ++rank)
+    if (heads[rank] >= 0) hosts[Rank{heads[rank]}].push_back(Rank{static_cast<std::int32_t>(rank)});
+  for (const Rank rank : hosts[self])
+    if (posts_.is_here(rank)) here_.push_back(rank);
+  for (const Rank rank : here_)
+    sources_.push_back(std::make_unique<NoteSource>(rank, posts_.memory_of(rank)));
+  for (const auto& [head, ranks] : hosts) {
+    all_heads_.push_back(head);
+    Other other;
+    for (const Rank rank : ranks)
+      if (mirrors_.contains(rank)) other.ranks.push_back(rank);
+    if (head == self || (other.ranks.empty() && heard_by(head, here_, ranks_).empty())) continue;
+    others_.push_back(head);
+    heard_.push_back(std::move(other));
+  }
   for (const auto& [rank, mirror] : mirrors_)  // who takes no part posts nothing
     if (heads_[static_cast<std::size_t>(rank.value)] < 0) mirror->end(PeerState::Unseen);
 }
@@ -51,17 +68,14 @@ void Carrier::meet(const std::vector<std::int32_t>& heads) {
 std::optional<Bytes> Carrier::next(Instant now) {
   mark_ = posts_.next_mark();
   Note note;
-  more_follows_ = false;
   for (std::size_t i = 0; i < here_.size(); ++i) {
     auto of = sources_[i]->next(posts_.state(here_[i]), now);
     if (!of) continue;
-    more_follows_ = more_follows_ || !of->is_whole;
     note.ranks.push_back(*std::move(of));
   }
   for (auto& [key, said] : posts_.refusals(refusals_told_)) {
     said.message.resize(std::min(said.message.size(), kTextStep));
     note.refused.push_back({key, std::move(said)});
-    ++refusals_told_;
   }
   if (note.ranks.empty() && note.refused.empty() && now - told_at_ < kAtLeastEvery)
     return std::nullopt;
@@ -83,10 +97,9 @@ bool Carrier::came(std::size_t other, std::span<const std::byte> bytes, Instant 
   }
   from.heard = read->marks.mark;
   from.has = read->marks.heard;
-  for (const auto& [rank, mirror] : mirrors_)
-    if (Rank{heads_[static_cast<std::size_t>(rank.value)]} == others_[other] &&
-        std::find(from.behind.begin(), from.behind.end(), rank) == from.behind.end())
-      mirror->heard(read->marks.heard, now);
+  for (const Rank rank : from.ranks)
+    if (std::find(from.behind.begin(), from.behind.end(), rank) == from.behind.end())
+      mirrors_.at(rank)->heard(read->marks.heard, now);
   return true;
 }
 
@@ -100,20 +113,29 @@ bool Carrier::write(std::size_t other, const Note& note, Instant now) {
     if (mirror == mirrors_.end()) continue;
     const auto came = [&](const Group& group, const Issued& issued) {
       issuer_.arrived(group, issued);
-      if (issued.number % kTrimEvery == kTrimEvery - 1) trim(*mirror->second, group, issued);
+      trim(of.rank, group, issued);
     };
     if (!mirror->second->write(of, now, came)) return false;
   }
   for (const Note::Refused& refused : note.refused)
-    static_cast<void>(posts_.refuse(refused.key, refused.said));
+    posts_.refused_elsewhere(refused.key, refused.said);
   return true;
 }
 
-void Carrier::trim(Mirror& mirror, const Group& group, const Issued& issued) {
+void Carrier::trim(Rank rank, const Group& group, const Issued& issued) {
+  Mirror& mirror = *mirrors_.at(rank);
+  std::uint64_t& trimmed_at = trimmed_at_[{rank, group.key}];
+  const std::uint64_t bytes = mirror.value_bytes(issued.line);
+  if (issued.number % kTrimMirrorEvery != kTrimMirrorEvery - 1 &&
+      bytes < trimmed_at + kTrimMirrorBytes)
+    return;
+  trimmed_at = bytes;
   std::uint64_t passed = issued.number;
-  for (const Rank member : group.members)
-    if (posts_.is_here(member) && posts_.state(member) == PeerState::Running)
-      passed = std::min(passed, posts_.count(member, group.key));
+  for (const int member : *group.compared) {
+    const Rank here = group.members[static_cast<std::size_t>(member)];
+    if (posts_.state(here) == PeerState::Running)
+      passed = std::min(passed, posts_.count(here, group.key));
+  }
   if (passed > 0) mirror.trim(issued.line, passed - 1);
 }
 
@@ -126,9 +148,13 @@ std::uint64_t Carrier::all_have() const {
 
 void Carrier::end(std::size_t other, bool lost) {
   heard_[other].is_over = true;
-  for (const auto& [rank, mirror] : mirrors_)
-    if (Rank{heads_[static_cast<std::size_t>(rank.value)]} == others_[other])
-      mirror->end(lost && rank == others_[other] ? PeerState::Lost : PeerState::Unseen);
+  for (const Rank rank : heard_[other].ranks)
+    mirrors_.at(rank)->end(lost && rank == others_[other] ? PeerState::Lost : PeerState::Unseen);
+}
+
+void Carrier::stop() {
+  sources_.clear();
+  here_.clear();
 }
 
 }  // namespace lockstep::lines

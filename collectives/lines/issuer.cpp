@@ -89,11 +89,8 @@ Result<void> Issuer::check_with(const Group& group, const Issued& issued,
 }
 
 void Issuer::arrived(const Group& group, const Issued& issued) {
-  if (!still_alive(group)) return;
-  std::vector<int> members;
-  for (int member = 0; member < static_cast<int>(group.members.size()); ++member)
-    if (posts_.is_here(group.members[static_cast<std::size_t>(member)])) members.push_back(member);
-  static_cast<void>(check_with(group, issued, members));
+  if (group.compared->empty() || !still_alive(group)) return;
+  static_cast<void>(check_with(group, issued, *group.compared));
 }
 
 Result<void> Issuer::still_alive(const Group& group) const {

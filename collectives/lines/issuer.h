@@ -44,8 +44,8 @@ class Issuer {
   /// alone. Errors: GraphDivergence, in the
   /// words of the rank that was first to refuse.
   [[nodiscard]] Result<void> check(const Group& group, const Issued& issued);
-  /// An entry of a rank elsewhere, `group.self`, has come: compared with those of this host's
-  /// members. Where they differ, or have, the group has a refusal from here on.
+  /// An entry of a rank elsewhere, `group.self`, has come: compared with `group.compared`, which
+  /// are those of this host. Where they differ, or have, the group has a refusal from here on.
   void arrived(const Group& group, const Issued& issued);
 
   /// The refusal of a group as an error; success where there is none. For a rank that waits.

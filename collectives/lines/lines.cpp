@@ -50,10 +50,10 @@ Result<Rank> Lines::head() {
 
 Result<void> Lines::meet(const std::vector<std::int32_t>& heads,
                          const collectives::TcpOptions& options) {
-  posts_->open_mirrors();
+  if (auto opened = posts_->open_mirrors(); !opened) return opened;
   if (carrier_ == nullptr) return {};
   carrier_->meet(heads);
-  auto thread = CarrierThread::start(std::move(carrier_), self_, options);
+  auto thread = CarrierThread::start(*posts_, std::move(carrier_), options);
   if (!thread) return thread.error();
   carrier_thread_ = std::move(*thread);
   return {};
@@ -62,7 +62,7 @@ Result<void> Lines::meet(const std::vector<std::int32_t>& heads,
 // What other hosts have refused of it they have told when they have shown to have it.
 Result<void> Lines::finish() {
   posts_->finish();
-  if (carrier_thread_ != nullptr) carrier_thread_->flush(kLastWord);
+  posts_->wait_until_told(kLastWord);
   const std::lock_guard lock(grouping_);
   for (const Issuing& on : groups_)
     if (auto said = posts_->refusal(on.group.key);
@@ -73,7 +73,7 @@ Result<void> Lines::finish() {
 
 void Lines::gone(std::string_view text) {
   posts_->gone(text);
-  if (carrier_thread_ != nullptr) carrier_thread_->flush(kLastWord);
+  posts_->wait_until_told(kLastWord);
 }
 
 int Lines::group(Group given) {
@@ -155,7 +155,7 @@ Result<void> Lines::look(Wait& wait, Instant now) {
 Result<void> Lines::look_again(Wait& wait, Instant now) {
   const Group& group = at(wait.group).group;
   if (auto alive = issuer_.still_alive(group); !alive) return alive;
-  const WaitMoment moment = posts_->moment(now);
+  const WaitMoment moment = posts_->moment(now, {self_});
   if (!seen_again(wait.seen, moment, now, posts_->marks()))
     return wait.seen.since == now ? look_for_silent(wait, now) : Result<void>{};
   if (!says_so(wait.seen, now)) return {};
@@ -176,10 +176,11 @@ bool Lines::says_so(const BlockedSeen& seen, Instant now) const {
 Result<void> Lines::look_for_silent(const Wait& wait, Instant now) {
   const Duration deadline = deadline_;
   if (deadline == Duration{} || now - wait.begin < deadline) return {};
-  const RankWaits::Wait mine{wait.in, posts_->needed_by(self_, wait.in), wait.begin};
-  auto moment = posts_->moment(now, true);
-  for (const Rank member : mine.needed)
-    moment.counts[{wait.in.key, member}] = posts_->counts_of(member, wait.in.key);
+  RankWaits::Wait mine{wait.in, {}, wait.begin};
+  for (const Rank member : posts_->needed_by(self_, wait.in))
+    if (posts_->counts_of(member, wait.in.key).posted <= wait.in.number)
+      mine.needed.push_back(member);
+  const auto moment = posts_->moment(now, mine.needed, true);
   const auto silent = find_silent(moment, mine, now);
   if (!silent) return {};
   const Status said{

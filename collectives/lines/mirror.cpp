@@ -5,11 +5,11 @@
 
 namespace lockstep::lines {
 
-Result<std::unique_ptr<Mirror>> Mirror::create(Rank rank) {
+Result<std::unique_ptr<Mirror>> Mirror::create(Rank rank, IsHere is_here) {
   auto memory = PostsMemory::create();
   if (!memory) return memory.error();
   memory->header().state.store(static_cast<std::uint32_t>(PeerState::Running));
-  return std::unique_ptr<Mirror>(new Mirror(rank, std::move(*memory)));
+  return std::unique_ptr<Mirror>(new Mirror(rank, std::move(is_here), std::move(*memory)));
 }
 
 bool Mirror::write(const RankNote& note, Instant now, const Came& came) {
@@ -25,9 +25,12 @@ bool Mirror::open(const RankNote& note) {
     const RankNote::Opened& line = note.opened[i];
     if (!posts_.copy_line(note.first_line + i, line.key, line.members, line.name)) return false;
     Group group{line.key, {}, -1, posts_.memory().text(line.name)};
+    auto& here = group.compared.emplace();
     std::istringstream listed(posts_.memory().text(line.members));
     for (std::int32_t member = 0; listed >> member;) {
-      if (member == rank_.value) group.self = static_cast<int>(group.members.size());
+      const auto number = static_cast<int>(group.members.size());
+      if (member == rank_.value) group.self = number;
+      if (is_here_(Rank{member})) here.push_back(number);
       group.members.push_back(Rank{member});
     }
     if (group.self < 0) return false;

@@ -3,10 +3,17 @@
 #include <lockstep/collectives/lines/note_source.h>
 
 namespace lockstep::lines {
+namespace {
+
+constexpr Duration kLongestAlive = std::chrono::hours(24 * 365);
+
+}  // namespace
 
 NoteSource::NoteSource(Rank rank, const PostsMemory& memory) : rank_(rank), memory_(memory) {
   memory_.header().is_carried.store(1);
 }
+
+NoteSource::~NoteSource() { memory_.header().is_carried.store(0); }
 
 // A reader of the note sees moves that are no younger than the waits and entries beside them, as it
 // would in this memory.
@@ -15,12 +22,13 @@ std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
   const Told is{state, header.moves.load(std::memory_order_acquire), header.issuing.load(),
                 header.beside.load(), header.alive_until.load(std::memory_order_relaxed)};
   RankNote note{.rank = rank_};
-  RankNote::Standing standing{.state = is.state,
-                              .gone = header.gone_text.load(),
-                              .moves = is.moves,
-                              .issuing = std::max(is.issuing, 0),
-                              .has_threads_beside = is.beside != 0,
-                              .alive = std::max(Instant(is.alive_until) - now, Duration{0})};
+  RankNote::Standing standing{
+      .state = is.state,
+      .gone = header.gone_text.load(),
+      .moves = is.moves,
+      .issuing = std::max(is.issuing, 0),
+      .has_threads_beside = is.beside != 0,
+      .alive = std::clamp(Instant(is.alive_until) - now, Duration{0}, kLongestAlive)};
   for (const WaitSlot& slot : header.waits)
     if (const auto wait = read_wait(slot))
       standing.waits.push_back({wait->in, std::max(now - wait->since, Duration{0})});
@@ -40,7 +48,8 @@ std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
     note.standing = std::move(standing);
     told_ = is;
   }
-  if (note.opened.empty() && note.came.empty() && note.texts.empty() && !note.standing)
+  if (note.is_whole && note.opened.empty() && note.came.empty() && note.texts.empty() &&
+      !note.standing)
     return std::nullopt;
   return note;
 }
@@ -54,7 +63,7 @@ bool NoteSource::tell_entries(RankNote& note) {
     RankNote::Came came{i, line.told, 0, {}};
     for (; line.told < counts.posted && bytes < kMostNoteBytes; ++line.told) {
       auto entry = memory_.entry(i, line.told, line.entries, line.values);
-      if (!entry) return false;
+      if (!entry) break;
       bytes += sizeof(Posted) + entry->values.size() * 8;
       came.entries.push_back(*std::move(entry));
     }

@@ -1,5 +1,5 @@
-// What a rank of this host has posted since the last note, read from its memory. Used by carrier.cpp
-// alone.
+// What a rank of this host has posted since the last note, read from its memory. Used by
+// carrier.cpp alone.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,11 @@ inline constexpr std::size_t kMostNoteBytes = 256 << 10;
 /// Of one rank. One thread.
 class NoteSource {
  public:
-  /// `memory` outlives it; entries below what it has told are given back from now on only.
+  /// `memory` outlives it, which gives back only entries that have been told as long as it lives.
   NoteSource(Rank rank, const PostsMemory& memory);
+  ~NoteSource();
+  NoteSource(const NoteSource&) = delete;
+  NoteSource& operator=(const NoteSource&) = delete;
 
   /// nullopt: nothing is new. `state`: of its process, seen before this call.
   [[nodiscard]] std::optional<RankNote> next(PeerState state, Instant now);

@@ -12,7 +12,7 @@ namespace {
 static_assert(kMostLines == kTableLines && kMostWaits == kWaitSlots);
 static_assert(kMostLead * sizeof(Posted) < kRing);
 
-constexpr std::uint64_t kReserveStep = 16 << 10;
+constexpr std::uint64_t kReserveStep = 16 << 10, kGiveBackStep = 64 << 10;
 
 Status no_memory() {
   return Status{Code::Environment,
@@ -130,7 +130,8 @@ void OwnPosts::trim(LineId id, std::uint64_t number) {
     number = std::min(number, header.table[id.value].carried.load(std::memory_order_acquire));
   if (number == 0) return;
   const auto give_back = [&](std::uint64_t ring, std::uint64_t end, std::uint64_t& kept) {
-    for (; kept + kWindow <= end; kept += kWindow) memory_.give_back(ring + kept % kRing, kWindow);
+    for (; kept + kGiveBackStep <= end; kept += kGiveBackStep)
+      memory_.give_back(ring + kept % kRing, kGiveBackStep);
   };
   Window entries, values;
   const auto first_kept = memory_.entry(id.value, number, entries, values);
@@ -190,8 +191,13 @@ WaitMoment::Counts OwnPosts::counts_of(LineKey key) {
 std::optional<Entry> OwnPosts::entry(LineKey key, std::uint64_t number) {
   const auto line = find(key);
   if (!line) return std::nullopt;
-  Window entries, values;
-  return memory_.entry(*line, number, entries, values);
+  const std::lock_guard lock(reading_);
+  Line& of = *lines_[*line];
+  return memory_.entry(*line, number, of.read_entries, of.read_values);
+}
+
+std::uint64_t OwnPosts::value_bytes(LineId line) const {
+  return lines_[line.value]->values_end * 8;
 }
 
 }  // namespace lockstep::lines

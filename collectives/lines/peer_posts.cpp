@@ -23,6 +23,12 @@ WaitMoment::Counts PeerPosts::counts_of(LineKey key) {
   return line == nullptr ? WaitMoment::Counts{} : memory_.counts_of(line->number);
 }
 
+std::optional<std::uint32_t> PeerPosts::line(LineKey key) {
+  const std::lock_guard lock(reading_);
+  const Line* found = find(key);
+  return found == nullptr ? std::nullopt : std::optional(found->number);
+}
+
 std::optional<Entry> PeerPosts::entry(LineKey key, std::uint64_t number) {
   const std::lock_guard lock(reading_);
   Line* line = find(key);

@@ -18,6 +18,8 @@ class PeerPosts {
   /// Zero where it has not opened the line.
   [[nodiscard]] WaitMoment::Counts counts_of(LineKey key);
   [[nodiscard]] std::optional<Entry> entry(LineKey key, std::uint64_t number);
+  /// Its line; nullopt: it has not opened it.
+  [[nodiscard]] std::optional<std::uint32_t> line(LineKey key);
 
  private:
   struct Line {

@@ -33,9 +33,9 @@ struct WaitSlot {
 
 /// In the memory of the host's lowest rank, for all its ranks.
 struct RefusalSlot {
-  std::atomic<std::uint32_t> state{0};  // 0 free, 1 claimed, 2 ready
-  std::atomic<std::uint32_t> text{0}, code{0};
-  std::atomic<std::int32_t> rank{0};  // in whose memory the text is
+  std::atomic<std::uint32_t> state{0};                        // 0 free, 1 claimed, 2 ready
+  std::atomic<std::uint32_t> text{0}, code{0}, elsewhere{0};  // 1: another host has refused it
+  std::atomic<std::int32_t> rank{0};                          // in whose memory the text is
   std::atomic<std::uint64_t> high{0}, low{0};
 };
 
@@ -55,9 +55,10 @@ struct PostsHeader {
   std::atomic<std::int32_t> issuing{0};
   std::atomic<std::uint32_t> beside{0}, refusals{0};
   std::atomic<std::uint32_t> is_carried{0};  // notes tell other hosts what is posted here
-  // Of a host's first process: where the mirrors of ranks elsewhere are; notes that have been sent.
+  // Of a head: where the mirrors of ranks elsewhere are; the mark of its last note, and the last
+  // that all other hosts have.
   std::atomic<std::uint32_t> mirrors{0};
-  std::atomic<std::uint64_t> marks{0};
+  std::atomic<std::uint64_t> marks{0}, all_have{0};
   // Of a mirror: the last of them that its rank's host had when it told what is here; and when that
   // came, by this host's monotonic clock, nanoseconds.
   std::atomic<std::uint64_t> heard{0};

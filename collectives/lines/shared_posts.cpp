@@ -66,20 +66,40 @@ void SharedPosts::publish_mirrors(const std::map<Rank, std::string>& places) {
   own_->memory().header().mirrors.store(text(listed), std::memory_order_release);
 }
 
-void SharedPosts::open_mirrors() {
+Result<void> SharedPosts::open_mirrors() {
   const PostsMemory& memory = memory_of(head());
   std::istringstream listed(memory.text(memory.header().mirrors.load(std::memory_order_acquire)));
   std::string place;
   for (std::size_t rank = 0; listed >> rank >> place;) {
     if (rank >= peers_.size() || peers_[rank] != nullptr) continue;
     auto opened = PostsMemory::open(place, false);
-    if (!opened) continue;
+    if (!opened)
+      return Status{
+          Code::Environment,
+          fmt::format("This process cannot open what is known of rank {}, of another host; "
+                      "let it open more files (ulimit -n).",
+                      rank)};
     peers_[rank] = std::make_unique<PeerPosts>(std::move(*opened));
     mirrored_[rank] = true;
   }
+  return {};
 }
 
 std::uint64_t SharedPosts::marks() const { return host_header().marks.load(); }
+
+// The note of the last mark may have been begun before.
+void SharedPosts::wait_until_told(Duration patience) const {
+  const PostsHeader& header = host_header();
+  const std::uint64_t mark = header.marks.load() + 1;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (mark > 1 && header.all_have.load(std::memory_order_acquire) < mark &&
+         !memory_of(head_).has_ended() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void SharedPosts::all_have(std::uint64_t mark) {
+  host_header().all_have.store(mark, std::memory_order_release);
+}
 
 PeerPosts* SharedPosts::peer(Rank rank) const {
   const auto at = static_cast<std::size_t>(rank.value);
@@ -141,14 +161,15 @@ std::optional<Status> SharedPosts::refusal(LineKey key) const {
   return std::nullopt;
 }
 
-std::vector<std::pair<LineKey, Status>> SharedPosts::refusals(std::size_t first) const {
+std::vector<std::pair<LineKey, Status>> SharedPosts::refusals(std::set<std::size_t>& told) const {
   const PostsHeader& header = host_header();
   std::vector<std::pair<LineKey, Status>> out;
   const std::size_t claimed = header.refusals.load(std::memory_order_acquire);
-  for (std::size_t i = first; i < claimed && i < kRefusals; ++i) {
+  for (std::size_t i = 0; i < claimed && i < kRefusals; ++i) {
     const RefusalSlot& slot = header.refused[i];
-    if (slot.state.load(std::memory_order_acquire) != 2) break;
-    out.emplace_back(LineKey{slot.high.load(), slot.low.load()}, said_in(slot));
+    if (slot.state.load(std::memory_order_acquire) != 2 || !told.insert(i).second) continue;
+    if (slot.elsewhere.load() == 0)
+      out.emplace_back(LineKey{slot.high.load(), slot.low.load()}, said_in(slot));
   }
   return out;
 }
@@ -160,7 +181,13 @@ Status SharedPosts::said_in(const RefusalSlot& slot) const {
                 memory_of(Rank{slot.rank.load()}).text(slot.text.load())};
 }
 
-Status SharedPosts::refuse(LineKey key, const Status& status) {
+Status SharedPosts::refuse(LineKey key, const Status& status) { return claim(key, status, false); }
+
+void SharedPosts::refused_elsewhere(LineKey key, const Status& status) {
+  static_cast<void>(claim(key, status, true));
+}
+
+Status SharedPosts::claim(LineKey key, const Status& status, bool elsewhere) {
   PostsHeader& header = host_header();
   const TextId mine = text(status.message);
   for (std::uint32_t i = 0; i < kRefusals; ++i) {
@@ -172,6 +199,7 @@ Status SharedPosts::refuse(LineKey key, const Status& status) {
       slot.rank.store(self_.value);
       slot.text.store(mine);
       slot.code.store(static_cast<std::uint32_t>(status.code));
+      slot.elsewhere.store(elsewhere ? 1 : 0);
       slot.state.store(2, std::memory_order_release);
       std::uint32_t known = header.refusals.load();
       while (known < i + 1 && !header.refusals.compare_exchange_weak(known, i + 1)) {
@@ -192,7 +220,11 @@ Result<LineId> SharedPosts::open(const Group& group) { return own_->open(group);
 std::uint64_t SharedPosts::count(LineId line) const { return own_->count(line); }
 Result<void> SharedPosts::post(LineId line, const Entry& entry) { return own_->post(line, entry); }
 void SharedPosts::handed(LineId line) { own_->handed(line); }
-void SharedPosts::trim(LineId line, std::uint64_t number) { own_->trim(line, number); }
+void SharedPosts::trim(LineId line, std::uint64_t number) {
+  if (head_ != self_ && memory_of(head_).has_ended())  // nobody carries any more
+    own_->memory().header().is_carried.store(0);
+  own_->trim(line, number);
+}
 TextId SharedPosts::text(std::string_view text) { return own_->text(text); }
 
 WaitMoment::Counts SharedPosts::counts_of(Rank rank, LineKey key) const {
@@ -275,8 +307,8 @@ std::vector<Rank> SharedPosts::ahead_of(Rank rank) const {
   for (std::uint32_t i = 0; i < opened; ++i) {
     const LineSlot& slot = header.table[i];
     const LineKey key{slot.high, slot.low};
-    for (const Rank member : members_of(rank, key))
-      if (member != rank && state(member) != PeerState::Unseen &&
+    for (const Rank member : *members_of(rank, key))
+      if (member != rank && is_seen(member) &&
           counts_of(member, key).posted < slot.count.load(std::memory_order_acquire))
         out.insert(member);
   }
@@ -284,13 +316,9 @@ std::vector<Rank> SharedPosts::ahead_of(Rank rank) const {
 }
 
 const LineSlot* SharedPosts::slot_of(Rank rank, LineKey key) const {
-  const PostsHeader& header = memory_of(rank).header();
-  const std::uint32_t opened = std::min(header.lines.load(std::memory_order_acquire), kTableLines);
-  const auto* end = header.table + opened;
-  const auto* found = std::find_if(header.table, end, [&](const LineSlot& slot) {
-    return slot.high == key.high && slot.low == key.low;
-  });
-  return found == end ? nullptr : found;
+  if (!is_seen(rank)) return nullptr;
+  const auto line = rank == self_ ? own_->find(key) : peer(rank)->line(key);
+  return line ? &memory_of(rank).header().table[*line] : nullptr;
 }
 
 std::string SharedPosts::name_of(Rank rank, LineKey key) const {
@@ -298,45 +326,64 @@ std::string SharedPosts::name_of(Rank rank, LineKey key) const {
   return slot == nullptr ? std::string() : memory_of(rank).text(slot->name);
 }
 
-std::vector<Rank> SharedPosts::members_of(Rank rank, LineKey key) const {
-  std::vector<Rank> out;
+SharedPosts::Members SharedPosts::members_of(Rank rank, LineKey key) const {
+  {
+    const std::lock_guard lock(listing_);
+    const auto found = members_.find(key);
+    if (found != members_.end()) return found->second;
+  }
+  auto out = std::make_shared<std::vector<Rank>>();
   const LineSlot* slot = slot_of(rank, key);
   if (slot == nullptr) return out;
   std::istringstream listed(memory_of(rank).text(slot->members));
-  for (std::int32_t member = 0; listed >> member;) out.push_back(Rank{member});
-  return out;
+  for (std::int32_t member = 0; listed >> member;) out->push_back(Rank{member});
+  const std::lock_guard lock(listing_);
+  return members_.try_emplace(key, std::move(out)).first->second;
 }
 
-WaitMoment SharedPosts::moment(Instant now, bool in_full) const {
+RankWaits SharedPosts::waits_of(Rank rank) const {
+  const PostsHeader& header = memory_of(rank).header();
+  RankWaits waits;
+  if (!is_here(rank)) waits.heard = header.heard.load(std::memory_order_acquire);
+  waits.state = state(rank);
+  waits.moves = header.moves.load(std::memory_order_acquire);
+  for (const WaitSlot& slot : header.waits)
+    if (auto wait = read_wait(slot)) waits.waits.push_back(*std::move(wait));
+  waits.has_free_thread = header.issuing.load() > static_cast<std::int32_t>(waits.waits.size());
+  waits.has_threads_beside = header.beside.load() != 0;
+  waits.alive_until = Instant(header.alive_until.load(std::memory_order_relaxed));
+  return waits;
+}
+
+// Counts are read again when all waits have been: who has not issued an entry then has not when it
+// was seen to wait.
+WaitMoment SharedPosts::moment(Instant now, std::vector<Rank> open, bool in_full) const {
   WaitMoment out;
-  for (const Rank rank : seen()) {
-    const PostsHeader& header = memory_of(rank).header();
-    const std::uint64_t heard = header.heard.load(std::memory_order_acquire);
-    if (!is_here(rank) && now - Instant(header.heard_at.load()) > kSilence) continue;
-    RankWaits& waits = out.ranks[rank];
-    if (!is_here(rank)) waits.heard = heard;
-    waits.state = state(rank);
-    waits.moves = header.moves.load(std::memory_order_acquire);
-    for (const WaitSlot& slot : header.waits) {
-      auto wait = read_wait(slot);
-      if (!wait) continue;
-      wait->needed = needed_by(rank, wait->in);
-      waits.waits.push_back(*std::move(wait));
-    }
-    waits.has_free_thread = header.issuing.load() > static_cast<std::int32_t>(waits.waits.size());
-    waits.has_threads_beside = header.beside.load() != 0;
-    waits.alive_until = Instant(header.alive_until.load(std::memory_order_relaxed));
+  while (!open.empty()) {
+    const Rank rank = open.back();
+    open.pop_back();
+    if (!is_seen(rank) || out.ranks.contains(rank)) continue;
+    if (!is_here(rank) && now - Instant(memory_of(rank).header().heard_at.load()) > kSilence)
+      continue;
+    RankWaits& waits = out.ranks[rank] = waits_of(rank);
+    for (RankWaits::Wait& wait : waits.waits)
+      for (const Rank member : needed_by(rank, wait.in)) {
+        const auto counts = counts_of(member, wait.in.key);
+        if (counts.handed > wait.in.number) continue;
+        wait.needed.push_back(member);
+        out.counts[{wait.in.key, member}] = counts;
+        open.push_back(member);
+      }
     if (in_full) waits.ahead_of = ahead_of(rank);
+    open.insert(open.end(), waits.ahead_of.begin(), waits.ahead_of.end());
   }
-  for (const auto& [rank, waits] : out.ranks)
-    for (const RankWaits::Wait& wait : waits.waits)
-      for (const Rank member : wait.needed)
-        out.counts[{wait.in.key, member}] = counts_of(member, wait.in.key);
+  for (auto& [of, counts] : out.counts) counts = counts_of(of.second, of.first);
   return out;
 }
 
 std::vector<Rank> SharedPosts::needed_by(Rank rank, const Waiting& wait) const {
-  const std::vector<Rank> members = members_of(rank, wait.key);
+  const Members listed = members_of(rank, wait.key);
+  const std::vector<Rank>& members = *listed;
   const auto self = std::find(members.begin(), members.end(), rank) - members.begin();
   std::vector<Rank> out;
   if (wait.number >= count(rank, wait.key)) return out;

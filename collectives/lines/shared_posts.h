@@ -4,6 +4,8 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,10 +54,14 @@ class SharedPosts final : public Posts {
 
   /// On the head: where the mirrors of ranks elsewhere are, by rank, for those of this host.
   void publish_mirrors(const std::map<Rank, std::string>& places);
-  /// Opens the mirrors that the head has published; once, before anything is posted.
-  void open_mirrors();
+  /// Opens the mirrors that the head has published; once, before anything is posted. Errors:
+  /// Environment (not all can be opened).
+  [[nodiscard]] Result<void> open_mirrors();
   /// The last mark that this host has sent; 0: no notes go from here.
   [[nodiscard]] std::uint64_t marks() const;
+  /// Until other hosts have what has been posted before this call, or notes go no more, or
+  /// `patience` is over.
+  void wait_until_told(Duration patience) const;
   /// That of a rank of this host. Used by carrier.cpp.
   [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
 
@@ -74,10 +80,14 @@ class SharedPosts final : public Posts {
   [[nodiscard]] std::optional<Status> refusal(LineKey key) const override;
   [[nodiscard]] Status refuse(LineKey key, const Status& status) override;
 
-  /// All refusals of this host from the `first` on, as far as they are ready.
-  [[nodiscard]] std::vector<std::pair<LineKey, Status>> refusals(std::size_t first) const;
-  /// The next note is about to be written: its mark.
+  /// Of a head: refusals of this host that are not in `told`, by their places, and are in it then.
+  [[nodiscard]] std::vector<std::pair<LineKey, Status>> refusals(std::set<std::size_t>& told) const;
+  /// Of a head: as refuse(), in the words of another host.
+  void refused_elsewhere(LineKey key, const Status& status);
+  /// Of a head: the next note is about to be written; its mark.
   std::uint64_t next_mark();
+  /// Of a head: what all other hosts have; ~0: no more is told.
+  void all_have(std::uint64_t mark);
 
   /// This process issues nothing more.
   void finish();
@@ -93,8 +103,10 @@ class SharedPosts final : public Posts {
   void threads_beside(bool are_there);
   /// This process moves on, as far as is known, until then; what it has said before holds.
   void alive_until(Instant until);
-  /// What the ranks that can be read are doing; `in_full`: with what each has issued alone.
-  [[nodiscard]] WaitMoment moment(Instant now, bool in_full = false) const;
+  /// What `ranks` are doing, and those for whom they wait, and so on, as far as they can be read:
+  /// of whom a wait needs, those that have not issued it. `in_full`: also those that one is ahead
+  /// of.
+  [[nodiscard]] WaitMoment moment(Instant now, std::vector<Rank> ranks, bool in_full = false) const;
   /// Whose part `rank` needs in an entry that it has posted.
   [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
   [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
@@ -109,7 +121,12 @@ class SharedPosts final : public Posts {
   explicit SharedPosts(Rank self);
   [[nodiscard]] PeerPosts* peer(Rank rank) const;
   [[nodiscard]] const LineSlot* slot_of(Rank rank, LineKey key) const;
-  [[nodiscard]] std::vector<Rank> members_of(Rank rank, LineKey key) const;
+  using Members = std::shared_ptr<const std::vector<Rank>>;
+  /// Of a line that `rank` has opened.
+  [[nodiscard]] Members members_of(Rank rank, LineKey key) const;
+  [[nodiscard]] bool is_seen(Rank rank) const { return rank == self_ || peer(rank) != nullptr; }
+  [[nodiscard]] RankWaits waits_of(Rank rank) const;
+  Status claim(LineKey key, const Status& status, bool elsewhere);
   [[nodiscard]] std::vector<Rank> ahead_of(Rank rank) const;
   [[nodiscard]] PostsHeader& host_header() const;
   [[nodiscard]] Status said_in(const RefusalSlot& slot) const;
@@ -119,6 +136,8 @@ class SharedPosts final : public Posts {
   std::vector<std::unique_ptr<PeerPosts>> peers_;  // by rank; null: unseen
   std::vector<bool> mirrored_;                     // by rank: what is read of it is its mirror
   std::vector<Rank> unseen_;
+  mutable std::mutex listing_;  // guards what follows
+  mutable std::map<LineKey, Members> members_;
 };
 
 }  // namespace lockstep::lines

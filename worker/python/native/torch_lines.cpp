@@ -191,10 +191,16 @@ void receive_from_any(const c10::OperatorHandle& handle, c10::DispatchKeySet key
     device = tensors[0].device().type();
   }
   const int64_t number = all->issue(std::move(receive));
-  handle.redispatchBoxed(keys, stack);
+  try {
+    handle.redispatchBoxed(keys, stack);
+  } catch (...) {
+    all->abandon();
+    throw;
+  }
   if (number < 0 || stack->empty() || !stack->back().isCustomClass()) return;
   stack->back() = IValue(Work(c10::make_intrusive<AnyReceiveWork>(
-      stack->back().toCustomClass<c10d::Work>(), [group, device, tag, all, number](int source) {
+      stack->back().toCustomClass<c10d::Work>(), all,
+      [group, device, tag, all, number](int source) {
         compare_received(group, device, tag, all->completed(number, source));
       })));
 }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -42,6 +43,13 @@ class AnyReceives {
     return first_ + static_cast<int64_t>(pending_.size()) - 1;
   }
 
+  /// One that was issued is never seen to complete: none is compared any more.
+  void abandon() {
+    const std::lock_guard lock(mutex_);
+    is_directed_ = true;
+    pending_.clear();
+  }
+
   /// It has taken a send of `source`: those whose places in their pairs are known by that.
   [[nodiscard]] std::vector<std::pair<int, AnyReceive>> completed(int64_t number, int source) {
     const std::lock_guard lock(mutex_);
@@ -71,8 +79,14 @@ class AnyReceives {
 class AnyReceiveWork final : public c10d::Work {
  public:
   using Completed = std::function<void(int source)>;
-  AnyReceiveWork(c10::intrusive_ptr<c10d::Work> inner, Completed completed)
-      : inner_(std::move(inner)), completed_(std::move(completed)) {}
+  AnyReceiveWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<AnyReceives> all,
+                 Completed completed)
+      : inner_(std::move(inner)), all_(std::move(all)), completed_(std::move(completed)) {}
+  ~AnyReceiveWork() override {
+    if (completed_) all_->abandon();
+  }
+  AnyReceiveWork(const AnyReceiveWork&) = delete;
+  AnyReceiveWork& operator=(const AnyReceiveWork&) = delete;
 
   bool isCompleted() override { return inner_->isCompleted(); }
   bool isSuccess() const override { return inner_->isSuccess(); }
@@ -89,6 +103,7 @@ class AnyReceiveWork final : public c10d::Work {
 
  private:
   c10::intrusive_ptr<c10d::Work> inner_;
+  std::shared_ptr<AnyReceives> all_;
   Completed completed_;
 };
 

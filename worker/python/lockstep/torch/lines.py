@@ -44,8 +44,7 @@ class Lines:
         words = [word.encode() for word in exchange(lib.lines_place(self._handle).decode())]
         places = (ctypes.c_char_p * len(words))(*words)
         check(lib.lines_join(self._handle, places, len(words), None))
-        if len({word.split(b"-", 1)[0] for word in words if word}) > 1:  # they begin with the host
-            self._meet(exchange)
+        self._meet(exchange)
         self.look_for_threads()
         part = load_part()
         if part is None and dist.get_rank() == 0:
@@ -59,11 +58,13 @@ class Lines:
         self._group_making = GroupMaking(self._making)
 
     def _meet(self, exchange: Callable[[str], List[str]]) -> None:
-        """The lowest rank of each host tells those of others what is posted on its own."""
+        """Where ranks cannot read each other's posts, the lowest of each host tells those of others what is posted there."""
         head = ctypes.c_int32()
         check(lib.lines_head(self._handle, ctypes.byref(head)))
         heads = [int(word) if word else -1 for word in exchange(str(head.value))]
         first = min(head for head in heads if head >= 0)
+        if set(heads) <= {-1, first}:
+            return
         at, secret = exchange(meeting_place() if dist.get_rank() == first else "-")[first].split()
         check(lib.lines_meet(self._handle, (ctypes.c_int32 * len(heads))(*heads), len(heads), at.encode(), secret.encode(),
                              self._patience))

@@ -76,8 +76,12 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
 
 
 def meeting_place() -> str:
-    """An address of this host, and a secret for those who are told: two words."""
-    return f"{_address(default_store())} {secrets.token_hex(32)}"
+    """An address of this host, and a secret for those who are told: two words; where there is none, a word that
+    exchange() raises."""
+    try:
+        return f"{_address(default_store())} {secrets.token_hex(32)}"
+    except OSError as error:
+        return f"! {error}"
 
 
 def exchange(process_group: Any, word: str, patience: float) -> List[str]:

@@ -1,39 +1,17 @@
-// Notes between hosts: their bytes, what heads do with them on hosts that this process holds, late
-// and in any order among hosts, and real connections.
+// What heads do with notes: on hosts that this process holds, late and in any order among hosts.
+#include <array>
 #include <deque>
+#include <map>
 #include <random>
 #include <thread>
 
+#include "hosts.h"
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <lockstep/collectives/lines/carrier.h>
-#include <lockstep/collectives/lines/lines.h>
-#include <lockstep/collectives/lines/posts_memory.h>
 
 namespace lockstep::lines {
 namespace {
-
-using Ranks = std::vector<std::unique_ptr<Lines>>;
-
-/// So many ranks on each host, one after the other.
-Ranks open_hosts(int hosts, int on_each = 1) {
-  Ranks ranks;
-  const int count = hosts * on_each;
-  for (int rank = 0; rank < count; ++rank)
-    ranks.push_back(std::move(Lines::open(Rank{rank}).value()));
-  for (int rank = 0; rank < count; ++rank) {
-    std::vector<std::string> places;
-    for (int other = 0; other < count; ++other)
-      places.push_back(other / on_each == rank / on_each
-                           ? ranks[static_cast<std::size_t>(other)]->posts().place()
-                           : "another host");
-    ranks[static_cast<std::size_t>(rank)]->posts().join(places);
-  }
-  return ranks;
-}
 
 /// Heads whose notes go when a test says so.
 struct Post {
@@ -43,7 +21,7 @@ struct Post {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank)
       if (heads[rank] == static_cast<std::int32_t>(rank))
         carriers.push_back(std::move(Carrier::create(ranks[rank]->posts(), 100).value()));
-    for (auto& rank : ranks) rank->posts().open_mirrors();
+    for (auto& rank : ranks) EXPECT_TRUE(rank->posts().open_mirrors());
     for (auto& carrier : carriers) carrier->meet(heads);
   }
   /// The next note of this host is under way.
@@ -56,8 +34,7 @@ struct Post {
   void read(int from, int to, Instant now = {}) {
     auto& notes = under_way[{from, to}];
     if (notes.empty()) return;
-    ASSERT_TRUE(
-        carriers[static_cast<std::size_t>(to)]->came(other(to, from), notes.front(), now));
+    ASSERT_TRUE(carriers[static_cast<std::size_t>(to)]->came(other(to, from), notes.front(), now));
     notes.pop_front();
   }
   /// What host `of` calls this one.
@@ -79,8 +56,8 @@ struct Post {
                               const std::vector<Rank>& members) {
     Lines& lines = *ranks[static_cast<std::size_t>(rank)];
     const auto self = std::find(members.begin(), members.end(), Rank{rank}) - members.begin();
-    const int group = lines.group(
-        {{key, key}, members, static_cast<int>(self), "group " + std::to_string(key)});
+    const int group =
+        lines.group({{key, key}, members, static_cast<int>(self), "group " + std::to_string(key)});
     const std::vector<std::int64_t> sizes{elements};
     auto issued = lines.issue(group, {.kind = "all_reduce",
                                       .dtype = "f32",
@@ -95,65 +72,6 @@ struct Post {
   std::vector<std::unique_ptr<Carrier>> carriers;
   std::map<std::pair<int, int>, std::deque<Bytes>> under_way;
 };
-
-Entry entry_of(std::uint64_t equal, std::vector<std::int64_t> values) {
-  Entry entry;
-  entry.posted.equal = equal;
-  entry.posted.to = static_cast<std::uint32_t>(values.size());
-  entry.values = std::move(values);
-  return entry;
-}
-
-Note full_note() {
-  RankNote rank{.rank = Rank{3}, .texts_begin = 5, .texts = std::string("train.py\0", 9)};
-  rank.opened.push_back({{1, 2}, 5, 6});
-  rank.came.push_back({0, 7, 8, {entry_of(9, {-1, 2}), entry_of(4, {}), entry_of(4, {})}});
-  rank.standing = {PeerState::Gone, 4, 11, 2, true, std::chrono::seconds(3),
-                   {{{{1, 2}, 7}, std::chrono::milliseconds(4)}}};
-  return {{rank}, {{{3, 4}, {Code::Stuck, "they wait"}}}};
-}
-
-TEST(Note, ComesBackAsItWas_AndEntriesThatCameBeforeAreShort) {
-  NoteWriter writer;
-  NoteReader reader;
-  const Note note = full_note();
-  const Bytes first = writer.encode(note), again = writer.encode(note);
-  EXPECT_LT(again.size() + 2 * sizeof(Posted), first.size()) << "two distinct entries";
-  for (const Bytes& bytes : {first, again}) {
-    const auto read = reader.decode(NoteWriter::with_marks({7, 8}, bytes));
-    ASSERT_TRUE(read);
-    EXPECT_EQ(read->marks.mark, 7U);
-    EXPECT_EQ(read->marks.heard, 8U);
-    const RankNote& rank = read->note.ranks.at(0);
-    EXPECT_EQ(rank.texts, note.ranks[0].texts);
-    EXPECT_EQ(rank.opened.at(0).key, (LineKey{1, 2}));
-    ASSERT_EQ(rank.came.at(0).entries.size(), 3U);
-    EXPECT_EQ(rank.came[0].entries[0].posted.equal, 9U);
-    EXPECT_EQ(rank.came[0].entries[0].values, (std::vector<std::int64_t>{-1, 2}));
-    EXPECT_EQ(rank.came[0].entries[2].posted.equal, 4U);
-    ASSERT_TRUE(rank.standing);
-    EXPECT_EQ(rank.standing->state, PeerState::Gone);
-    EXPECT_TRUE(rank.standing->has_threads_beside);
-    EXPECT_EQ(rank.standing->waits.at(0).age, std::chrono::milliseconds(4));
-    EXPECT_EQ(read->note.refused.at(0).said.message, "they wait");
-  }
-}
-
-TEST(Note, WhateverBytesCome_AreANoteOrNone) {
-  const Bytes sound = NoteWriter::with_marks({1, 1}, NoteWriter().encode(full_note()));
-  for (std::size_t end = 0; end < sound.size(); ++end)
-    EXPECT_FALSE(NoteReader().decode(std::span(sound).first(end))) << end;
-  std::mt19937_64 random(1);
-  int notes = 0;
-  for (int run = 0; run < 200'000; ++run) {
-    Bytes bytes = sound;
-    for (int change = 1 + static_cast<int>(random() % 3); change > 0; --change)
-      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
-    notes += NoteReader().decode(bytes) ? 1 : 0;
-  }
-  EXPECT_GT(notes, 0) << "some changes are of no consequence";
-  EXPECT_LT(notes, 200'000);
-}
 
 TEST(Carrier, RankOfAnotherHostThatCame_IsComparedBeforeTheSecondIssues) {
   Post post(2);
@@ -355,90 +273,6 @@ TEST(Carrier, InALargeJob_ThoseNearestByRankAreHeard) {
   EXPECT_EQ(heard.front(), Rank{8});
   EXPECT_EQ(heard.back(), Rank{4095});
   EXPECT_EQ(heard.size(), static_cast<std::size_t>(kMostElsewhere - 7));
-}
-
-/// Where heads meet in a test: a file of this process.
-collectives::TcpOptions meeting_place() {
-  static int meetings = 0;
-  return {.rendezvous = {},
-          .file = testing::TempDir() + "lockstep_heads_" + std::to_string(::getpid()) + "_" +
-                  std::to_string(++meetings),
-          .rank = {},
-          .patience = std::chrono::seconds(20)};
-}
-
-Ranks meet_hosts(int count) {
-  Ranks ranks = open_hosts(count);
-  std::vector<std::int32_t> heads;
-  for (auto& rank : ranks) heads.push_back(rank->head().value().value);
-  const auto at = meeting_place();
-  std::vector<std::thread> meeting;
-  for (auto& rank : ranks)
-    meeting.emplace_back([&] {
-      const auto met = rank->meet(heads, at);
-      EXPECT_TRUE(met) << met.error().text();
-    });
-  for (std::thread& each : meeting) each.join();
-  return ranks;
-}
-
-Result<std::uint64_t> issue(Lines& lines, std::int64_t elements) {
-  const int group = lines.group({{1, 1}, {Rank{0}, Rank{1}}, lines.self().value, "the group"});
-  const std::vector<std::int64_t> sizes{elements};
-  auto issued = lines.issue(group, {.kind = "all_reduce", .elements = sizes});
-  if (issued) lines.issued(group);
-  return issued;
-}
-
-/// Whether it becomes true within a time that no healthy run needs.
-template <class Condition>
-bool comes_true(Condition condition) {
-  for (int i = 0; i < 10'000 && !condition(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
-}
-
-TEST(CarrierThread, PostsAndRefusals_GoToTheOtherHost) {
-  Ranks ranks = meet_hosts(2);
-  ASSERT_TRUE(issue(*ranks[0], 5));
-  EXPECT_TRUE(comes_true([&] { return ranks[1]->posts().count(Rank{0}, {1, 1}) == 1; }));
-  EXPECT_FALSE(issue(*ranks[1], 3));
-  EXPECT_TRUE(comes_true([&] { return ranks[0]->posts().refusal({1, 1}).has_value(); }));
-}
-
-TEST(CarrierThread, LastWord_HasGoneWhenItIsSaid) {
-  Ranks ranks = meet_hosts(2);
-  ranks[1]->gone("ValueError: nan");
-  EXPECT_EQ(ranks[0]->posts().state(Rank{1}), PeerState::Gone);
-  EXPECT_EQ(ranks[0]->posts().gone_text(Rank{1}), "ValueError: nan");
-}
-
-TEST(CarrierThread, HeadThatLeaves_IsUnseenFromThenOn_AndTheOthersGoOn) {
-  Ranks ranks = meet_hosts(3);
-  ranks[2]->leave();
-  EXPECT_TRUE(comes_true([&] { return ranks[0]->posts().state(Rank{2}) == PeerState::Unseen; }));
-  ASSERT_TRUE(issue(*ranks[0], 5));
-  EXPECT_TRUE(comes_true([&] { return ranks[1]->posts().count(Rank{0}, {1, 1}) == 1; }));
-}
-
-TEST(CarrierThread, HeadThatIsKilled_IsLost) {
-  const auto at = meeting_place();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    auto lines = Lines::open(Rank{1}).value();
-    lines->posts().join({"another host", lines->posts().place()});
-    if (!lines->head() || !lines->meet({0, 1}, at)) ::_exit(1);
-    if (!issue(*lines, 5)) ::_exit(1);
-    ::pause();
-  }
-  auto lines = Lines::open(Rank{0}).value();
-  lines->posts().join({lines->posts().place(), "another host"});
-  ASSERT_TRUE(lines->head());
-  ASSERT_TRUE(lines->meet({0, 1}, at));
-  EXPECT_TRUE(comes_true([&] { return lines->posts().count(Rank{1}, {1, 1}) == 1; }));
-  ::kill(child, SIGKILL);
-  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_TRUE(comes_true([&] { return lines->posts().state(Rank{1}) == PeerState::Lost; }));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-// Operations, the issuer and waits that cannot end, on posts in plain memory (lines_simulation.h)
+// Operations, the issuer and waits that cannot end, on posts in plain memory (simulation.h)
 // and on those of real processes.
 #include <cstdlib>
 #include <string>
 
-#include "lines_simulation.h"
+#include "simulation.h"
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/lines/issuer.h>

@@ -1,4 +1,4 @@
-#include "lines_simulation.h"
+#include "simulation.h"
 
 #include <algorithm>
 #include <deque>
@@ -551,9 +551,13 @@ class Simulation {
     mirror.push_back(*posts_of(rank).entry(rank, key, number));
     const auto at = std::find_if(groups_.begin(), groups_.end(),
                                  [&](const Group& each) { return each.key == key; });
-    const Group of = group(static_cast<int>(at - groups_.begin()), rank.value);
-    PlainPosts here(world, rank);
-    Issuer(here).arrived(of, {LineId{}, number, mirror.back()});
+    Group of = group(static_cast<int>(at - groups_.begin()), rank.value);
+    std::vector<int> here;
+    for (std::size_t m = 0; m < of.members.size(); ++m)
+      if (!world.elsewhere.contains(of.members[m])) here.push_back(static_cast<int>(m));
+    of.compared = here;
+    PlainPosts as_it(world, rank);
+    Issuer(as_it).arrived(of, {LineId{}, number, mirror.back()});
   }
 
   void carry() {
