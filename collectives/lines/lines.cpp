@@ -142,6 +142,23 @@ Arrival Lines::arrived(int number_of_group, std::uint64_t number) {
   return arrival;
 }
 
+// The line has no other member: nothing is compared, nobody is ahead on it, and its last entry stays.
+Result<void> Lines::tell(LineKey key, const Operation& what) {
+  Issuing& on = at(group(Group{key, {self_}, 0, "what is told"}));
+  const std::lock_guard lock(on.issuing);
+  const auto posted = issuer_.post(on.group, what);
+  return posted ? Result<void>{} : Result<void>{posted.error()};
+}
+
+std::optional<Lines::Told> Lines::told_by(Rank rank, LineKey key) const {
+  const std::uint64_t times = posts_->count(rank, key);
+  if (times == 0) return std::nullopt;
+  auto entry = posts_->entry(rank, key, times - 1);
+  if (!entry) return std::nullopt;
+  EntryTexts texts = posts_->texts(rank, entry->posted);
+  return Told{times, *std::move(entry), std::move(texts)};
+}
+
 Lines::Wait Lines::begin_wait(int group, std::uint64_t number, Instant now) {
   const Waiting in{at(group).group.key, number};
   return Wait{

@@ -69,6 +69,17 @@ class Lines {
   /// Whether all whose part it needs have issued it too, as far as they are seen.
   [[nodiscard]] Arrival arrived(int group, std::uint64_t number);
 
+  /// Tells peers something that is compared with nothing, about what `key` stands for; a tale of its
+  /// own on each rank, of which the last is read. Errors: Environment.
+  [[nodiscard]] Result<void> tell(LineKey key, const Operation& what);
+  struct Told {
+    std::uint64_t times = 0;  // that it has told something about `key`
+    Entry entry;
+    EntryTexts texts;
+  };
+  /// The last that a rank has told; nullopt: nothing, or it is not seen.
+  [[nodiscard]] std::optional<Told> told_by(Rank rank, LineKey key) const;
+
   /// A rank that others wait for that long, and that is not known to move on, is named. Without it,
   /// none is.
   void deadline(Duration deadline) { deadline_ = deadline; }

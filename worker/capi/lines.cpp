@@ -154,6 +154,37 @@ void lockstep_lines_issued(lockstep_lines* given, int group) {
   if (given != nullptr && given->core->has_group(group)) given->core->issued(group);
 }
 
+int lockstep_lines_tell(lockstep_lines* given, lockstep_fingerprint key,
+                        const lockstep_operation* what) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    const auto read = operation_of(what);
+    if (!read) return read.error();
+    return given->core->tell({key.high, key.low}, *read);
+  });
+}
+
+int lockstep_lines_told(lockstep_lines* given, lockstep_fingerprint key, int32_t rank,
+                        lockstep_told* told) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    if (told == nullptr || told->struct_size != sizeof *told)
+      return bad_input("told is NULL, or its struct_size is another");
+    if (rank < 0) return bad_input("the rank is below 0");
+    thread_local lines::Lines::Told last;
+    last = given->core->told_by(Rank{rank}, {key.high, key.low}).value_or(lines::Lines::Told{});
+    *told = {sizeof *told,
+             last.times,
+             last.texts.kind.c_str(),
+             last.texts.dtype.c_str(),
+             last.texts.reduction.c_str(),
+             last.texts.place.c_str(),
+             last.entry.posted.to,
+             last.entry.values.data()};
+    return {};
+  });
+}
+
 int lockstep_lines_in_flight(lockstep_lines* given, int group, uint64_t number) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr) return bad_input(kNoLines);

@@ -84,6 +84,21 @@ void lockstep_lines_issued(lockstep_lines* lines, int group);
  * Errors: those of a dead group; its group is dead from then on where a rank that it needs has
  * ended without it. */
 int lockstep_lines_in_flight(lockstep_lines* lines, int group, uint64_t number);
+/* Tells peers something that is compared with nothing, about what `key` stands for: what this rank
+ * compiles, for example. Of what a rank tells about one key the last is read. */
+int lockstep_lines_tell(lockstep_lines* lines, lockstep_fingerprint key,
+                        const lockstep_operation* what);
+typedef struct lockstep_told {
+  uint32_t struct_size; /* sizeof(lockstep_told) */
+  uint64_t times;       /* that the rank has told something about the key; 0: nothing is known */
+  const char *kind, *dtype, *reduction, *place;
+  size_t to_count;
+  const int64_t* to;
+} lockstep_told;
+/* The last that a rank has told, this one included. It stays until this thread's next such call. */
+int lockstep_lines_told(lockstep_lines* lines, lockstep_fingerprint key, int32_t rank,
+                        lockstep_told* told);
+
 typedef enum lockstep_arrived {
   LOCKSTEP_ARRIVED_NOT_YET = 0,
   LOCKSTEP_ARRIVED_ALL = 1, /* all that are seen */

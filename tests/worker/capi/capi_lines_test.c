@@ -18,12 +18,25 @@ static int issue(lockstep_lines* lines, int group, int64_t elements, uint64_t* n
   return lockstep_lines_issue(lines, group, &operation, number);
 }
 
+static int tell(lockstep_lines* lines, int64_t size) {
+  lockstep_operation what;
+  memset(&what, 0, sizeof what);
+  what.struct_size = sizeof what;
+  what.kind = "frame";
+  what.root = -1;
+  what.to_count = 1;
+  what.to = &size;
+  return lockstep_lines_tell(lines, lockstep_fingerprint_of("step", 4), &what);
+}
+
 int main(void) {
   lockstep_lines* lines[2] = {NULL, NULL};
   const char* places[2];
   const int32_t members[2] = {0, 1};
   const lockstep_fingerprint key = lockstep_fingerprint_of("world", 5);
   int group[2] = {-1, -1}, rank;
+  const lockstep_fingerprint tale = lockstep_fingerprint_of("step", 4);
+  lockstep_told told = {sizeof told};
   uint64_t number = 9;
   size_t seen = 0;
   lockstep_wait* wait = NULL;
@@ -46,6 +59,16 @@ int main(void) {
   CHECK(strstr(lockstep_report_message(lockstep_last_error()), "operation 2 of the world") != NULL);
   CHECK(lockstep_wait_look(wait) == LOCKSTEP_GRAPH_DIVERGENCE);
   lockstep_wait_end(wait);
+
+  CHECK(tell(lines[0], 7) == LOCKSTEP_OK && tell(lines[0], 9) == LOCKSTEP_OK);
+  CHECK(tell(lines[1], 8) == LOCKSTEP_OK); /* it differs, and nobody minds */
+  CHECK(lockstep_lines_told(lines[1], tale, 0, &told) == LOCKSTEP_OK && told.times == 2);
+  CHECK(strcmp(told.kind, "frame") == 0 && told.to_count == 1 && told.to[0] == 9);
+  CHECK(lockstep_lines_told(lines[1], tale, 1, &told) == LOCKSTEP_OK && told.times == 1);
+  CHECK(lockstep_lines_told(lines[1], tale, 5, &told) == LOCKSTEP_OK && told.times == 0);
+  CHECK(lockstep_lines_told(lines[1], tale, -1, &told) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_told(lines[1], tale, 0, NULL) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_tell(NULL, tale, NULL) == LOCKSTEP_BAD_INPUT);
 
   CHECK(issue(NULL, 0, 3, NULL) == LOCKSTEP_BAD_INPUT);
   CHECK(issue(lines[0], 7, 3, NULL) == LOCKSTEP_BAD_INPUT);

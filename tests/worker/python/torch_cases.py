@@ -137,6 +137,15 @@ def nested(watch):
     attempt("together", torch.compile(total, backend=backend), torch.ones(3))
 
 
+def jagged(watch):
+    """Nested tensors whose lengths differ between ranks; the last call has another number of rows, too."""
+    compiled = torch.compile(lambda x: functional.all_reduce((x * 2).values().sum(), "sum", dist.group.WORLD), backend=counting)
+    for number in range(3):
+        lengths = [2 + number + RANK, 3] + [2] * (RANK if number == 2 else 0)
+        compiled_on = torch.nested.nested_tensor([torch.ones(n, 4) for n in lengths], layout=torch.jagged)
+        attempt(f"call {number}", compiled, compiled_on)
+
+
 def names(watch):
     """Two functions of one name."""
     def made(factor):

@@ -176,6 +176,14 @@ def case_nested():
     return "the frame's own graph is compared"
 
 
+def case_jagged():
+    seen, bare = Ranks("jagged"), Ranks("jagged", watched=False)
+    for number in range(3):
+        for call in bare.calls(f"call {number}"):
+            seen.all_give(f"call {number}", call["value"])
+    return "nested tensors are read by their values and offsets"
+
+
 def case_names():
     seen = Ranks("names")
     seen.all_raise("apart", "FrameMismatch", "rank 0: names.<locals>.made.<locals>.<lambda>; rank 1: names.<locals>.made."

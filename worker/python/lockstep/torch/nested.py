@@ -1,11 +1,28 @@
-"""Values that hold others: lists, tuples, mappings and dataclasses."""
+"""Values that hold others: lists, tuples, mappings, dataclasses, and tensors of rows of other lengths."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import Any, Callable, Dict
+
+import torch
+
+from ..observation import is_scalar
+
+
+def readable(name: str, value: Any) -> Dict[str, Any]:
+    """What can be read of a value, by name: a scalar, a tensor with sizes, or the values and offsets of a jagged one; of
+    anything else nothing."""
+    if is_scalar(value):
+        return {name: value}
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        return {}
+    if getattr(value, "is_nested", False):
+        return {} if value.layout != torch.jagged else {
+            f"{name}.values()": value.values(), f"{name}.offsets()": value.offsets()}
+    return {name: value} if all(type(size) is int for size in value.shape) else {}
 
 
 def rebuilt(value: Any, path: str, name: str, leaf: Callable[[Any, str, str], Any]) -> Any:

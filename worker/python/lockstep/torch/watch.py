@@ -16,10 +16,11 @@ from .._library import Run, lib, native
 from ..agreement import Agreement
 from ..errors import ERRORS, Error, Finding, GraphDivergence, check, finding_of, said
 from ..group import Group
-from ..observation import Observation, is_scalar
+from ..observation import Observation
 from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
 from .graph_text import GraphText, backward_text, collective_places, graph_text
 from .lines import Lines
+from .nested import readable
 from .part import Marks
 from .progress import Progress
 from .rendezvous import exchange
@@ -498,8 +499,10 @@ os.register_at_fork(after_in_child=_in_child)
 
 def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
     """Of the variables that ranks may be told apart by; None: there are none."""
-    seen = {name: value for name, value in variables.items()
-            if not name.startswith("_") and (is_scalar(value) or hasattr(value, "dtype") and hasattr(value, "shape"))}
+    seen: Dict[str, Any] = {}
+    for name, value in variables.items():
+        if not name.startswith("_"):
+            seen.update(readable(name, value))
     try:
         return Observation(None, **seen) if seen else None
     except (TypeError, ValueError, Error):
