@@ -191,11 +191,12 @@ inline const char* place(std::string_view kind) {
     Py_DECREF(code);
     if (users != nullptr) {
       ++further;
-    } else if (known.is_user) {
-      users = &known;
-      line = PyFrame_GetLineNumber(frame);
-    } else if (!known.graph.empty()) {
-      out = place_in_graph(known, frame, kind);
+    } else {
+      if (!known.graph.empty()) out = place_in_graph(known, frame, kind);
+      if (out == nullptr && known.is_user) {
+        users = &known;
+        line = PyFrame_GetLineNumber(frame);
+      }
     }
     if (module == nullptr && known.calls_module) module = &module_path(frame);
     if (out != nullptr || (users != nullptr && module != nullptr)) break;
