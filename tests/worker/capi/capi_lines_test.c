@@ -1,7 +1,6 @@
 /* Lines from C: two ranks in one process, which see each other's posts. */
-#include <lockstep_lines.h>
-
 #include "check.h"
+#include <lockstep_lines.h>
 
 static int issue(lockstep_lines* lines, int group, int64_t elements, uint64_t* number) {
   lockstep_operation operation;
@@ -36,17 +35,20 @@ int main(void) {
   const lockstep_fingerprint key = lockstep_fingerprint_of("world", 5);
   int group[2] = {-1, -1}, rank;
   const lockstep_fingerprint tale = lockstep_fingerprint_of("step", 4);
-  lockstep_told told = {sizeof told};
+  lockstep_told told;
   uint64_t number = 9;
   size_t seen = 0;
   lockstep_wait* wait = NULL;
+  memset(&told, 0, sizeof told);
+  told.struct_size = sizeof told;
   for (rank = 0; rank < 2; ++rank) {
     CHECK(lockstep_lines_open(rank, &lines[rank]) == LOCKSTEP_OK);
     places[rank] = lockstep_lines_place(lines[rank]);
   }
   for (rank = 0; rank < 2; ++rank) {
     CHECK(lockstep_lines_join(lines[rank], places, 2, &seen) == LOCKSTEP_OK && seen == 2);
-    CHECK(lockstep_lines_group(lines[rank], key, members, 2, "the world", &group[rank]) == LOCKSTEP_OK);
+    CHECK(lockstep_lines_group(lines[rank], key, members, 2, "the world", &group[rank]) ==
+          LOCKSTEP_OK);
   }
   for (rank = 0; rank < 2; ++rank) {
     CHECK(issue(lines[rank], group[rank], 4, &number) == LOCKSTEP_OK && number == 0);
@@ -73,7 +75,8 @@ int main(void) {
   CHECK(issue(NULL, 0, 3, NULL) == LOCKSTEP_BAD_INPUT);
   CHECK(issue(lines[0], 7, 3, NULL) == LOCKSTEP_BAD_INPUT);
   CHECK(lockstep_lines_issue(lines[0], 0, NULL, NULL) == LOCKSTEP_BAD_INPUT);
-  CHECK(lockstep_lines_group(lines[0], key, members + 1, 1, "of others", &rank) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_group(lines[0], key, members + 1, 1, "of others", &rank) ==
+        LOCKSTEP_BAD_INPUT);
   CHECK(lockstep_lines_open(-1, &lines[0]) == LOCKSTEP_BAD_INPUT);
   CHECK(lockstep_wait_look(NULL) == LOCKSTEP_BAD_INPUT);
   lockstep_wait_end(NULL);
