@@ -26,7 +26,7 @@ std::vector<Rank> heard_by(Rank head, const std::vector<Rank>& unseen, int ranks
 
 Carrier::Carrier(SharedPosts& posts, int ranks) : posts_(posts), issuer_(posts), ranks_(ranks) {}
 
-Carrier::~Carrier() = default;
+Carrier::~Carrier() { stop(); }
 
 Result<std::unique_ptr<Carrier>> Carrier::create(SharedPosts& posts, int ranks) {
   std::unique_ptr<Carrier> made(new Carrier(posts, ranks));
@@ -38,6 +38,7 @@ Result<std::unique_ptr<Carrier>> Carrier::create(SharedPosts& posts, int ranks) 
     made->mirrors_[rank] = std::move(*mirror);
   }
   posts.publish_mirrors(places);
+  for (const Rank rank : posts.seen()) made->carry(rank, true);
   return made;
 }
 
@@ -48,8 +49,12 @@ void Carrier::meet(const std::vector<std::int32_t>& heads) {
   std::map<Rank, std::vector<Rank>> hosts;
   for (std::size_t rank = 0; rank < heads.size(); ++rank)
     if (heads[rank] >= 0) hosts[Rank{heads[rank]}].push_back(Rank{static_cast<std::int32_t>(rank)});
-  for (const Rank rank : hosts[self])
-    if (posts_.is_here(rank)) here_.push_back(rank);
+  for (const Rank rank : posts_.seen()) {
+    if (!posts_.is_here(rank)) continue;
+    const bool is_ours = heads[static_cast<std::size_t>(rank.value)] == self.value;
+    if (is_ours) here_.push_back(rank);
+    carry(rank, is_ours);
+  }
   for (const Rank rank : here_)
     sources_.push_back(std::make_unique<NoteSource>(rank, posts_.memory_of(rank)));
   for (const auto& [head, ranks] : hosts) {
@@ -153,8 +158,15 @@ void Carrier::end(std::size_t other, bool lost) {
 }
 
 void Carrier::stop() {
+  for (const Rank rank : posts_.seen())
+    if (posts_.is_here(rank)) carry(rank, false);
   sources_.clear();
   here_.clear();
+}
+
+/// While its posts are carried, a rank of this host gives back only what has been told.
+void Carrier::carry(Rank rank, bool is_carried) {
+  posts_.memory_of(rank).header().is_carried.store(is_carried ? 1 : 0);
 }
 
 }  // namespace lockstep::lines

@@ -60,6 +60,7 @@ class Carrier {
  private:
   Carrier(SharedPosts& posts, int ranks);
   [[nodiscard]] bool write(std::size_t other, const Note& note, Instant now);
+  void carry(Rank rank, bool is_carried);
   void trim(Rank rank, const Group& group, const Issued& issued);
 
   struct Other {

@@ -9,12 +9,6 @@ constexpr Duration kLongestAlive = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-NoteSource::NoteSource(Rank rank, const PostsMemory& memory) : rank_(rank), memory_(memory) {
-  memory_.header().is_carried.store(1);
-}
-
-NoteSource::~NoteSource() { memory_.header().is_carried.store(0); }
-
 // A reader of the note sees moves that are no younger than the waits and entries beside them, as it
 // would in this memory.
 std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {

@@ -16,11 +16,8 @@ inline constexpr std::size_t kMostNoteBytes = 256 << 10;
 /// Of one rank. One thread.
 class NoteSource {
  public:
-  /// `memory` outlives it, which gives back only entries that have been told as long as it lives.
-  NoteSource(Rank rank, const PostsMemory& memory);
-  ~NoteSource();
-  NoteSource(const NoteSource&) = delete;
-  NoteSource& operator=(const NoteSource&) = delete;
+  /// `memory` outlives it, and gives back only entries that have been told (Carrier).
+  NoteSource(Rank rank, const PostsMemory& memory) : rank_(rank), memory_(memory) {}
 
   /// nullopt: nothing is new. `state`: of its process, seen before this call.
   [[nodiscard]] std::optional<RankNote> next(PeerState state, Instant now);

@@ -92,8 +92,9 @@ void SharedPosts::wait_until_told(Duration patience) const {
   const PostsHeader& header = host_header();
   const std::uint64_t mark = header.marks.load() + 1;
   const auto until = std::chrono::steady_clock::now() + patience;
-  while (mark > 1 && header.all_have.load(std::memory_order_acquire) < mark &&
-         !memory_of(head_).has_ended() && std::chrono::steady_clock::now() < until)
+  while (own_->memory().header().is_carried.load() != 0 &&
+         header.all_have.load(std::memory_order_acquire) < mark && !memory_of(head_).has_ended() &&
+         std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
