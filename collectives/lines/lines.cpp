@@ -97,7 +97,7 @@ Lines::Issuing& Lines::at(int group) {
 }
 
 template <class R>
-R Lines::told(Issuing& on, R result) {
+R Lines::heard(Issuing& on, R result) {
   if (result.has_error()) on.is_told = true;
   return result;
 }
@@ -106,7 +106,7 @@ Result<std::uint64_t> Lines::issue(int group, const Operation& operation) {
   count_thread(posts_);
   Issuing& on = at(group);
   const std::lock_guard lock(on.issuing);
-  auto issued = told(on, issuer_.issue(on.group, operation));
+  auto issued = heard(on, issuer_.issue(on.group, operation));
   if (!issued) return issued.error();
   on.line = issued->line;
   return issued->number;
@@ -121,7 +121,7 @@ void Lines::issued(int group) {
 Result<void> Lines::in_flight(int number_of_group, std::uint64_t number, Instant now) {
   Issuing& on = at(number_of_group);
   const Group& group = on.group;
-  if (auto alive = told(on, issuer_.still_alive(group)); !alive) return alive;
+  if (auto alive = heard(on, issuer_.still_alive(group)); !alive) return alive;
   const Waiting wait{group.key, number};
   for (const Rank member : posts_->needed_by(self_, wait))
     if (has_ended(posts_->state(member)) && posts_->counts_of(member, group.key).handed <= number)
@@ -142,7 +142,8 @@ Arrival Lines::arrived(int number_of_group, std::uint64_t number) {
   return arrival;
 }
 
-// The line has no other member: nothing is compared, nobody is ahead on it, and its last entry stays.
+// The line has no other member: nothing is compared, nobody is ahead on it, and its last entry
+// stays.
 Result<void> Lines::tell(LineKey key, const Operation& what) {
   Issuing& on = at(group(Group{key, {self_}, 0, "what is told"}));
   const std::lock_guard lock(on.issuing);
@@ -166,7 +167,7 @@ Lines::Wait Lines::begin_wait(int group, std::uint64_t number, Instant now) {
 }
 
 Result<void> Lines::look(Wait& wait, Instant now) {
-  return told(at(wait.group), look_again(wait, now));
+  return heard(at(wait.group), look_again(wait, now));
 }
 
 Result<void> Lines::look_again(Wait& wait, Instant now) {

@@ -69,8 +69,8 @@ class Lines {
   /// Whether all whose part it needs have issued it too, as far as they are seen.
   [[nodiscard]] Arrival arrived(int group, std::uint64_t number);
 
-  /// Tells peers something that is compared with nothing, about what `key` stands for; a tale of its
-  /// own on each rank, of which the last is read. Errors: Environment.
+  /// Tells peers something that is compared with nothing, about what `key` stands for; a tale of
+  /// its own on each rank, of which the last is read. Errors: Environment.
   [[nodiscard]] Result<void> tell(LineKey key, const Operation& what);
   struct Told {
     std::uint64_t times = 0;  // that it has told something about `key`
@@ -111,7 +111,7 @@ class Lines {
   [[nodiscard]] Issuing& at(int group);
   /// `result`; where it is an error, this rank knows now.
   template <class R>
-  [[nodiscard]] static R told(Issuing& on, R result);
+  [[nodiscard]] static R heard(Issuing& on, R result);
   [[nodiscard]] Result<void> look_again(Wait& wait, Instant now);
   [[nodiscard]] std::string waits_text(const Blocked& blocked, Instant now) const;
   /// Whether this rank is to say that these cannot go on.

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/lines/carrier.h>
+#include <lockstep/collectives/lines/posts_memory.h>
 
 namespace lockstep::lines {
 namespace {
@@ -54,18 +55,7 @@ struct Post {
   }
   Result<std::uint64_t> issue(int rank, std::int64_t elements, std::uint64_t key,
                               const std::vector<Rank>& members) {
-    Lines& lines = *ranks[static_cast<std::size_t>(rank)];
-    const auto self = std::find(members.begin(), members.end(), Rank{rank}) - members.begin();
-    const int group =
-        lines.group({{key, key}, members, static_cast<int>(self), "group " + std::to_string(key)});
-    const std::vector<std::int64_t> sizes{elements};
-    auto issued = lines.issue(group, {.kind = "all_reduce",
-                                      .dtype = "f32",
-                                      .elements = sizes,
-                                      .shape = sizes,
-                                      .place = "train.py:7"});
-    if (issued) lines.issued(group);
-    return issued;
+    return lines::issue(*ranks[static_cast<std::size_t>(rank)], elements, key, members);
   }
 
   Ranks ranks;
@@ -81,7 +71,7 @@ TEST(Carrier, RankOfAnotherHostThatCame_IsComparedBeforeTheSecondIssues) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::GraphDivergence);
   EXPECT_NE(second.error().message.find(
-                "[rank 0: all_reduce f32[5] at train.py:7; rank 1: all_reduce f32[3]"),
+                "[rank 0: all_reduce sum f32[5] at train.py:7; rank 1: all_reduce sum f32[3]"),
             std::string::npos)
       << second.error().message;
   post.carry();
@@ -143,6 +133,9 @@ TEST(Carrier, LongLead_ComesInPieces_IsComparedToTheEnd_AndGivenBack) {
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(kTrimEvery); ++i)
     ASSERT_TRUE(post.issue(0, 1));
   EXPECT_LT(post.ranks[0]->posts().held_bytes(), held / 2);
+  for (int i = 0; i < 100; ++i) post.carry();
+  EXPECT_LT(post.ranks[1]->posts().memory_of(Rank{0}).held_bytes(), 1U << 20)
+      << "so does the mirror: some 250 KiB, and what has not been passed";
   EXPECT_FALSE(post.issue(1, kLead + 1)) << "the last one of the lead differs";
 }
 
@@ -211,7 +204,7 @@ TEST(Carrier, RingOverHosts_IsProvenByWhatWasSentAfterItWasSeen_AndSaidByTheLowe
     ASSERT_FALSE(said);
     EXPECT_EQ(said.error().code, Code::Stuck);
     EXPECT_NE(said.error().message.find("rank 1 waits for rank 0, for 0.3 s, in operation 2 of "
-                                        "group 2: all_reduce f32[4] at train.py:7"),
+                                        "group 2: all_reduce sum f32[4] at train.py:7"),
               std::string::npos)
         << said.error().message;
     post.carry(later + 2 * kAtLeastEvery);

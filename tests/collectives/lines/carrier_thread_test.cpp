@@ -36,16 +36,6 @@ Ranks meet_hosts(int count, int on_each = 1) {
   return ranks;
 }
 
-Result<std::uint64_t> issue(Lines& lines, std::int64_t elements,
-                            const std::vector<Rank>& members = {Rank{0}, Rank{1}}) {
-  const auto self = std::find(members.begin(), members.end(), lines.self()) - members.begin();
-  const int group = lines.group({{1, 1}, members, static_cast<int>(self), "the group"});
-  const std::vector<std::int64_t> sizes{elements};
-  auto issued = lines.issue(group, {.kind = "all_reduce", .elements = sizes});
-  if (issued) lines.issued(group);
-  return issued;
-}
-
 /// Whether it becomes true within a time that no healthy run needs.
 template <class Condition>
 bool comes_true(Condition condition) {
@@ -56,9 +46,9 @@ bool comes_true(Condition condition) {
 
 TEST(CarrierThread, PostsAndRefusals_GoToTheOtherHost) {
   Ranks ranks = meet_hosts(2);
-  ASSERT_TRUE(issue(*ranks[0], 5));
+  ASSERT_TRUE(issue(*ranks[0], 5, 1, {Rank{0}, Rank{1}}));
   EXPECT_TRUE(comes_true([&] { return ranks[1]->posts().count(Rank{0}, {1, 1}) == 1; }));
-  EXPECT_FALSE(issue(*ranks[1], 3));
+  EXPECT_FALSE(issue(*ranks[1], 3, 1, {Rank{0}, Rank{1}}));
   EXPECT_TRUE(comes_true([&] { return ranks[0]->posts().refusal({1, 1}).has_value(); }));
 }
 
@@ -73,15 +63,15 @@ TEST(CarrierThread, HeadThatLeaves_IsUnseenFromThenOn_AndTheOthersGoOn) {
   Ranks ranks = meet_hosts(3);
   ranks[2]->leave();
   EXPECT_TRUE(comes_true([&] { return ranks[0]->posts().state(Rank{2}) == PeerState::Unseen; }));
-  ASSERT_TRUE(issue(*ranks[0], 5));
+  ASSERT_TRUE(issue(*ranks[0], 5, 1, {Rank{0}, Rank{1}}));
   EXPECT_TRUE(comes_true([&] { return ranks[1]->posts().count(Rank{0}, {1, 1}) == 1; }));
 }
 
 TEST(CarrierThread, RankThatIsNoHead_HearsAtItsEnd_ThatItHasGonePast) {
   Ranks ranks = meet_hosts(2, 2);
   const std::vector<Rank> members{Rank{1}, Rank{3}};
-  ASSERT_TRUE(issue(*ranks[1], 5, members));
-  static_cast<void>(issue(*ranks[3], 3, members));
+  ASSERT_TRUE(issue(*ranks[1], 5, 1, members));
+  static_cast<void>(issue(*ranks[3], 3, 1, members));
   const auto ends = ranks[1]->finish();
   ASSERT_FALSE(ends);
   EXPECT_EQ(ends.error().code, Code::GraphDivergence);
@@ -103,7 +93,7 @@ TEST(CarrierThread, HeadThatIsKilled_IsLost_AndNobodyElseIs) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto lines = one_of_three(2, at);
-    if (lines == nullptr || !issue(*lines, 5, {Rank{0}, Rank{2}})) ::_exit(1);
+    if (lines == nullptr || !issue(*lines, 5, 1, {Rank{0}, Rank{2}})) ::_exit(1);
     ::pause();
   }
   std::unique_ptr<Lines> other;

@@ -1,8 +1,9 @@
-// Operations, the issuer and waits that cannot end, on posts in plain memory (simulation.h)
+// Operations, the issuer and waits that cannot end, on posts in plain memory, and their simulation
 // and on those of real processes.
 #include <cstdlib>
 #include <string>
 
+#include "plain_posts.h"
 #include "simulation.h"
 #include <gtest/gtest.h>
 

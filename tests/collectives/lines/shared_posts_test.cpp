@@ -5,49 +5,25 @@
 #include <thread>
 #include <vector>
 
+#include "hosts.h"
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/lines/lines.h>
-
 namespace lockstep::lines {
 namespace {
-
-using Ranks = std::vector<std::unique_ptr<Lines>>;
-
-Ranks open_ranks(int count) {
-  Ranks ranks;
-  std::vector<std::string> places;
-  for (int rank = 0; rank < count; ++rank) {
-    ranks.push_back(std::move(Lines::open(Rank{rank}).value()));
-    places.push_back(ranks.back()->posts().place());
-  }
-  for (auto& rank : ranks) rank->posts().join(places);
-  return ranks;
-}
 
 Group group_of(int self, std::uint64_t key = 1) {
   return Group{{key, key}, {Rank{0}, Rank{1}}, self, "group " + std::to_string(key)};
 }
 
 Result<std::uint64_t> issue(Ranks& ranks, int rank, std::int64_t elements, std::uint64_t key = 1) {
-  Lines& lines = *ranks[static_cast<std::size_t>(rank)];
-  const int group = lines.group(group_of(rank, key));
-  const std::vector<std::int64_t> sizes{elements};
-  auto issued = lines.issue(group, {.kind = "all_reduce",
-                                    .dtype = "f32",
-                                    .reduction = "sum",
-                                    .elements = sizes,
-                                    .shape = sizes,
-                                    .place = "train.py:7"});
-  if (issued) lines.issued(group);
-  return issued;
+  return issue(*ranks[static_cast<std::size_t>(rank)], elements, key, {Rank{0}, Rank{1}});
 }
 
 TEST(SharedPosts, EntriesAndTheirNumbers_AreReadAcrossWindows) {
-  Ranks ranks = open_ranks(2);
+  Ranks ranks = open_hosts(1, 2);
   ASSERT_EQ(ranks[0]->posts().seen().size(), 2U);
   const int mine = ranks[0]->group(group_of(0)), theirs = ranks[1]->group(group_of(1));
   for (std::int64_t i = 0; i < 20'000; ++i) {
@@ -65,7 +41,7 @@ TEST(SharedPosts, EntriesAndTheirNumbers_AreReadAcrossWindows) {
 
 TEST(SharedPosts, LeadOfAMillion_IsComparedToTheEnd_AndGivenBack) {
   constexpr std::int64_t kLead = 1'000'000;
-  Ranks ranks = open_ranks(2);
+  Ranks ranks = open_hosts(1, 2);
   for (std::int64_t i = 0; i < kLead; ++i) ASSERT_TRUE(issue(ranks, 0, i + 1));
   const std::uint64_t held = ranks[0]->posts().held_bytes();
   EXPECT_GT(held, kLead * sizeof(Posted));
@@ -79,7 +55,7 @@ TEST(SharedPosts, LeadOfAMillion_IsComparedToTheEnd_AndGivenBack) {
 
 TEST(SharedPosts, TwoThatDifferAtTheSameTime_AreNeverBothIssued) {
   constexpr int kRounds = 3000;
-  Ranks ranks = open_ranks(2);
+  Ranks ranks = open_hosts(1, 2);
   std::atomic<int> round[2] = {0, 0};
   std::vector<int> refused[2] = {std::vector<int>(kRounds), std::vector<int>(kRounds)};
   const auto run = [&](int self) {
@@ -100,7 +76,7 @@ TEST(SharedPosts, TwoThatDifferAtTheSameTime_AreNeverBothIssued) {
 }
 
 TEST(SharedPosts, TwoThatAreAlike_AreNeverRefused) {
-  Ranks ranks = open_ranks(2);
+  Ranks ranks = open_hosts(1, 2);
   std::atomic<int> wrong = 0;
   const auto run = [&](int self) {
     for (int i = 0; i < 50'000; ++i)
@@ -113,7 +89,7 @@ TEST(SharedPosts, TwoThatAreAlike_AreNeverRefused) {
 }
 
 TEST(SharedPosts, TwoThreadsOnOneGroup_LoseNoEntry) {
-  Ranks ranks = open_ranks(1);
+  Ranks ranks = open_hosts(1, 1);
   const auto run = [&] {
     for (int i = 0; i < 20'000; ++i) EXPECT_TRUE(issue(ranks, 0, 4));
   };
@@ -136,7 +112,7 @@ TEST(SharedPosts, PlaceOfAnEarlierProcess_IsNotOpened) {
 }
 
 TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
-  Ranks ranks = open_ranks(2);
+  Ranks ranks = open_hosts(1, 2);
   for (const std::uint64_t key : {1U, 2U})
     for (int rank : {0, 1}) ASSERT_TRUE(issue(ranks, rank, 4, key));
   std::thread second([&] {  // a thread for each rank: it counts among those that issue

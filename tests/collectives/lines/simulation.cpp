@@ -7,64 +7,16 @@
 #include <set>
 #include <tuple>
 
+#include "plain_posts.h"
+#include "simulated_rank.h"
 #include <fmt/format.h>
+
+#include <lockstep/collectives/lines/issuer.h>
+#include <lockstep/collectives/lines/wait_ring.h>
 
 namespace lockstep::tests {
 
 using namespace lockstep::lines;
-
-Result<LineId> PlainPosts::open(const Group& group) {
-  auto found = std::find(opened_.begin(), opened_.end(), group.key);
-  if (found == opened_.end()) found = opened_.insert(found, group.key);
-  return LineId{static_cast<std::uint32_t>(found - opened_.begin())};
-}
-
-std::uint64_t PlainPosts::count(LineId line) const { return count(self_, opened_.at(line.value)); }
-
-Result<void> PlainPosts::post(LineId line, const Entry& entry) {
-  world_.entries[{self_, opened_.at(line.value)}].push_back(entry);
-  return {};
-}
-
-void PlainPosts::handed(LineId line) {
-  world_.handed[{self_, opened_.at(line.value)}] = count(line);
-}
-
-void PlainPosts::trim(LineId, std::uint64_t) {}
-
-TextId PlainPosts::text(std::string_view text) {
-  PlainTexts& all = *world_.texts;
-  auto found = std::find(all.begin(), all.end(), text);
-  if (found == all.end()) found = all.insert(found, std::string(text));
-  return static_cast<TextId>(found - all.begin());
-}
-
-PeerState PlainPosts::state(Rank peer) const {
-  return world_.states[static_cast<std::size_t>(peer.value)];
-}
-
-std::uint64_t PlainPosts::count(Rank peer, LineKey key) const {
-  const auto found = world_.entries.find({peer, key});
-  return found == world_.entries.end() ? 0 : found->second.size();
-}
-
-std::optional<Entry> PlainPosts::entry(Rank peer, LineKey key, std::uint64_t number) const {
-  return world_.entries.at({peer, key}).at(number);
-}
-
-EntryTexts PlainPosts::texts(Rank, const Posted& posted) const {
-  const PlainTexts& all = *world_.texts;
-  return {all[posted.kind], all[posted.dtype], all[posted.reduction], all[posted.place]};
-}
-
-std::optional<Status> PlainPosts::refusal(LineKey key) const {
-  const auto found = world_.refusals.find(key);
-  return found == world_.refusals.end() ? std::nullopt : std::optional(found->second);
-}
-
-Status PlainPosts::refuse(LineKey key, const Status& status) {
-  return world_.refusals.try_emplace(key, status).first->second;
-}
 
 namespace {
 
@@ -72,50 +24,6 @@ using Random = std::mt19937_64;
 
 int below(Random& random, std::size_t bound) { return static_cast<int>(random() % bound); }
 bool chance(Random& random, int percent) { return below(random, 100) < percent; }
-
-/// One operation of a rank's program.
-struct Step {
-  int group = 0;
-  std::string kind, dtype = "f32", reduction;
-  int root = -1;
-  Needs needs = Needs::All;
-  bool paired = false;
-  std::vector<std::int64_t> elements, to, from;
-  bool waits = true;    // for it, at once
-  bool drains = false;  // then waits for all that it has not waited for
-
-  [[nodiscard]] Operation operation() const {
-    return {.kind = kind,
-            .dtype = dtype,
-            .reduction = reduction,
-            .root = root,
-            .needs = needs,
-            .paired = paired,
-            .elements = elements,
-            .shape = elements,
-            .to = to,
-            .from = from};
-  }
-};
-
-struct Flight {
-  int group = 0;
-  std::uint64_t number = 0;
-  Needs needs = Needs::All;
-  int root = -1;
-  std::vector<std::int64_t> from;
-};
-
-/// A thread of a rank, and where it stands.
-struct Thread {
-  std::vector<Step> steps;
-  std::size_t next = 0;
-  enum class At { Step, Check, Issue, Wait } at = At::Step;
-  Issued issued;
-  std::vector<Flight> in_flight;  // not waited for
-  std::vector<Flight> waited;     // of these the first, now
-  bool has_issued = false, has_ended = false;
-};
 
 class Simulation {
  public:

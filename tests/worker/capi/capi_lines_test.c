@@ -37,6 +37,7 @@ int main(void) {
   const lockstep_fingerprint tale = lockstep_fingerprint_of("step", 4);
   lockstep_told told;
   uint64_t number = 9;
+  int32_t head = 9;
   size_t seen = 0;
   lockstep_wait* wait = NULL;
   memset(&told, 0, sizeof told);
@@ -61,6 +62,14 @@ int main(void) {
   CHECK(strstr(lockstep_report_message(lockstep_last_error()), "operation 2 of the world") != NULL);
   CHECK(lockstep_wait_look(wait) == LOCKSTEP_GRAPH_DIVERGENCE);
   lockstep_wait_end(wait);
+
+  CHECK(lockstep_lines_head(lines[1], &head) == LOCKSTEP_OK && head == 0);
+  CHECK(lockstep_lines_meet(lines[1], members, 2, "nowhere", "sixteen bytes or more", 1) ==
+        LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_meet(lines[1], members, 2, "127.0.0.1:4711", "short", 1) != LOCKSTEP_OK);
+  CHECK(lockstep_lines_meet(lines[1], NULL, 2, "127.0.0.1:4711", "sixteen bytes or more", 1) ==
+        LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_head(NULL, &head) == LOCKSTEP_BAD_INPUT);
 
   CHECK(tell(lines[0], 7) == LOCKSTEP_OK && tell(lines[0], 9) == LOCKSTEP_OK);
   CHECK(tell(lines[1], 8) == LOCKSTEP_OK); /* it differs, and nobody minds */

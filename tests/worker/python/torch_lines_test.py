@@ -1,377 +1,28 @@
-"""Collectives of every process group, compared when they are issued: programs of a PyTorch user on 2, 3 and 4 processes, each
-rank of which runs `torch_lines_test.py CASE` and tells what it saw as lines of JSON.
+"""Collectives of every process group, compared when they are issued: programs of a PyTorch user (torch_lines_cases.py) on 2, 3
+and 4 processes.
 
     PYTHONPATH=build/release/lib python tests/worker/python/torch_lines_test.py [CASE...]
 
 Needs what scripts/torch-lines builds."""
 
-import datetime
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 LIMIT = 90  # seconds a case may take
 #: What a rank that others have to hear of may take: proof is 0.3 s, a look every 20 ms; a busy machine.
 SOON = 3.0
+#: On 2 and 3 ranks; those that differ in one operation first.
+DIFFER = ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root", "other", "splits")
+OTHERS = ("restart", "two_groups", "receives", "from_any", "layers", "fewer", "hook", "ddp_raises", "ddp_differs", "future",
+          "making", "making_other", "stopped", "slow", "healthy")
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "torch_lines_cases.py"
 
-if "RANK" in os.environ:
-    import torch
-    import torch.distributed as dist
-    import torch.distributed._functional_collectives as functional
-
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-
-    import lockstep.torch
-
-    RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    torch.set_num_threads(1)
-
-
-def tell(**what):
-    print(json.dumps({"rank": RANK, **what}), flush=True)
-
-
-def attempt(label, call):
-    began = time.monotonic()
-    try:
-        seen = {"value": float(call())}
-    except Exception as error:
-        seen = {"error": type(error).__name__, "text": str(error)}
-    tell(call=label, seconds=round(time.monotonic() - began, 2), **seen)
-
-
-def first(tensor):
-    return tensor.flatten()[0] if tensor.numel() else 0.0
-
-
-# Programs: what rank `odd`, the last one, does is not what the others do.
-
-def issue(op, is_odd, group=None):
-    rows = 3 if is_odd else 5
-    x = torch.ones(rows)
-    if op == "sizes":
-        dist.all_reduce(x, group=group)
-    elif op == "gather":
-        dist.all_gather_into_tensor(torch.empty(rows * SIZE), x, group=group)
-    elif op == "scatter":
-        out = torch.empty(rows)
-        dist.reduce_scatter_tensor(out, torch.ones(rows * SIZE), group=group)
-        x = out
-    elif op == "functional":
-        x = functional.all_reduce(x, "sum", group or dist.group.WORLD) + 0
-    elif op == "compiled":
-        x = compiled(x)
-    elif op == "dtype":
-        x = torch.ones(5, dtype=torch.int32 if is_odd else torch.float32)
-        dist.all_reduce(x, group=group)
-    elif op == "reduction":
-        dist.all_reduce(x := torch.ones(5), dist.ReduceOp.MAX if is_odd else dist.ReduceOp.SUM, group=group)
-    elif op == "root":
-        dist.reduce(x := torch.ones(5), 1 if is_odd else 0, group=group)
-    elif op == "other":
-        x = torch.ones(5)
-        dist.broadcast(x, SIZE - 1) if is_odd else dist.all_reduce(x, group=group)
-    elif op == "splits":
-        splits = [2] * SIZE
-        taken = list(splits)
-        if is_odd:
-            taken[0] += 1
-        x = torch.empty(sum(taken))
-        dist.all_to_all_single(x, torch.ones(sum(splits)), taken, splits, group=group)
-    return first(x)
-
-
-if "RANK" in os.environ:
-    class Inner(torch.nn.Module):
-        def forward(self, x):
-            x = x * 1.0
-            return functional.all_reduce(x, "sum", dist.group.WORLD) + 0  # the compiled collective
-
-    class Outer(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = torch.nn.ModuleList([Inner()])
-
-        def forward(self, x):
-            return self.layers[0](x)
-
-    compiled = torch.compile(Outer(), backend="aot_eager", dynamic=True)
-
-
-def differs(op):
-    def case():
-        attempt("alike", lambda: issue(op, False))
-        if RANK == SIZE - 1:
-            time.sleep(float(os.environ["LATE"]))
-        attempt("apart", lambda: issue(op, RANK == SIZE - 1))
-        time.sleep(float(os.environ["LATE"]))
-        attempt("after", lambda: issue(op, False))
-        other = dist.new_group(list(range(SIZE)))
-        attempt("new group", lambda: first_of_all_reduce(other))
-    return case
-
-
-def first_of_all_reduce(group):
-    x = torch.ones(2)
-    dist.all_reduce(x, group=group)
-    return first(x)
-
-
-def start_again():
-    dist.destroy_process_group()
-    os.environ["MASTER_PORT"] = os.environ["NEXT_PORT"]
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=15))
-
-
-def restart():
-    """A group is dead, and one of a new start has its name and its ranks."""
-    attempt("apart", lambda: issue("sizes", RANK == SIZE - 1))
-    start_again()
-    attempt("again", lambda: first_of_all_reduce(None))
-
-
-def two_groups():
-    a, b = dist.new_group(list(range(SIZE))), dist.new_group(list(range(SIZE)))
-    for group in (a, b):
-        first_of_all_reduce(group)
-    order = (b, a) if RANK == SIZE - 1 else (a, b)
-    attempt("apart", lambda: sum(first_of_all_reduce(group) for group in order))
-    attempt("world", lambda: first_of_all_reduce(None))
-
-
-def receives():
-    x = torch.ones(4 if RANK == 0 else 3)
-    if RANK == 0:
-        attempt("sent", lambda: dist.send(x, 1) or 0.0)
-    elif RANK == 1:
-        attempt("received", lambda: dist.recv(x, 0) or 0.0)
-
-
-def from_any():
-    """Every other rank sends twice to rank 0, which takes from any; the last one sends what does not fit, second."""
-    if RANK > 0:
-        for step in (0, 1):
-            dist.send(torch.ones(4, dtype=torch.int32 if step == 1 and RANK == SIZE - 1 else torch.float32), 0, tag=5)
-        return
-    for take in range(2 * (SIZE - 1)):
-        attempt(f"take {take}", lambda: dist.recv(torch.zeros(4), tag=5))
-
-
-def layers():
-    """A collective in a layer's own forward pass, and one in a hook of torch's own before another one's."""
-    class Layer(torch.nn.Module):
-        def forward(self, x):
-            dist.all_reduce(x := x * 1.0)
-            return x
-
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = torch.nn.ModuleList([torch.nn.Linear(5, 5), Layer(), Layer()])
-
-        def forward(self, x):
-            for layer in self.layers:
-                x = layer(x)
-            return x
-    model = Model()
-    attempt("alike", lambda: first(model(torch.ones(5, 5))))
-    attempt("apart", lambda: first(model(torch.ones(3 if RANK == SIZE - 1 else 5, 5))))
-
-
-def sharded():
-    mesh = init_device_mesh("cpu", (SIZE // 2, 2), mesh_dim_names=("dp", "tp"))
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2 + SIZE * (RANK == SIZE - 1)))
-    for layer in (*model, model):
-        fully_shard(layer, mesh=mesh["dp"])
-    attempt("apart", lambda: first(model(torch.ones(1, 4))).detach())
-
-
-def fewer():
-    if RANK == SIZE - 1:
-        return
-    attempt("apart", lambda: first_of_all_reduce(None))
-
-
-def hook():
-    net = torch.nn.Linear(4, 1)
-
-    def reduce(parameter):
-        if RANK == 0:
-            raise ValueError("nan in the gradient of rank 0")
-        dist.all_reduce(parameter.grad)
-    for parameter in net.parameters():
-        parameter.register_post_accumulate_grad_hook(reduce)
-    began = time.monotonic()
-    try:
-        net(torch.ones(3, 4)).sum().backward()
-    except Exception as error:
-        tell(call="step", error=type(error).__name__, text=str(error), seconds=round(time.monotonic() - began, 2))
-        raise
-
-
-def reducer(does):
-    """DDP waits in C++ for its buckets. `does`: what the last rank does in place of its backward pass."""
-    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))
-    for _ in range(2):
-        net(torch.ones(2, 4)).sum().backward()
-    loss = net(torch.ones(2, 4)).sum()
-
-    def step():
-        if RANK == SIZE - 1:
-            does()
-        else:
-            loss.backward()
-        return 0.0
-    began = time.monotonic()
-    try:
-        step()
-    except Exception as error:
-        tell(call="step", error=type(error).__name__, text=str(error), seconds=round(time.monotonic() - began, 2))
-        raise
-
-
-def ddp_raises():
-    def does():
-        raise ValueError("no gradient on this rank")
-    reducer(does)
-
-
-def ddp_differs():
-    reducer(lambda: first_of_all_reduce(None))
-
-
-def future():
-    def wait():
-        x = torch.ones(3 if RANK == SIZE - 1 else 5)
-        dist.all_reduce(x, async_op=True).get_future().wait()
-        return first(x)
-    attempt("alike", lambda: dist.all_reduce(x := torch.ones(2), async_op=True).get_future().wait()[0][0])
-    attempt("apart", wait)
-
-
-def making():
-    """The last rank makes no group."""
-    everybody = list(range(SIZE))
-    dist.new_group(everybody)
-    attempt("apart", lambda: first_of_all_reduce(None) if RANK == SIZE - 1 else dist.new_group(everybody) and 0.0)
-
-
-def making_other():
-    attempt("apart", lambda: dist.new_group([0] if RANK == SIZE - 1 else [0, 1]) and 0.0)
-
-
-def stopped():
-    """The last rank is stopped; the others wait for it in a group of their own, and for each other."""
-    group, processes = dist.new_group(list(range(SIZE))), [None] * SIZE
-    dist.all_gather_object(processes, os.getpid())
-    first_of_all_reduce(group)
-    if RANK == SIZE - 1:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    attempt("stopped", lambda: first_of_all_reduce(group))
-    if RANK == 0:
-        os.kill(processes[-1], signal.SIGKILL)
-
-
-def slow():
-    """The last rank works for longer than the deadline, and the others wait for it and for each other."""
-    group, pair = dist.new_group(list(range(SIZE))), dist.new_group([0, SIZE - 1])
-    first_of_all_reduce(group)
-    if RANK == SIZE - 1:
-        for _ in range(50):
-            time.sleep(0.1)
-        watched.group.busy(8)
-        time.sleep(7)  # in one call
-    if RANK in (0, SIZE - 1):
-        first_of_all_reduce(pair)
-    attempt("slow", lambda: first_of_all_reduce(group))
-
-
-def healthy():
-    """Many groups, threads, sends, DDP, FSDP2, DTensor, a second start; other shapes of as many elements, ranks that do nothing."""
-    total = 0.0
-    pairs = [dist.new_group([i, (i + 1) % SIZE]) for i in range(SIZE)] if SIZE > 2 else []
-    world = dist.group.WORLD
-    for step in range(30):
-        x = torch.ones(2, 6) if RANK % 2 else torch.ones(12)
-        dist.all_reduce(x)
-        total += float(first(x))
-        for i, pair in enumerate(pairs):
-            if RANK in (i, (i + 1) % SIZE):
-                y = torch.ones(step + 1)
-                dist.all_reduce(y, group=pair)
-                total += float(first(y))
-        works = [dist.all_reduce(torch.ones(step + 1), async_op=True) for _ in range(4)]
-        del works[1]
-        for work in works:
-            work.wait()
-        z = functional.all_reduce(torch.ones(3), "sum", world)
-        total += float(z[0])
-        if RANK == 0:
-            dist.isend(torch.ones(step + 1), 1, tag=step).wait()
-        elif RANK == 1:
-            w = torch.zeros(step + 1)
-            dist.irecv(w, 0, tag=step).wait()
-            total += float(w.sum())
-        told = [None] * SIZE
-        dist.all_gather_object(told, "x" * (RANK + 1 + step))
-        total += sum(map(len, told))
-        splits = [1 + (RANK + p) % 3 for p in range(SIZE)]
-        v = torch.empty(sum(splits))
-        dist.all_to_all_single(v, torch.ones(sum(splits)), splits, splits)
-        dist.barrier()
-    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))
-    for step in range(5):
-        net(torch.ones(2 + RANK, 4)).sum().backward()
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-    mesh = init_device_mesh("cpu", (SIZE,))
-    for layer in (*model, model):
-        fully_shard(layer, mesh=mesh)
-    for step in range(3):
-        model(torch.ones(1 + RANK, 4)).sum().backward()
-    total += float(distribute_tensor(torch.arange(12.0), mesh, [Shard(0)]).redistribute(mesh, [Replicate()]).to_local().sum())
-    # Whose send comes first is known to none.
-    if RANK == 0:
-        dist.send(torch.ones(3), 1, tag=100)
-        dist.send(torch.ones(5), 1, tag=100)
-    elif RANK == 1:
-        for rows in (3, 5):
-            dist.recv(w := torch.zeros(rows), None if rows == 3 else 0, tag=100)
-            total += float(w.sum())
-    side = dist.new_group(list(range(SIZE)))
-    thread = threading.Thread(target=lambda: [first_of_all_reduce(side) for _ in range(50)])
-    thread.start()
-    for _ in range(50):
-        first_of_all_reduce(None)
-    thread.join()
-    start_again()  # the names of groups come again, for others
-    pair = dist.new_group([0, 1] if RANK % 2 else [1, 0])  # which torch sorts
-    for rows in (2, 3):
-        dist.all_reduce(torch.ones(rows))
-        if RANK < 2:
-            dist.all_reduce(torch.ones(rows + 4), group=pair)
-    tell(call="total", value=total)
-
-
-def passed():
-    """Its last operation."""
-    issue("reduction", False)
-    attempt("apart", lambda: issue("reduction", RANK == SIZE - 1))
-
-
-CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
-                                       "other", "splits")},
-         "restart": restart, "two_groups": two_groups, "receives": receives, "from_any": from_any, "layers": layers, "sharded": sharded, "fewer": fewer, "hook": hook, "ddp_raises": ddp_raises, "ddp_differs": ddp_differs, "future": future, "making": making, "making_other": making_other,
-         "stopped": stopped, "slow": slow, "passed": passed, "healthy": healthy}
-
-
-# Their driver.
 
 class Run:
     def __init__(self, case, size, watched=True, kernels="", debug="OFF", apart=(), late=0.0):
@@ -381,7 +32,7 @@ class Run:
             port, next_port = first.getsockname()[1], second.getsockname()[1]
         self.size = size
         processes = [subprocess.Popen(
-            [*apart, sys.executable, __file__, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [*apart, sys.executable, PROGRAMS, case], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=dict(os.environ, TORCH_DISTRIBUTED_DEBUG=debug, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), NEXT_PORT=str(next_port), RANK=str(rank), WORLD_SIZE=str(size),
                      OMP_NUM_THREADS="1", WATCHED=str(int(watched)), KERNELS=kernels, LATE=str(late), LOCKSTEP_COORDINATOR="off"))
             for rank in range(size)]
@@ -417,7 +68,7 @@ class Run:
 
 
 def compiled_line():
-    with open(__file__) as text:
+    with open(PROGRAMS) as text:
         return next(number for number, line in enumerate(text, 1) if line.endswith("# the compiled collective\n"))
 
 
@@ -426,14 +77,14 @@ def check_differs(op, size):
     sides = {"sizes": ("all_reduce sum f32[5]", "all_reduce sum f32[3]"), "dtype": ("f32[5]", "i32[5]"),
              "reduction": ("all_reduce sum", "all_reduce max"), "root": ("reduce sum f32[5] root 0", "root 1"),
              "other": ("all_reduce sum f32[5]", "broadcast f32[5]"),
-             "compiled": [f"all_reduce sum f32[{rows}] at torch_lines_test.py:{compiled_line()} (layers.0)" for rows in (5, 3)],
+             "compiled": [f"all_reduce sum f32[{rows}] at torch_lines_cases.py:{compiled_line()} (layers.0)" for rows in (5, 3)],
              "splits": ("takes 3", "sends 2")}.get(op, ("[5", "[3") if op != "scatter" else ("reduce_scatter_tensor",))
     passes = {"root"} if op == "root" else set()
     if passes:  # who is no root need not wait: it hears of it at its next operation
         if not any(line.get("error") == "GraphDivergence" for line in run.of("apart").values()):
             run.fail("nobody refused")
     else:
-        run.all_raise("apart", "GraphDivergence", "operation 2 of the group of ranks 0-", "torch_lines_test.py:", *sides)
+        run.all_raise("apart", "GraphDivergence", "operation 2 of the group of ranks 0-", "torch_lines_cases.py:", *sides)
     run.all_raise("after", "GraphDivergence")
     if any(line.get("value") != float(size) for line in run.of("new group").values()) or run.codes != [0] * size:
         run.fail("a new group works")
@@ -470,7 +121,7 @@ def check_from_any(size):
 
 
 def check_layers(size):
-    Run("layers", size).all_raise("apart", "GraphDivergence", "operation 3 of", "all_reduce sum f32[5, 5] at torch_lines_test.py",
+    Run("layers", size).all_raise("apart", "GraphDivergence", "operation 3 of", "all_reduce sum f32[5, 5] at torch_lines_cases.py",
                                   "(layers.1)", "f32[3, 5]")
 
 
@@ -480,7 +131,7 @@ def check_sharded(size):
     for rank, line in run.of("apart").items():
         is_apart = rank % 2 == (size - 1) % 2
         if is_apart != (line.get("error") == "GraphDivergence") or is_apart and any(
-                text not in line["text"] for text in ("the group dp (ranks 1,3)", "(1)", "torch_lines_test.py")):
+                text not in line["text"] for text in ("the group dp (ranks 1,3)", "(1)", "torch_lines_cases.py")):
             run.fail("the group and the layer are named")
 
 
@@ -527,7 +178,7 @@ def check_future(size):
 def check_making(size):
     run = Run("making", size)
     line = run.of("apart").get(size - 1, {})
-    if line.get("error") != "Stuck" or f"new_group of ranks 0-{size - 1} at torch_lines_test.py" not in line["text"] or line["seconds"] > SOON:
+    if line.get("error") != "Stuck" or f"new_group of ranks 0-{size - 1} at torch_lines_cases.py" not in line["text"] or line["seconds"] > SOON:
         run.fail("who waits for one that makes a group is freed")
     if run.codes[:-1] != [4] * (size - 1) or any("lockstep: STUCK" not in errors for errors in run.errors[:-1]):
         run.fail("who makes the group alone ends with the report")
@@ -537,7 +188,7 @@ def check_making_other(size):
     run = Run("making_other", size)
     refused = [line["text"] for line in run.of("apart").values() if line.get("error") == "GraphDivergence"] + [
         errors for errors in run.errors if "lockstep: GRAPH_DIVERGENCE" in errors]
-    if not refused or any("new_group of rank 0 at torch_lines_test" not in text or "new_group of ranks 0-1 at torch_lines_test" not in text
+    if not refused or any("new_group of rank 0 at torch_lines_cases" not in text or "new_group of ranks 0-1 at torch_lines_cases" not in text
                           for text in refused):
         run.fail("both sides are told")
 
@@ -569,7 +220,7 @@ def check_python(size):
         run = Run(op, size, kernels="python")
         apart = run.of("apart").values()
         refused = [line for line in apart if line.get("error") == "GraphDivergence"]
-        if not refused or any("torch_lines_test.py:" not in line["text"] for line in refused) or (
+        if not refused or any("torch_lines_cases.py:" not in line["text"] for line in refused) or (
                 op != "root" and any("value" in line for line in apart)):
             run.fail(f"{op}: at least one refuses")
     healthy = [Run("healthy", size, True, kernels="python"), Run("healthy", size, False)]
@@ -589,7 +240,7 @@ def check_hosts(size):
         return
     for op in ("sizes", "gather", "functional", "splits", "other"):
         run = Run(op, size, apart=CONTAINER, late=0.2)
-        run.all_raise("apart", "GraphDivergence", "operation 2 of the group of ranks 0-", "torch_lines_test.py:")
+        run.all_raise("apart", "GraphDivergence", "operation 2 of the group of ranks 0-", "torch_lines_cases.py:")
         run.all_raise("after", "GraphDivergence")
         if any(line.get("value") != float(size) for line in run.of("new group").values()) or run.codes != [0] * size:
             run.fail(f"{op}: a new group works")
@@ -637,7 +288,8 @@ def check_bare(size):
 def main():
     chosen = sys.argv[1:]
     failed = 0
-    for name, size in [*((op, size) for size in (2, 3) for op in CASES if op not in ("passed", "sharded")), ("two_groups", 4), ("healthy", 4), ("sizes", 4), ("sharded", 4), ("bare", 2), ("detail", 2), ("detail", 3), ("hosts", 2), ("hosts", 3), ("python", 2), ("python", 3)]:
+    for name, size in [*((op, size) for size in (2, 3) for op in (*DIFFER, *OTHERS, "detail", "hosts", "python")),
+                       *((op, 4) for op in ("two_groups", "healthy", "sizes", "sharded")), ("bare", 2)]:
         if chosen and name not in chosen:
             continue
         check = globals().get(f"check_{name}") or (lambda size, op=name: check_differs(op, size))
@@ -651,17 +303,5 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-def program():
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4 if os.environ["KERNELS"] else 25))
-    if os.environ["WATCHED"] == "1":
-        if os.environ["KERNELS"] == "python":
-            lockstep.torch.lines.load_part = lambda: None
-        elif lockstep.torch.lines.load_part() is None:
-            sys.exit("lockstep.torch has no part for this torch; run scripts/torch-lines")
-        global watched
-        watched = lockstep.torch.watch(deadline=3 if sys.argv[1] in ("stopped", "slow") else 20)
-    CASES[sys.argv[1]]()
-
-
 if __name__ == "__main__":
-    program() if "RANK" in os.environ else main()
+    main()

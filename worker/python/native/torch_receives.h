@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "torch_operators.h"
-#include <torch/csrc/distributed/c10d/Work.hpp>
+#include "torch_work.h"
 
 namespace lockstep::torch_lines {
 
@@ -76,25 +76,18 @@ class AnyReceives {
 };
 
 /// The Work of one: compared at the end of its wait.
-class AnyReceiveWork final : public c10d::Work {
+class AnyReceiveWork final : public WorkAround {
  public:
   using Completed = std::function<void(int source)>;
   AnyReceiveWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<AnyReceives> all,
                  Completed completed)
-      : inner_(std::move(inner)), all_(std::move(all)), completed_(std::move(completed)) {}
+      : WorkAround(std::move(inner)), all_(std::move(all)), completed_(std::move(completed)) {}
   ~AnyReceiveWork() override {
     if (completed_) all_->abandon();
   }
   AnyReceiveWork(const AnyReceiveWork&) = delete;
   AnyReceiveWork& operator=(const AnyReceiveWork&) = delete;
 
-  bool isCompleted() override { return inner_->isCompleted(); }
-  bool isSuccess() const override { return inner_->isSuccess(); }
-  std::exception_ptr exception() const override { return inner_->exception(); }
-  int sourceRank() const override { return inner_->sourceRank(); }
-  std::vector<at::Tensor> result() override { return inner_->result(); }
-  void synchronize() override { inner_->synchronize(); }
-  void abort() override { inner_->abort(); }
   bool wait(std::chrono::milliseconds timeout) override {
     const bool done = inner_->wait(timeout);
     if (done && completed_) std::exchange(completed_, nullptr)(inner_->sourceRank());
@@ -102,7 +95,6 @@ class AnyReceiveWork final : public c10d::Work {
   }
 
  private:
-  c10::intrusive_ptr<c10d::Work> inner_;
   std::shared_ptr<AnyReceives> all_;
   Completed completed_;
 };

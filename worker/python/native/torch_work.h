@@ -155,23 +155,10 @@ void run_beside(Call call, int group, uint64_t number) {
   if (shared->error) std::rethrow_exception(shared->error);
 }
 
-/// A Work of gloo's, whose wait ends when its group is dead.
-class WatchedWork final : public c10d::Work {
-  using Inner = c10::intrusive_ptr<c10d::Work>;
-
+/// A Work around another: what it does not do itself is the other's.
+class WorkAround : public c10d::Work {
  public:
-  /// `needs_others`: it cannot complete before those that it needs have come. `has_future`: of the
-  /// operator's works; false once one has had none. What has one completes by itself; a send, a
-  /// receive and some reductions do so in their own wait only, and that must not be left and taken
-  /// up again.
-  WatchedWork(Inner inner, int group, uint64_t number, bool needs_others,
-              std::atomic<bool>& has_future)
-      : inner_(std::move(inner)),
-        group_(group),
-        number_(number),
-        needs_others_(needs_others),
-        has_future_(has_future) {}
-
+  explicit WorkAround(c10::intrusive_ptr<c10d::Work> inner) : inner_(std::move(inner)) {}
   bool isCompleted() override { return inner_->isCompleted(); }
   bool isSuccess() const override { return inner_->isSuccess(); }
   std::exception_ptr exception() const override { return inner_->exception(); }
@@ -181,6 +168,29 @@ class WatchedWork final : public c10d::Work {
   void abort() override { inner_->abort(); }
   float getDuration() const override { return inner_->getDuration(); }
   uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return inner_->getFuture(); }
+  bool wait(std::chrono::milliseconds timeout) override { return inner_->wait(timeout); }
+
+ protected:
+  c10::intrusive_ptr<c10d::Work> inner_;
+};
+
+/// A Work of gloo's, whose wait ends when its group is dead.
+class WatchedWork final : public WorkAround {
+  using Inner = c10::intrusive_ptr<c10d::Work>;
+
+ public:
+  /// `needs_others`: it cannot complete before those that it needs have come. `has_future`: of the
+  /// operator's works; false once one has had none. What has one completes by itself; a send, a
+  /// receive and some reductions do so in their own wait only, and that must not be left and taken
+  /// up again.
+  WatchedWork(Inner inner, int group, uint64_t number, bool needs_others,
+              std::atomic<bool>& has_future)
+      : WorkAround(std::move(inner)),
+        group_(group),
+        number_(number),
+        needs_others_(needs_others),
+        has_future_(has_future) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     auto inner = inner_->getFuture();
@@ -266,7 +276,6 @@ class WatchedWork final : public c10d::Work {
     raise_last();
   }
 
-  Inner inner_;
   int group_;
   uint64_t number_;
   bool needs_others_;

@@ -45,7 +45,7 @@ def watch(policy: str = "recompile", process_group: Any = None, *, deadline: flo
     collectives (else GraphDivergence, which names the first that differs with the line of each rank).
 
     Collectives of every process group, on every thread, and the making of groups are also compared with what the other
-    ranks of the host have issued before they are issued, and nobody waits for that; of ranks that differ at least one
+    ranks have issued before they are issued (those of other hosts some milliseconds late), and nobody waits for that; of ranks that differ at least one
     raises GraphDivergence, and so do those that wait for it on gloo (Stuck, or Gone where it has ended), where this package
     has its part for this torch.
 
