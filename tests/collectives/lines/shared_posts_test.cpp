@@ -88,6 +88,17 @@ TEST(SharedPosts, TwoThatAreAlike_AreNeverRefused) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(SharedPosts, WhoHasToldMore_IsAheadOfNobody) {
+  Ranks ranks = open_hosts(1, 2);
+  for (const int rank : {0, 1})
+    for (int i = 0; i <= rank; ++i)
+      ASSERT_TRUE(ranks[static_cast<std::size_t>(rank)]->tell({5, 5}, {.kind = "frame"}));
+  const WaitMoment moment = ranks[0]->posts().moment({}, {Rank{1}, Rank{0}}, true);
+  EXPECT_TRUE(moment.ranks.at(Rank{0}).ahead_of.empty());
+  EXPECT_TRUE(moment.ranks.at(Rank{1}).ahead_of.empty());
+  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5})->times, 2U);
+}
+
 TEST(SharedPosts, TwoThreadsOnOneGroup_LoseNoEntry) {
   Ranks ranks = open_hosts(1, 1);
   const auto run = [&] {

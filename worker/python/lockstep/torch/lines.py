@@ -33,9 +33,9 @@ class Lines:
 
     def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
                  asked: Callable[[str, str], None], counts: Callable[[str, str], bool], patience: float) -> None:
-        """`exchange`: each rank's word, by rank of the job. Hosts have met within `patience` seconds. Of the process group `watched`, what the calling thread
-        issues is noted, and told to the handle `watching` of its ranks. `asked`(what, place): see Part; `counts`: see
-        PythonKernels."""
+        """`exchange`: each rank's word, by rank of the job. Hosts have met within `patience` seconds. Of the process group
+        `watched`, what the calling thread issues is noted, and told to the handle `watching` of its ranks.
+        `asked`(what, place): see Part; `counts`: see PythonKernels."""
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
         self._patience = patience
@@ -60,17 +60,19 @@ class Lines:
     def _meet(self, exchange: Callable[[str], List[str]]) -> None:
         """Where ranks cannot read each other's posts, the lowest of each host tells those of others what is posted there."""
         head = ctypes.c_int32()
-        check(lib.lines_head(self._handle, ctypes.byref(head)))
-        heads = [int(word) if word else -1 for word in exchange(str(head.value))]
+        has_room = lib.lines_head(self._handle, ctypes.byref(head)) == 0
+        heads = [int(word) if word else -1 for word in exchange(str(head.value) if has_room else f"! {_error()}")]
         first = min(head for head in heads if head >= 0)
         if set(heads) <= {-1, first}:
             return
         at, secret = exchange(meeting_place() if dist.get_rank() == first else "-")[first].split()
         check(lib.lines_meet(self._handle, (ctypes.c_int32 * len(heads))(*heads), len(heads), at.encode(), secret.encode(),
                              self._patience))
-        atexit.register(self._leave)
+        atexit.register(self.leave)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Other hosts are told nothing more from here."""
+        atexit.unregister(self.leave)
         lib.lines_leave(self._handle)
 
     @contextlib.contextmanager
@@ -173,7 +175,7 @@ class Lines:
 
     def forget(self) -> None:
         """In a copy of the process after a fork: it takes no part."""
-        atexit.unregister(self._leave)
+        atexit.unregister(self.leave)
         self._group_making.remove()
         self.kernels.forget()
 

@@ -118,7 +118,7 @@ class _Meeting:
                                f"{self._patience:g} s; every rank of the process group has to call it") from error
         text: str = self.store.get(f"{self._key}/{what}").decode()
         if text.startswith("! "):
-            raise RuntimeError(f"rank {self._members[member]} could not open a meeting place: {text[2:]}")
+            raise RuntimeError(f"rank {self._members[member]} cannot begin: {text[2:]}")
         return text
 
 

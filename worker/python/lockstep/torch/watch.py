@@ -153,6 +153,7 @@ class Watch:
             raise refused
         self.group.finish()
         self.group.close()
+        self.lines.leave()
 
     def summary(self) -> str:
         """What was found, in a few lines."""
