@@ -14,6 +14,7 @@ Entry entry_of(const Operation& operation, Posts& posts) {
   Entry entry;
   Posted& posted = entry.posted;
   posted.equal = digest_of(operation);
+  posted.site = site_of(operation);
   posted.kind = posts.text(operation.kind);
   posted.dtype = posts.text(operation.dtype);
   posted.reduction = posts.text(operation.reduction);
@@ -37,7 +38,7 @@ Entry entry_of(const Operation& operation, Posts& posts) {
 Result<Issued> Issuer::issue(const Group& group, const Operation& operation) {
   auto issued = post(group, operation);
   if (!issued) return issued.error();
-  if (auto checked = check(group, *issued); !checked) return checked.error();
+  if (auto checked = check(group, *issued, &issued->elsewhere); !checked) return checked.error();
   return issued;
 }
 
@@ -71,26 +72,32 @@ void Issuer::prepare(Group& group) const {
   }
 }
 
-Result<void> Issuer::check(const Group& group, const Issued& issued) {
+Result<void> Issuer::check(const Group& group, const Issued& issued,
+                           std::optional<Elsewhere>* elsewhere) {
   if (group.compared && issued.entry.values.empty())
-    return check_with(group, issued, *group.compared);
+    return check_with(group, issued, *group.compared, elsewhere);
   std::vector<int> all(group.members.size());
   std::iota(all.begin(), all.end(), 0);
   all.erase(all.begin() + group.self);
-  return check_with(group, issued, all);
+  return check_with(group, issued, all, elsewhere);
 }
 
 Result<void> Issuer::check_with(const Group& group, const Issued& issued,
-                                const std::vector<int>& members) {
+                                const std::vector<int>& members,
+                                std::optional<Elsewhere>* elsewhere) {
   for (const int member : members)
-    if (!fits_with(group, issued, member))
-      return posts_.refuse(group.key, {Code::GraphDivergence, sentence(group, issued, member)});
+    if (!fits_with(group, issued, member, elsewhere))
+      return posts_.refuse(group.key, {Code::GraphDivergence,
+                                       fmt::format("operation {} of {} is not the same on its "
+                                                   "ranks, and cannot complete: end the job [{}]",
+                                                   issued.number + 1, group.name,
+                                                   rows(group, issued, member))});
   return still_alive(group);
 }
 
 void Issuer::arrived(const Group& group, const Issued& issued) {
   if (group.compared->empty() || !still_alive(group)) return;
-  static_cast<void>(check_with(group, issued, *group.compared));
+  static_cast<void>(check_with(group, issued, *group.compared, nullptr));
 }
 
 Result<void> Issuer::still_alive(const Group& group) const {
@@ -98,14 +105,19 @@ Result<void> Issuer::still_alive(const Group& group) const {
   return {};
 }
 
-bool Issuer::fits_with(const Group& group, const Issued& issued, int member) const {
+bool Issuer::fits_with(const Group& group, const Issued& issued, int member,
+                       std::optional<Elsewhere>* elsewhere) const {
   const Rank peer = group.members[static_cast<std::size_t>(member)];
   if (posts_.count(peer, group.key) <= issued.number) return true;  // it will compare with ours
   const auto theirs = posts_.entry(peer, group.key, issued.number);
-  return !theirs || fits(issued.entry, group.self, *theirs, member);
+  if (!theirs) return true;
+  const std::uint64_t here = issued.entry.posted.site, there = theirs->posted.site;
+  if (elsewhere != nullptr && !*elsewhere && here != there && here != 0 && there != 0)
+    *elsewhere = Elsewhere{member, there};
+  return fits(issued.entry, group.self, *theirs, member);
 }
 
-std::string Issuer::sentence(const Group& group, const Issued& issued, int other) const {
+std::string Issuer::rows(const Group& group, const Issued& issued, int other) const {
   std::vector<RankValue> table;
   for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
     const Rank rank = group.members[static_cast<std::size_t>(member)];
@@ -127,14 +139,10 @@ std::string Issuer::sentence(const Group& group, const Issued& issued, int other
     else
       table.push_back({RankSet::of(rank), std::move(value)});
   }
-  std::string rows;
+  std::string out;
   for (const RankValue& row : table)
-    rows += fmt::format("{}{}: {}", rows.empty() ? "" : "; ", row.ranks.phrase(), row.value);
-  return fmt::format(
-      "operation {} of {} is not the same on its ranks, so it was not issued; the group can be "
-      "used "
-      "no more: end the job, or make a new group [{}]",
-      issued.number + 1, group.name, rows);
+    out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", row.ranks.phrase(), row.value);
+  return out;
 }
 
 }  // namespace lockstep::lines

@@ -12,10 +12,17 @@
 namespace lockstep::lines {
 
 /// An operation whose entry has been posted.
+/// A member that issues an equal operation at another place of the program.
+struct Elsewhere {
+  int member = 0;
+  std::uint64_t site = 0;
+};
+
 struct Issued {
   LineId line;
   std::uint64_t number = 0;
   Entry entry;
+  std::optional<Elsewhere> elsewhere{};  // the first that was compared
 };
 
 /// Entries between two looks at what may be given back.
@@ -41,9 +48,10 @@ class Issuer {
   /// Errors: GraphDivergence (the group has a refusal), Environment.
   [[nodiscard]] Result<Issued> post(const Group& group, const Operation& operation);
   /// Compares with what has been posted at its place, by all, where each takes what is sent to it
-  /// alone. Errors: GraphDivergence, in the
+  /// alone. `elsewhere`: the first that fits, at another place. Errors: GraphDivergence, in the
   /// words of the rank that was first to refuse.
-  [[nodiscard]] Result<void> check(const Group& group, const Issued& issued);
+  [[nodiscard]] Result<void> check(const Group& group, const Issued& issued,
+                                   std::optional<Elsewhere>* elsewhere = nullptr);
   /// An entry of a rank elsewhere, `group.self`, has come: compared with `group.compared`, which
   /// are those of this host. Where they differ, or have, the group has a refusal from here on.
   void arrived(const Group& group, const Issued& issued);
@@ -51,12 +59,16 @@ class Issuer {
   /// The refusal of a group as an error; success where there is none. For a rank that waits.
   [[nodiscard]] Result<void> still_alive(const Group& group) const;
 
+  /// "rank 0: all_reduce sum f32[5] at train.py:41; rank 1: …": what members have issued there.
+  [[nodiscard]] std::string rows(const Group& group, const Issued& issued, int other) const;
+
  private:
   [[nodiscard]] Result<void> check_with(const Group& group, const Issued& issued,
-                                        const std::vector<int>& members);
+                                        const std::vector<int>& members,
+                                        std::optional<Elsewhere>* elsewhere);
   void trim(const Group& group, const Issued& issued);
-  [[nodiscard]] bool fits_with(const Group& group, const Issued& issued, int member) const;
-  [[nodiscard]] std::string sentence(const Group& group, const Issued& issued, int member) const;
+  [[nodiscard]] bool fits_with(const Group& group, const Issued& issued, int member,
+                               std::optional<Elsewhere>* elsewhere) const;
 
   Posts& posts_;
   int near_;

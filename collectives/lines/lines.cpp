@@ -109,7 +109,23 @@ Result<std::uint64_t> Lines::issue(int group, const Operation& operation) {
   auto issued = heard(on, issuer_.issue(on.group, operation));
   if (!issued) return issued.error();
   on.line = issued->line;
+  if (issued->elsewhere) tell_apart(on.group, *issued);
   return issued->number;
+}
+
+void Lines::tell_apart(const Group& group, const Issued& issued) {
+  const std::pair sites{issued.entry.posted.site, issued.elsewhere->site};
+  const std::lock_guard lock(telling_);
+  if (apart_.size() >= kMostApart || !apart_sites_.insert(sites).second) return;
+  apart_.push_back(fmt::format(
+      "operation {} of {} is the same on its ranks, at different places of the program [{}]",
+      issued.number + 1, group.name, issuer_.rows(group, issued, issued.elsewhere->member)));
+  ++apart_count_;
+}
+
+const std::string* Lines::apart_text(std::uint64_t number) const {
+  const std::lock_guard lock(telling_);
+  return number == 0 || number > apart_.size() ? nullptr : &apart_[number - 1];
 }
 
 void Lines::issued(int group) {
@@ -151,13 +167,14 @@ Result<void> Lines::tell(LineKey key, const Operation& what) {
   return posted ? Result<void>{} : Result<void>{posted.error()};
 }
 
-std::optional<Lines::Told> Lines::told_by(Rank rank, LineKey key) const {
-  const std::uint64_t times = posts_->count(rank, key);
-  if (times == 0) return std::nullopt;
-  auto entry = posts_->entry(rank, key, times - 1);
-  if (!entry) return std::nullopt;
-  EntryTexts texts = posts_->texts(rank, entry->posted);
-  return Told{times, *std::move(entry), std::move(texts)};
+Lines::Told Lines::told_by(Rank rank, LineKey key, std::uint64_t number) const {
+  Told told{posts_->count(rank, key), {}, {}};
+  if (number == 0 || number > told.times) return told;
+  if (auto entry = posts_->entry(rank, key, number - 1)) {
+    told.texts = posts_->texts(rank, entry->posted);
+    told.entry = *std::move(entry);
+  }
+  return told;
 }
 
 Lines::Wait Lines::begin_wait(int group, std::uint64_t number, Instant now) {

@@ -6,7 +6,9 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lockstep/collectives/base/clock.h>
@@ -20,6 +22,9 @@ namespace lockstep::lines {
 /// of them is on another host, which says it first.
 inline constexpr Duration kProof = std::chrono::milliseconds(300),
                           kProofElsewhere = std::chrono::milliseconds(800);
+
+/// Of so many pairs of places where equal operations were issued it is told.
+inline constexpr std::size_t kMostApart = 1000;
 
 /// Of an operation: who of those that it needs has issued it.
 enum class Arrival : std::uint8_t {
@@ -66,19 +71,26 @@ class Lines {
   /// from then on.
   [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number, Instant now);
 
+  /// Of operations that were issued, and equal, but at other places of the program: how many pairs
+  /// of places have been met. Never an error.
+  [[nodiscard]] std::uint64_t apart() const { return apart_count_; }
+  /// The `number`-th of them, from 1, as a sentence, which stays; null: there is none.
+  [[nodiscard]] const std::string* apart_text(std::uint64_t number) const;
+
   /// Whether all whose part it needs have issued it too, as far as they are seen.
   [[nodiscard]] Arrival arrived(int group, std::uint64_t number);
 
-  /// Tells peers something that is compared with nothing, about what `key` stands for; a tale of
-  /// its own on each rank, of which the last is read. Errors: Environment.
+  /// Tells peers something that is compared with nothing, about what `key` stands for. Errors:
+  /// Environment.
   [[nodiscard]] Result<void> tell(LineKey key, const Operation& what);
   struct Told {
     std::uint64_t times = 0;  // that it has told something about `key`
     Entry entry;
     EntryTexts texts;
   };
-  /// The last that a rank has told; nullopt: nothing, or it is not seen.
-  [[nodiscard]] std::optional<Told> told_by(Rank rank, LineKey key) const;
+  /// What a rank has told the `number`-th time, from 1; of 0, and what is not kept or not seen, only
+  /// how often it has told something.
+  [[nodiscard]] Told told_by(Rank rank, LineKey key, std::uint64_t number) const;
 
   /// A rank that others wait for that long, and that is not known to move on, is named. Without it,
   /// none is.
@@ -118,6 +130,8 @@ class Lines {
   [[nodiscard]] bool says_so(const BlockedSeen& seen, Instant now) const;
   [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked, Instant now) const;
 
+  void tell_apart(const Group& group, const Issued& issued);
+
   /// Whether a rank that does not move on holds up `wait` for longer than the deadline.
   [[nodiscard]] Result<void> look_for_silent(const Wait& wait, Instant now);
 
@@ -127,6 +141,10 @@ class Lines {
   Issuer issuer_;
   std::unique_ptr<Carrier> carrier_;  // on a head, until it meets the others
   std::unique_ptr<CarrierThread> carrier_thread_;
+  std::atomic<std::uint64_t> apart_count_{0};
+  mutable std::mutex telling_;  // guards what follows; sentences stay where they are
+  std::set<std::pair<std::uint64_t, std::uint64_t>> apart_sites_;
+  std::deque<std::string> apart_;
   std::mutex grouping_;  // guards what follows; groups stay where they are
   std::deque<Issuing> groups_;
 };

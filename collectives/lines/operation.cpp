@@ -42,6 +42,11 @@ std::uint64_t digest_of(const Operation& operation) {
   return builder.finish().low;
 }
 
+std::uint64_t site_of(const Operation& operation) {
+  return operation.paired || operation.place.empty() ? 0
+                                                     : shapes::fingerprint(operation.place).low | 1;
+}
+
 bool fits(const Entry& a, int member_a, const Entry& b, int member_b) {
   return a.posted.equal == b.posted.equal && !differ(sent(a, member_b), taken(b, member_a)) &&
          !differ(sent(b, member_a), taken(a, member_b));

@@ -53,10 +53,11 @@ struct Posted {
   std::uint32_t tensors = 0;       // how many numbers of elements there were
   std::uint32_t to = 0, from = 0;  // how many numbers follow in `values`
   std::uint64_t values = 0;        // where they begin
+  std::uint64_t site = 0;          // digest of its place; 0: it has none, or is paired
   std::int64_t shape[kShownSizes] = {};
   std::uint8_t sizes = 0;  // of them are shown; 255: more than fit
   Needs needs = Needs::All;
-  std::uint8_t unused[22] = {};
+  std::uint8_t unused[14] = {};
 };
 static_assert(sizeof(Posted) == 128);
 
@@ -68,6 +69,8 @@ struct Entry {
 
 /// What must be equal of an operation.
 [[nodiscard]] std::uint64_t digest_of(const Operation& operation);
+/// Of its place, which need not be equal. 0: it has none, or its other side has another one anyway.
+[[nodiscard]] std::uint64_t site_of(const Operation& operation);
 
 /// Whether the entries of two members fit: what must be equal is, and each takes what the other
 /// sends.

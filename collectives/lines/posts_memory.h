@@ -68,8 +68,8 @@ struct PostsHeader {
   LineSlot table[kTableLines];
 };
 
-/// "locklin3": with the layout's version.
-inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e33;
+/// "locklin4": with the layout's version.
+inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e34;
 inline constexpr std::size_t kTexts = std::size_t{1} << 20, kFixed = std::size_t{1} << 26;
 static_assert(sizeof(PostsHeader) <= kTexts);
 /// A line's entries, and from the middle on its values; each is a ring of half of that.

@@ -416,6 +416,16 @@ int lockstep_leave(lockstep_group* group, const char* text) {
   });
 }
 
+int lockstep_done(lockstep_group* group) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    const auto turn = group->state->enter_alone();
+    if (!turn) return turn.error();
+    group->state->over = true;
+    return {};
+  });
+}
+
 void lockstep_group_close(lockstep_group* group) {
   if (group == nullptr) return;
   const std::shared_ptr<Group> kept = group->state;

@@ -150,6 +150,15 @@ int lockstep_lines_issue(lockstep_lines* given, int group, const lockstep_operat
   });
 }
 
+uint64_t lockstep_lines_apart(const lockstep_lines* given) {
+  return given == nullptr ? 0 : given->core->apart();
+}
+
+const char* lockstep_lines_apart_text(const lockstep_lines* given, uint64_t number) {
+  const std::string* text = given == nullptr ? nullptr : given->core->apart_text(number);
+  return text == nullptr ? nullptr : text->c_str();
+}
+
 void lockstep_lines_issued(lockstep_lines* given, int group) {
   if (given != nullptr && given->core->has_group(group)) given->core->issued(group);
 }
@@ -165,14 +174,14 @@ int lockstep_lines_tell(lockstep_lines* given, lockstep_fingerprint key,
 }
 
 int lockstep_lines_told(lockstep_lines* given, lockstep_fingerprint key, int32_t rank,
-                        lockstep_told* told) {
+                        uint64_t number, lockstep_told* told) {
   return guarded([&]() -> Result<void> {
     if (given == nullptr) return bad_input(kNoLines);
     if (told == nullptr || told->struct_size != sizeof *told)
       return bad_input("told is NULL, or its struct_size is another");
     if (rank < 0) return bad_input("the rank is below 0");
     thread_local lines::Lines::Told last;
-    last = given->core->told_by(Rank{rank}, {key.high, key.low}).value_or(lines::Lines::Told{});
+    last = given->core->told_by(Rank{rank}, {key.high, key.low}, number);
     *told = {sizeof *told,
              last.times,
              last.texts.kind.c_str(),

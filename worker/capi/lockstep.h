@@ -160,7 +160,10 @@ int lockstep_finish(lockstep_group* group);
  * they may be running a prefetched call, the watchdog ends the job at once, with that reason and
  * exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
-/* Frees the group. A group that has not been finished or left is left first. */
+/* This rank makes no more calls of the group. Never waits. If others still make one, their watchdog
+ * ends the job once this rank has freed the group, and names it. */
+int lockstep_done(lockstep_group* group);
+/* Frees the group. A group that has not been finished, left or done with is left first. */
 void lockstep_group_close(lockstep_group* group);
 
 /* ---- Observations: one rank's view of the inputs of a call -------------------------------------

@@ -77,6 +77,11 @@ typedef struct lockstep_operation {
  * ENVIRONMENT, BAD_INPUT. */
 int lockstep_lines_issue(lockstep_lines* lines, int group, const lockstep_operation* operation,
                          uint64_t* number);
+/* Of operations that were equal, and so were issued, but at other places of the program on two
+ * ranks: how many pairs of places have been met. Nothing is refused for that. */
+uint64_t lockstep_lines_apart(const lockstep_lines* lines);
+/* The `number`-th of them, from 1, as a sentence, which stays; NULL: there is none. */
+const char* lockstep_lines_apart_text(const lockstep_lines* lines, uint64_t number);
 /* It has been handed to its transport. */
 void lockstep_lines_issued(lockstep_lines* lines, int group);
 
@@ -85,7 +90,7 @@ void lockstep_lines_issued(lockstep_lines* lines, int group);
  * ended without it. */
 int lockstep_lines_in_flight(lockstep_lines* lines, int group, uint64_t number);
 /* Tells peers something that is compared with nothing, about what `key` stands for: what this rank
- * compiles, for example. Of what a rank tells about one key the last is read. */
+ * compiles, for example. Of some 4,096 tales of a rank about one key only the last are kept. */
 int lockstep_lines_tell(lockstep_lines* lines, lockstep_fingerprint key,
                         const lockstep_operation* what);
 typedef struct lockstep_told {
@@ -95,9 +100,11 @@ typedef struct lockstep_told {
   size_t to_count;
   const int64_t* to;
 } lockstep_told;
-/* The last that a rank has told, this one included. It stays until this thread's next such call. */
+/* What a rank, this one included, has told the `number`-th time (from 1), where it is still kept;
+ * of 0, or a number that is too high, only `times` is given. It stays until this thread's next such
+ * call. */
 int lockstep_lines_told(lockstep_lines* lines, lockstep_fingerprint key, int32_t rank,
-                        lockstep_told* told);
+                        uint64_t number, lockstep_told* told);
 
 typedef enum lockstep_arrived {
   LOCKSTEP_ARRIVED_NOT_YET = 0,

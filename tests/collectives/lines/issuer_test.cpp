@@ -109,9 +109,8 @@ TEST(Issuer, RankThatComesSecond_Refuses_AndTheFirstHearsOfIt) {
   EXPECT_EQ(refused.error().code, Code::GraphDivergence);
   EXPECT_EQ(
       refused.error().message,
-      "operation 1 of the group of ranks 0-1 is not the same on its ranks, so it was not issued; "
-      "the group "
-      "can be used no more: end the job, or make a new group [rank 0: all_reduce sum f32[5] at "
+      "operation 1 of the group of ranks 0-1 is not the same on its ranks, and cannot complete: end "
+      "the job [rank 0: all_reduce sum f32[5] at "
       "train.py:41; rank 1: all_reduce sum f32[3] at train.py:57]");
   const auto alive = a.still_alive(pair_of(0));
   ASSERT_FALSE(alive);

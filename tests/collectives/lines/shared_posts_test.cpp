@@ -92,11 +92,15 @@ TEST(SharedPosts, WhoHasToldMore_IsAheadOfNobody) {
   Ranks ranks = open_hosts(1, 2);
   for (const int rank : {0, 1})
     for (int i = 0; i <= rank; ++i)
-      ASSERT_TRUE(ranks[static_cast<std::size_t>(rank)]->tell({5, 5}, {.kind = "frame"}));
+      ASSERT_TRUE(ranks[static_cast<std::size_t>(rank)]->tell({5, 5}, {.kind = i == 0 ? "frame" : "next"}));
   const WaitMoment moment = ranks[0]->posts().moment({}, {Rank{1}, Rank{0}}, true);
   EXPECT_TRUE(moment.ranks.at(Rank{0}).ahead_of.empty());
   EXPECT_TRUE(moment.ranks.at(Rank{1}).ahead_of.empty());
-  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5})->times, 2U);
+  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 0).times, 2U);
+  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 1).texts.kind, "frame");
+  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 2).texts.kind, "next");
+  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 3).texts.kind, "");
+  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {6, 6}, 1).times, 0U);
 }
 
 TEST(SharedPosts, TwoThreadsOnOneGroup_LoseNoEntry) {

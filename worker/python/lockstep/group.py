@@ -39,6 +39,7 @@ class Group:
         self._agreements: List[Agreement] = []
         self._told_busy: Optional[Callable[[float], None]] = None
         self._promised = False  # something has been prefetched
+        self._ends_apart = False  # no other rank waits for a call of this one's at its end
         self._turns = Turns("a group")  # of its agreements' calls, too
         together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
         if alone or (comm is None and not together):
@@ -129,6 +130,8 @@ class Group:
         """Frees the group; one that is neither finished nor left leaves."""
         if self._handle and self._process == os.getpid():
             with self._turns:
+                if self._ends_apart:
+                    lib.done(self._handle)
                 for agreement in self._agreements:
                     agreement._free()
                 lib.group_close(self._handle)
@@ -140,9 +143,9 @@ class Group:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if error is None:
+            if error is None and not self._ends_apart:
                 self.finish()
-            elif not isinstance(error, Error):
+            elif not isinstance(error, Error) and not self._ends_apart:
                 if self._promised:  # leaving may end the process
                     traceback.print_exception(kind, error, trace)
                 self.leave(said(error))
@@ -157,7 +160,7 @@ class Group:
 
     def _at_exit(self) -> None:
         error = getattr(sys, "last_value", None)
-        if self._handle and self._process == os.getpid() and error is not None:
+        if self._handle and self._process == os.getpid() and error is not None and not self._ends_apart:
             lib.leave(self._handle, said(error).encode())
         try:
             self.close()

@@ -64,6 +64,16 @@ def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
     return None
 
 
+def walked(name: str, value: Any, depth: int = 8) -> Iterator[Tuple[str, Any]]:
+    """What a value holds that holds nothing else, by name; no deeper than `depth`."""
+    members = _members(value)
+    if members is None:
+        yield name, value
+    elif depth > 0:
+        for end, member in members:
+            yield from walked(name + end, member, depth - 1)
+
+
 def gradient_of(value: Any) -> Optional[bool]:
     """Whether a tensor needs a gradient; None: it is of no kind that could."""
     needed = getattr(value, "requires_grad", None)

@@ -105,6 +105,35 @@ struct Posted {
   bool needs_others = false;
 };
 
+/// Of a backend; nullopt: this release does not show it, and has no time-outs of single operations.
+template <class Backend>
+std::optional<std::chrono::milliseconds> timeout_of(Backend& backend) {
+  if constexpr (requires { backend.getBackendOptions(); })
+    return backend.getBackendOptions()->timeout;
+  else
+    return std::nullopt;
+}
+
+/// Gives an operation of gloo's more time than the program says, so that it outlasts the compiles
+/// of those that it waits for. When the program's own time is up; nullopt: it keeps that.
+std::optional<TimeUp> with_patience(const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
+  if (marks.patience == 0) return std::nullopt;
+  const Arguments arguments(handle, stack);
+  const IValue* timeout = arguments.named("timeout");
+  if (timeout == nullptr || !timeout->isInt()) return std::nullopt;
+  std::chrono::milliseconds own(timeout->toInt());
+  if (own.count() <= 0) {
+    const auto group =
+        arguments.named("process_group")->toCustomClass<c10d::ProcessGroup>();
+    const auto standard = timeout_of(*group->getBackend(c10::DeviceType::CPU));
+    if (!standard || standard->count() <= 0) return std::nullopt;
+    own = *standard;
+  }
+  stack[static_cast<size_t>(timeout - stack.data())] =
+      own.count() + int64_t{marks.patience} * 1000;
+  return TimeUp{std::chrono::steady_clock::now() + own, own};
+}
+
 Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::jit::Stack& stack) {
   const Arguments arguments(handle, stack);
   const IValue* process_group = arguments.named("process_group");
@@ -136,9 +165,26 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   operation.to = read.to.data();
   operation.from_count = static_cast<uint32_t>(read.from.size());
   operation.from = read.from.data();
-  if (given.issue(given.lines, posted.on->group, &operation, &posted.number) != LOCKSTEP_OK)
-    raise_last();
-  return posted;
+  if (given.issue(given.lines, posted.on->group, &operation, &posted.number) == LOCKSTEP_OK) {
+    static std::atomic<uint64_t> apart{0};
+    if (const uint64_t now = given.apart(given.lines); now != apart.exchange(now))
+      call(given.apart_grows, nullptr);
+    return posted;
+  }
+  if (only_told()) return {};
+  raise_last();
+}
+
+/// Issues; where that fails, says why.
+template <class Call>
+void issue_on(const Posted& posted, const Call& call) {
+  if (posted.on == nullptr || !posted.on->is_gloo) return call();
+  try {
+    call();
+  } catch (const std::exception&) {
+    raise_reason(posted.on->group, posted.number);
+    throw;
+  }
 }
 
 /// With TORCH_DISTRIBUTED_DEBUG=DETAIL torch waits for all members before it issues.
@@ -171,8 +217,10 @@ void compare_received(const ProcessGroup& group, c10::DeviceType device, int64_t
     operation.elements = receive.elements.data();
     operation.ndim = static_cast<uint32_t>(receive.shape.size());
     operation.shape = receive.shape.data();
-    if (given.issue(given.lines, on.group, &operation, nullptr) != LOCKSTEP_OK) raise_last();
-    given.issued(given.lines, on.group);
+    if (given.issue(given.lines, on.group, &operation, nullptr) == LOCKSTEP_OK)
+      given.issued(given.lines, on.group);
+    else if (!only_told())
+      raise_last();
   }
 }
 
@@ -214,16 +262,18 @@ void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::
   static std::atomic<bool> has_future{true};
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
+  std::optional<TimeUp> up;
+  if (posted.on != nullptr && posted.on->is_gloo) up = with_patience(handle, *stack);
   if (posted.on != nullptr && posted.on->is_gloo && c10d::debug_level() == c10d::DebugLevel::Detail)
     issue_checked(handle, after, stack, posted);
   else
-    handle.redispatchBoxed(after, stack);
+    issue_on(posted, [&] { handle.redispatchBoxed(after, stack); });
   if (posted.on == nullptr) return;
   given.issued(given.lines, posted.on->group);
   if (!posted.on->is_gloo || stack->empty() || !stack->back().isCustomClass()) return;
   Work inner = stack->back().toCustomClass<c10d::Work>();
   stack->back() = IValue(Work(c10::make_intrusive<WatchedWork>(
-      std::move(inner), posted.on->group, posted.number, posted.needs_others, has_future)));
+      std::move(inner), posted.on->group, posted.number, posted.needs_others, has_future, up)));
 }
 
 template <size_t... I>
@@ -251,7 +301,8 @@ using namespace lockstep::torch_lines;
 __attribute__((visibility("default"))) void lockstep_torch_lines_install(const Given* from) {
   given = *from;
   for (PyObject* callable :
-       {given.group, given.error, given.is_user, given.module_path, given.before, given.threads})
+       {given.group, given.error, given.is_user, given.module_path, given.before, given.threads,
+        given.apart_grows, given.compiling})
     Py_INCREF(callable);
   {
     const std::lock_guard lock(knowing);

@@ -26,9 +26,13 @@ class Notes {
     if (std::this_thread::get_id() != watched_thread.load(std::memory_order_relaxed) ||
         marks.within > 0)
       return;
-    const std::string what = text_of(op, reduction, payload);
+    const bool is_noted = marks.votes > 0 || marks.asks > 0;
+    const std::string what = is_noted ? text_of(op, reduction, payload) : op.kind;
     if (marks.asks > 0) call(given.before, "ss", what.c_str(), place);
-    if (given.issues(given.watching, (what + " at " + place).c_str()) != LOCKSTEP_OK) raise_last();
+    if (given.watching != nullptr &&
+        given.issues(given.watching, (what + " at " + place).c_str()) != LOCKSTEP_OK)
+      raise_last();
+    if (marks.votes == 0) return;
     const std::lock_guard lock(mutex_);
     lines_.push_back(what + "\tat " + place);
     if (lines_.size() > kMostLines) shorten();

@@ -22,6 +22,7 @@ struct Given {
   lockstep_lines* lines;
   decltype(&lockstep_lines_issue) issue;
   decltype(&lockstep_lines_issued) issued;
+  decltype(&lockstep_lines_apart) apart;
   decltype(&lockstep_lines_in_flight) in_flight;
   decltype(&lockstep_lines_arrived) arrived;
   decltype(&lockstep_wait_begin) wait_begin;
@@ -29,7 +30,7 @@ struct Given {
   decltype(&lockstep_wait_end) wait_end;
   decltype(&lockstep_issues) issues;
   decltype(&lockstep_fingerprint_of) fingerprint_of;
-  /// The watched ranks, and what torch calls their process group.
+  /// The watched ranks (null: they have no group), and what torch calls their process group.
   lockstep_group* watching;
   const char* watched;
   /// (name, device, sender, receiver, tag) -> number of the group; -1: it is not compared
@@ -45,6 +46,10 @@ struct Given {
   PyObject* before;
   /// (): posts whether the program has threads that have issued nothing yet
   PyObject* threads;
+  /// (): there is more of what `apart` counts
+  PyObject* apart_grows;
+  /// () -> whether a peer compiles, as far as is known
+  PyObject* compiling;
 };
 inline Given given{};
 /// False in a copy of the process (a data loader's), and after remove().
@@ -57,6 +62,10 @@ struct Marks {
   std::atomic<int32_t> asks{0};   // Given::before is called
   std::atomic<int32_t> noted{0};  // notes that wait for the next vote
   std::atomic<int32_t> waits{0};  // the watched thread waits, and wakes only to look
+  std::atomic<int32_t> votes{0};  // what is issued is voted: it is noted
+  std::atomic<int32_t> audits{0};  // nothing is raised: what would be is told to Given::error
+  /// For how many seconds longer than its time-out says an operation waits for ranks that compile.
+  std::atomic<int32_t> patience{0};
 };
 inline Marks marks{};
 inline std::atomic<std::thread::id> watched_thread;
@@ -77,6 +86,15 @@ class Gil {
   python_error raised;
   raised.persist();
   throw raised;
+}
+
+/// Under audit, what this thread's last call of liblockstep has failed with is told.
+inline bool only_told() {
+  if (marks.audits == 0) return false;
+  const Gil gil;
+  Py_XDECREF(PyObject_CallNoArgs(given.error));
+  PyErr_Clear();
+  return true;
 }
 
 /// Raises what this thread's last call of liblockstep has failed with.
@@ -213,6 +231,16 @@ inline const char* place(std::string_view kind) {
     if (module != nullptr && !module->empty()) text += " (" + *module + ")";
   }
   return text.c_str();
+}
+
+/// Whether a peer compiles.
+inline bool peer_compiles() {
+  const Gil gil;
+  PyObject* said = PyObject_CallNoArgs(given.compiling);
+  const bool compiles = said != nullptr && PyObject_IsTrue(said) == 1;
+  Py_XDECREF(said);
+  PyErr_Clear();
+  return compiles;
 }
 
 /// Calls a callable of lines.py for its effect; what it raises is raised here.

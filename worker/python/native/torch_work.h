@@ -7,6 +7,9 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,6 +25,39 @@ inline constexpr std::chrono::milliseconds kLook(20);
 /// so long.
 inline constexpr std::chrono::microseconds kYield(200), kNear(100'000);
 
+/// For so long it is looked why the transport has failed: it may know of a rank's end before it is
+/// seen.
+inline constexpr std::chrono::milliseconds kReason(300);
+
+/// Raises what the group of a failed operation died of, if it did; returns otherwise.
+inline void raise_reason(int group, uint64_t number) {
+  if (!is_on) return;
+  const auto end = std::chrono::steady_clock::now() + kReason;
+  do {
+    if (given.in_flight(given.lines, group, number) != LOCKSTEP_OK) {
+      if (!only_told()) raise_last();
+      return;
+    }
+    std::this_thread::sleep_for(kLook / 2);
+  } while (std::chrono::steady_clock::now() < end);
+}
+
+/// When the time that a program gives an operation is up.
+struct TimeUp {
+  std::chrono::steady_clock::time_point when;
+  std::chrono::milliseconds own;
+
+  /// Raises what gloo would have; where a peer compiles, the time begins anew.
+  void look() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < when) return;
+    if (!peer_compiles())
+      throw std::runtime_error("Timed out waiting " + std::to_string(own.count()) +
+                               "ms for the operation to complete");
+    when = now + own;
+  }
+};
+
 /// Futures that someone may wait for in C++ (DDP's reducer), where nothing can look. A thread looks
 /// for them, and ends those whose operation cannot complete.
 class Futures {
@@ -33,10 +69,16 @@ class Futures {
 
   /// One that ends as `inner` does, or before it with what the group died of.
   c10::intrusive_ptr<c10::ivalue::Future> freed(
-      const c10::intrusive_ptr<c10::ivalue::Future>& inner, int group, uint64_t number) {
+      const c10::intrusive_ptr<c10::ivalue::Future>& inner, int group, uint64_t number,
+      const std::optional<TimeUp>& up) {
     auto flight =
-        std::make_shared<Flight>(inner->createInstance(inner->elementType()), group, number);
+        std::make_shared<Flight>(inner->createInstance(inner->elementType()), group, number, up);
     inner->addCallback([flight](c10::ivalue::Future& done) {
+      if (done.hasError() && is_on) {
+        const std::lock_guard lock(flight->failing);
+        flight->failure = done.exception_ptr();  // the thread looks why
+        return;
+      }
       if (flight->is_over.exchange(true)) return;
       if (done.hasError())
         flight->future->setError(done.exception_ptr());
@@ -55,12 +97,16 @@ class Futures {
 
  private:
   struct Flight {
-    Flight(c10::intrusive_ptr<c10::ivalue::Future> to_end, int of_group, uint64_t of_number)
-        : future(std::move(to_end)), group(of_group), number(of_number) {}
+    Flight(c10::intrusive_ptr<c10::ivalue::Future> to_end, int of_group, uint64_t of_number,
+           const std::optional<TimeUp>& its_up)
+        : future(std::move(to_end)), group(of_group), number(of_number), up(its_up) {}
     const c10::intrusive_ptr<c10::ivalue::Future> future;
     const int group;
     const uint64_t number;
+    std::optional<TimeUp> up;
     std::atomic<bool> is_over{false};
+    std::mutex failing;  // guards what follows
+    std::exception_ptr failure;
   };
 
   void look() {
@@ -79,9 +125,21 @@ class Futures {
   }
 
   static void end_dead(Flight& flight) {
-    if (!is_on || given.in_flight(given.lines, flight.group, flight.number) == LOCKSTEP_OK) return;
     std::exception_ptr error;
+    {
+      const std::lock_guard failed(flight.failing);
+      error = flight.failure;
+    }
     try {
+      if (error) {
+        raise_reason(flight.group, flight.number);
+        if (!flight.is_over.exchange(true)) flight.future->setError(error);
+        return;
+      }
+      if (flight.up) flight.up->look();
+      if (!is_on || given.in_flight(given.lines, flight.group, flight.number) == LOCKSTEP_OK ||
+          only_told())
+        return;
       raise_last();
     } catch (...) {
       error = std::current_exception();
@@ -112,7 +170,7 @@ class Looks {
       return false;
     // Who completes the operation must not meet a lock that is held for Python's.
     call(given.threads, nullptr);
-    return given.wait_look(wait_) == LOCKSTEP_OK;
+    return given.wait_look(wait_) == LOCKSTEP_OK || only_told();
   }
 
  private:
@@ -152,7 +210,9 @@ void run_beside(Call call, int group, uint64_t number) {
     if (!looks.can_end()) raise_last();
     lock.lock();
   }
-  if (shared->error) std::rethrow_exception(shared->error);
+  if (!shared->error) return;
+  raise_reason(group, number);
+  std::rethrow_exception(shared->error);
 }
 
 /// A Work around another: what it does not do itself is the other's.
@@ -184,24 +244,26 @@ class WatchedWork final : public WorkAround {
   /// operator's works; false once one has had none. What has one completes by itself; a send, a
   /// receive and some reductions do so in their own wait only, and that must not be left and taken
   /// up again.
+  /// `up`: the backend gives it more time than the program.
   WatchedWork(Inner inner, int group, uint64_t number, bool needs_others,
-              std::atomic<bool>& has_future)
+              std::atomic<bool>& has_future, const std::optional<TimeUp>& up)
       : WorkAround(std::move(inner)),
         group_(group),
         number_(number),
         needs_others_(needs_others),
-        has_future_(has_future) {}
+        has_future_(has_future),
+        up_(up) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     auto inner = inner_->getFuture();
     if (!is_on || !inner || inner->completed()) return inner;
     const std::lock_guard lock(getting_);
-    if (!future_) future_ = Futures::of_process().freed(inner, group_, number_);
+    if (!future_) future_ = Futures::of_process().freed(inner, group_, number_, up_);
     return future_;
   }
 
   bool wait(std::chrono::milliseconds timeout) override {
-    if (!is_on || inner_->isCompleted()) return inner_->wait(timeout);
+    if (!is_on || inner_->isCompleted()) return ends(timeout);
     if (completes_by_itself()) return wait_in_slices(timeout);
     return needs_others_ ? wait_for_others(timeout) : wait_beside(timeout);
   }
@@ -234,9 +296,13 @@ class WatchedWork final : public WorkAround {
       try {
         return inner_->wait(kLook);
       } catch (const std::exception&) {
-        if (Clock::now() - now < kLook) throw;
+        if (Clock::now() - now < kLook) {
+          raise_reason(group_, number_);
+          throw;
+        }
       }
       if (!looks.can_end()) leave();
+      if (up_ && timeout == kNoTimeout) look_at_time();
     }
   }
 
@@ -254,7 +320,17 @@ class WatchedWork final : public WorkAround {
         std::this_thread::sleep_for(
             std::clamp<Clock::duration>(waited / 16, kYield / 4, kLook / 10));
     }
-    return inner_->wait(timeout);
+    return ends(timeout);
+  }
+
+  /// The wait of the backend, which says why it fails.
+  bool ends(std::chrono::milliseconds timeout) {
+    try {
+      return inner_->wait(timeout);
+    } catch (const std::exception&) {
+      raise_reason(group_, number_);
+      throw;
+    }
   }
 
   /// On a thread of its own, which stays behind where the group is dead.
@@ -266,20 +342,31 @@ class WatchedWork final : public WorkAround {
   }
 
   /// The operation stays where it is: what it reads and writes must stay too, and it holds that.
-  [[noreturn]] void leave() {
+  void keep() {
     static auto* kept = new std::vector<Inner>;
     static std::mutex keeping;
-    {
-      const std::lock_guard lock(keeping);
-      kept->push_back(inner_);
-    }
+    const std::lock_guard lock(keeping);
+    kept->push_back(inner_);
+  }
+  [[noreturn]] void leave() {
+    keep();
     raise_last();
+  }
+
+  void look_at_time() {
+    try {
+      up_->look();
+    } catch (...) {
+      keep();
+      throw;
+    }
   }
 
   int group_;
   uint64_t number_;
   bool needs_others_;
   std::atomic<bool>& has_future_;
+  std::optional<TimeUp> up_;
   std::mutex getting_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

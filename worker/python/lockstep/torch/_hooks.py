@@ -14,6 +14,8 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping,
 
 import torch
 
+from .frame_tales import Seen
+
 _torch: Any = torch
 _c10d: Any = importlib.import_module("torch.distributed.distributed_c10d")
 
@@ -41,12 +43,21 @@ class Compile(NamedTuple):
     """A compile under way."""
 
     code: types.CodeType               # of the function
+    closure: Any                       # the cells of its closure
     variables: Dict[str, Any]          # its local variables, by name
     caller: Optional[types.FrameType]  # that calls the function
 
 
+class _Thread(threading.local):
+    """What FrameEvents knows of the compile of a thread."""
+
+    late: Optional[BaseException] = None     # what `started` raised, to be raised by the next hook
+    code: Optional[types.CodeType] = None    # of the compile that has started
+    handled: Optional[BaseException] = None  # by the program, around the call
+
+
 class FrameEvents:
-    """torch.compile's frames, as they come. Hooks of torch._dynamo seen in 2.15: the guard-complete hook,
+    """torch.compile's frames, as they come, on any thread. Hooks of torch._dynamo seen in 2.15: the guard-complete hook,
     compile callbacks, bytecode hooks."""
 
     def __init__(self, looked_up: Callable[[bool], bool], started: Callable[[Compile], None],
@@ -54,8 +65,8 @@ class FrameEvents:
                  ended: Callable[[Optional[BaseException], bool], None],
                  backward: Callable[[bool], None],
                  unraised: Callable[[BaseException, types.CodeType], None]) -> None:
-        """`looked_up`(found): the guards of a frame with versions have been tested; False: it compiles
-        in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
+        """`looked_up`(found), while looks_up(): the guards of a frame with versions have been tested; False: it
+        compiles in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
         looked up in vain; not called for compiles within a compile. `traced`: the code of a frame, the code
         that runs in its place, and what it was traced to, before anything of it runs; not called where nothing was traced. `ended`: of
         the compile that started, with what it failed with, and whether the frame then runs without a
@@ -79,10 +90,9 @@ class FrameEvents:
         never_compile(__name__.split(".", 1)[0])  # what runs between frames of the program
         self._started, self._traced, self._ended, self._backward = started, traced, ended, backward
         self._unraised = unraised
-        self._late: Optional[BaseException] = None  # what `started` raised, to be raised by the next hook
-        self._code: Optional[types.CodeType] = None  # of the compile that has started
-        self._handled: Optional[BaseException] = None
-        self._before = self._set_hook(looked_up)
+        self._of = _Thread()
+        self._looked_up = looked_up
+        self._before: Optional[Tuple[Any]] = None  # the hook that was there before
         self._register()
         self._bytecode = register(self._bytecode_hook)
 
@@ -94,8 +104,16 @@ class FrameEvents:
         """torch.compiler.reset() takes all callbacks away, and no other hook."""
         return self._start in self._callbacks.start_callbacks
 
+    def look_up(self, on: bool) -> None:
+        """Whether `looked_up` is called."""
+        if on and self._before is None:
+            self._before = (self._set_hook(self._looked_up),)
+        elif not on and self._before is not None:
+            self._set_hook(self._before[0])
+            self._before = None
+
     def remove(self) -> None:
-        self._set_hook(self._before)
+        self.look_up(False)
         if self._is_registered():
             self._callbacks.remove_start_callback(self._start)
             self._callbacks.remove_end_callback(self._end)
@@ -108,22 +126,22 @@ class FrameEvents:
             except BaseException as error:
                 if self._start_raises:
                     raise
-                self._late = error
+                self._of.late = error
         elif args.callback_trigger is self._backward_trigger:
             self._backward(True)
 
     def _begin(self) -> None:
-        self._handled = sys.exc_info()[1]  # by the program, around the call
+        self._of.handled = sys.exc_info()[1]  # by the program, around the call
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code is not self._entrance:
             frame = frame.f_back
         if frame is not None:
             of = frame.f_locals["frame"]
-            self._code = of.f_code
-            self._started(Compile(of.f_code, dict(of.f_locals), frame.f_back))
+            self._of.code = of.f_code
+            self._started(Compile(of.f_code, getattr(of, "closure", None), dict(of.f_locals), frame.f_back))
 
     def _bytecode_hook(self, code: types.CodeType, made: types.CodeType) -> None:
-        late, self._late = self._late, None
+        late, self._of.late = self._of.late, None
         if late is not None:
             raise late
         if not self._is_registered():
@@ -143,12 +161,12 @@ class FrameEvents:
         if args.callback_trigger is not self._frame_trigger:
             return
         error = sys.exc_info()[1]
-        if error is self._handled:
+        if error is self._of.handled:
             error = None
-        self._handled = None
-        late, self._late = self._late, None
-        if late is not None and self._code is not None and (error is None or self._goes_on(error)):
-            return self._unraised(late, self._code)
+        self._of.handled = None
+        late, self._of.late = self._of.late, None
+        if late is not None and self._of.code is not None and (error is None or self._goes_on(error)):
+            return self._unraised(late, self._of.code)
         self._ended(error, error is not None and self._goes_on(error))
 
     def _goes_on(self, error: BaseException) -> bool:
@@ -228,6 +246,53 @@ class BackwardGraphs:
 def _cache_hits() -> int:
     counters: Any = importlib.import_module("torch._dynamo.utils").counters
     return int(counters["aot_autograd"]["autograd_cache_hit"])
+
+
+def _frame_state(code: types.CodeType, closure: Any) -> Any:
+    """What torch has seen of the sizes of a frame's inputs, by source; None: this version does not show it.
+    torch._dynamo.pgo: seen in 2.8, 2.11 and 2.15."""
+    try:
+        pgo: Any = importlib.import_module("torch._dynamo.pgo")
+        known = {"closure": closure} if "closure" in inspect.signature(pgo.CodeId.make).parameters else {}
+        return pgo.get_code_state()[pgo.CodeId.make(code, **known)].automatic_dynamic
+    except (ImportError, AttributeError):
+        return None
+
+
+def sizes_seen(code: types.CodeType, closure: Any) -> Dict[str, Seen]:
+    """In all compiles of a frame so far."""
+    def one(value: Any) -> Optional[int]:
+        return value if type(value) is int else None
+    found: Dict[str, Seen] = {}
+    for source, entry in (_frame_state(code, closure) or {}).items():
+        if isinstance(entry.size, tuple):
+            found[source] = [one(size) for size in entry.size]
+        elif type(entry.scalar) in (int, _auto_dynamic()):
+            found[source] = one(entry.scalar)
+    return found
+
+
+def _auto_dynamic() -> type:
+    return type(importlib.import_module("torch._dynamo.pgo").auto_dynamic)
+
+
+def see_sizes(code: types.CodeType, closure: Any, seen: Mapping[str, Seen]) -> None:
+    """As though this process had compiled the frame for these, too: what is not always the same becomes a symbol. Sources
+    that it has not met are left out."""
+    state = _frame_state(code, closure) or {}
+    if not state:
+        return
+    pgo: Any = importlib.import_module("torch._dynamo.pgo")
+    for source, sizes in seen.items():
+        if source not in state:
+            continue
+        if isinstance(sizes, list):
+            other = pgo.FrameStateSizeEntry.make_size(tuple(pgo.auto_dynamic if size is None else size for size in sizes))
+        elif isinstance(state[source].size, tuple):
+            continue  # a tensor here, a number there
+        else:
+            other = pgo.FrameStateSizeEntry.make_scalar(pgo.auto_dynamic if sizes is None else sizes)
+        state[source] |= other
 
 
 def never_compile(package: str) -> None:

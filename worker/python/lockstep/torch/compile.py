@@ -163,6 +163,7 @@ class Compiled:
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
         self._built_with, self._fields = built_with, fields
+        self._frames = watched.frames
         self._nth = watched.count(name)
         self._lines: List[str] = []  # of the graph that was traced last
         self._site = CallSite(whole=True)
@@ -173,22 +174,22 @@ class Compiled:
         if watched.is_over:
             raise RuntimeError(f"the watch under which {self._name} was compiled has been closed; make it anew with "
                                "lockstep.torch.compile()")
-        with watched.group._turns:
+        with watched.group._turns, self._frames.on():
             return self._one_call(args, kwargs)
 
     def _one_call(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
-        watched = self._watch
-        before = watched.on_recompile, self._call
-        watched.on_recompile = self._on_recompile
+        frames = self._frames
+        before = frames.on_recompile, self._call
+        frames.on_recompile = self._on_recompile
         call = self._call = _Call(args, kwargs)
         try:
             version = self._like_last
-            if version is not None and watched.votes_next() and looks_up() and self._read(call):
-                watched.instead = self._tested
+            if version is not None and frames.votes_next() and looks_up() and self._read(call):
+                frames.instead = self._tested
                 try:
                     out = self._run(version, version.found, call)
-                    if watched.instead is not None:  # PyTorch has looked nothing up
-                        watched.instead = None
+                    if frames.instead is not None:  # PyTorch has looked nothing up
+                        frames.instead = None
                         self._agreed(call)
                     elif call.outcome is not None:
                         raise RuntimeError(f"{self._name} has caught what lockstep raised to leave it; let exceptions "
@@ -197,10 +198,10 @@ class Compiled:
                 except _Left:
                     pass
                 finally:
-                    watched.instead = None
+                    frames.instead = None
             return self._slowly(call)
         finally:
-            watched.on_recompile, self._call = before
+            frames.on_recompile, self._call = before
             if call.until_the_end is not None:
                 call.until_the_end.close()
 
@@ -228,7 +229,7 @@ class Compiled:
         version = self._agreed(call)
         if version is None:
             self.fallbacks += 1
-            with self._watch.voting(self._name):
+            with self._frames.voting(self._name):
                 return self._model(*call.args, **call.kwargs)
         copied = self._copied(version, call) if version.contiguous else None
         try:
@@ -243,22 +244,22 @@ class Compiled:
         try:
             copied = Contiguous(version.contiguous, self._positional(call.args), call.args, call.kwargs)
         except Exception as error:  # the others are on their way into the vote on guards
-            self._watch.fails(self._name, error)
+            self._frames.fails(self._name, error)
             raise
         call.args, call.kwargs = copied.args, copied.kwargs
         return copied
 
     def _run(self, version: _Version, run: Callable[..., Any], call: _Call) -> Any:
         """Collectives that the graph has issued, as it did in a run that the ranks have compared, need no vote."""
-        watched, votes = self._watch, self._watch.votes
+        frames, votes = self._frames, self._frames.votes
         try:
             return run(*call.args, **call.kwargs)
         finally:
-            voted = watched.instead is None if run is version.found else watched.votes > votes
+            voted = frames.instead is None if run is version.found else frames.votes > votes
             if self._fullgraph and voted:
                 issued = [line.split("[", 1)[0] for line in self._watch.issued]
                 if version.issued[:len(issued)] == issued:
-                    self._watch.issued_as_agreed()
+                    self._watch.notes.clear()
                 elif not version.issued:
                     version.issued.extend(issued)
 

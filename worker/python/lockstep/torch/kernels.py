@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import torch
 
 from .._library import lib
-from ..errors import check
+from ..errors import Error
 from ._hooks import Kernels, group_of, reduction
 from .collectives import dtype_name, tensor_text, user_place
 from .part import Marks
@@ -165,10 +165,12 @@ class PythonKernels:
     """Posts what this process issues, and notes what the watched thread issues on the watched group."""
 
     def __init__(self, handle: ctypes.c_void_p, group: Callable[[str, str, int, int, int], int], watched: str,
-                 before: Callable[[str, str], bool]) -> None:
+                 before: Callable[[str, str], bool], error: Callable[[], Error], issued: Callable[[], None]) -> None:
         """`handle`: of the lines; `group`: as Lines._group(). `before`(what, place) is called before each operation on the
-        group `watched`, on whatever thread issues it. False: it is not noted."""
+        group `watched`, on whatever thread issues it. False: it is not noted. `error`: that of this thread's last call, which is
+        raised unless `marks.audits`; `issued`: is called after each operation that was not refused."""
         self._handle, self._group, self._watched, self._before = handle, group, watched, before
+        self._error, self._goes_on = error, issued
         self.marks = Marks()
         self._is_on = True
         self._notes: List[str] = []
@@ -219,8 +221,13 @@ class PythonKernels:
         told, numbers = self._told(operator.kind, dtype_name(read.payload[0].dtype) if read.payload else "", reduces, place,
                                    read.root, read.needs, pair[0] >= 0, len(read.elements), len(shape), len(read.to), len(read.of))
         numbers[:] = [*read.elements, *shape, *read.to, *read.of]
-        check(lib.lines_issue(self._handle, number, told, None))
-        return number
+        if lib.lines_issue(self._handle, number, told, None) == 0:
+            self._goes_on()
+            return number
+        error = self._error()
+        if self.marks.audits:
+            return None
+        raise error
 
     def _told(self, *about: Any) -> Tuple[Any, Any]:
         """An operation of this thread's, and the numbers that it refers to, to be filled in."""

@@ -10,15 +10,16 @@ import logging
 import os
 import sys
 import threading
-from typing import Any, Callable, Iterator, List, NoReturn, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
 
 from .._library import lib
-from ..errors import ERRORS, Error, check, finding_of
+from ..errors import ERRORS, Error, Finding, check, finding_of
 from ._hooks import GroupMaking, group_named, groups_made
 from .collectives import is_user, module_path, user_place
+from .frame_tales import Told
 from .kernels import NEEDS_ALL, NEEDS_NOBODY, Operation, PythonKernels
 from .part import Part, load_part
 from .rendezvous import meeting_place
@@ -26,16 +27,33 @@ from .rendezvous import meeting_place
 _log = logging.getLogger("lockstep.torch")
 #: Seconds between two looks at whether a wait can end.
 _LOOK = 0.02
+#: What frame_tales.py tells is told about this.
+_TALES = lib.fingerprint_of(b"frames", 6)
+
+
+class _Told(ctypes.Structure):
+    """lockstep_told."""
+
+    _fields_ = [("struct_size", ctypes.c_uint32), ("times", ctypes.c_uint64),
+                *((name, ctypes.c_char_p) for name in ("kind", "dtype", "reduction", "place")),
+                ("to_count", ctypes.c_size_t), ("to", ctypes.POINTER(ctypes.c_int64))]
 
 
 class Lines:
     """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
 
     def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
-                 asked: Callable[[str, str], None], counts: Callable[[str, str], bool], patience: float) -> None:
+                 asked: Callable[[str, str], None], counts: Callable[[str, str], bool], patience: float, audits: bool,
+                 explained: Callable[[Finding], str], apart: Callable[[str], None],
+                 compiling: Callable[[], bool]) -> None:
         """`exchange`: each rank's word, by rank of the job. Hosts have met within `patience` seconds. Of the process group
-        `watched`, what the calling thread issues is noted, and told to the handle `watching` of its ranks.
-        `asked`(what, place): see Part; `counts`: see PythonKernels."""
+        `watched`, what the calling thread issues is told to the handle `watching` of its ranks (None: there is none).
+        `asked`(what, place): see Part; `counts`: see PythonKernels. `audits`: nothing is raised, and no process ended:
+        errors are told. `explained`: what is known of a refusal beyond its text. `apart`: is told of equal operations at
+        different places. `compiling`: whether a peer compiles."""
+        self._apart, self._apart_told = apart, 0
+        self._audits, self._explained = audits, explained
+        self._explanations: Dict[str, Error] = {}  # of errors, by their text
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
         self._patience = patience
@@ -52,10 +70,54 @@ class Lines:
                          "40 us more, and a wait that cannot end is ended by torch or by the deadline; scripts/torch-lines "
                          "builds it", torch.__version__)
         self.kernels: Union[Part, PythonKernels] = (
-            PythonKernels(self._handle, self._group, watched.group_name, counts) if part is None else
-            Part(part, self._handle, self._group, _error, is_user, module_path, self.look_for_threads, watching, watched.group_name,
-                 asked))
+            PythonKernels(self._handle, self._group, watched.group_name, counts, self._error, self._look_apart) if part is None else
+            Part(part, self._handle, self._group, self._error, is_user, module_path, self.look_for_threads, watching, watched.group_name,
+                 asked, self._look_apart, compiling))
+        self.kernels.marks.audits = int(audits)
         self._group_making = GroupMaking(self._making)
+
+    def _error(self) -> Error:
+        """What this thread's last call has failed with; told at once under audit."""
+        found = _error()
+        known = self._explanations.get(found.finding.text)
+        if known is None:
+            why = self._explained(found.finding)
+            text = found.finding.text + (f" ({why})" if why else "")
+            known = ERRORS[found.code](found.finding._replace(message=found.message + (f" ({why})" if why else ""), text=text))
+            self._explanations[found.finding.text] = known
+            if self._audits:
+                _log.warning("%s", text)
+        return ERRORS[known.code](known.finding)
+
+    def _look_apart(self) -> None:
+        for number in range(self._apart_told + 1, lib.lines_apart(self._handle) + 1):
+            self._apart_told = number
+            self._apart(lib.lines_apart_text(self._handle, number).decode(errors="replace"))
+
+    def tell(self, tale: Told) -> None:
+        """Posts what peers may read of the frames of this rank."""
+        numbers = (ctypes.c_int64 * len(tale.numbers))(*tale.numbers)
+        told = Operation(ctypes.sizeof(Operation), kind=tale.frame.encode(), dtype=tale.digest.encode(),
+                         reduction=tale.about.encode(), place=tale.graph.encode(), root=-1, needs=NEEDS_NOBODY,
+                         to_count=len(numbers), to=ctypes.addressof(numbers))
+        lib.lines_tell(self._handle, _TALES, ctypes.byref(told))
+
+    def times_told(self, rank: int) -> int:
+        """How often a rank has told something."""
+        return int(self._read(rank, 0).times)
+
+    def told(self, rank: int, number: int) -> Optional[Told]:
+        """What it has told the `number`-th time, from 1; None: that is not kept."""
+        found = self._read(rank, number)
+        if not found.kind:
+            return None
+        texts = (text.decode(errors="replace") for text in (found.kind, found.dtype, found.reduction, found.place))
+        return Told(*texts, numbers=tuple(found.to[:found.to_count]))
+
+    def _read(self, rank: int, number: int) -> _Told:
+        found = _Told(ctypes.sizeof(_Told))
+        check(lib.lines_told(self._handle, _TALES, rank, number, ctypes.byref(found)))
+        return found
 
     def _meet(self, exchange: Callable[[str], List[str]]) -> None:
         """Where ranks cannot read each other's posts, the lowest of each host tells those of others what is posted there."""
@@ -94,8 +156,11 @@ class Lines:
         def look() -> None:
             while not over.wait(_LOOK):
                 self.look_for_threads()
-                if lib.wait_look(wait) != 0 and not over.is_set():
-                    self.end(_error())
+                if lib.wait_look(wait) == 0 or over.is_set():
+                    continue
+                error = self._error()
+                if not self._audits:
+                    self.end(error)
         looking = threading.Thread(target=look, name="lockstep new_group", daemon=True)
         looking.start()
         try:
@@ -112,8 +177,13 @@ class Lines:
         group, number = ctypes.c_int(), ctypes.c_uint64()
         check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)), (ctypes.c_int32 * len(members))(*members),
                               len(members), name.encode(), ctypes.byref(group)))
-        check(lib.lines_issue(self._handle, group, ctypes.byref(operation), ctypes.byref(number)))
+        self._checked(lib.lines_issue(self._handle, group, ctypes.byref(operation), ctypes.byref(number)))
         return group.value, number.value
+
+    def _checked(self, code: int) -> None:
+        error = None if code == 0 else self._error()
+        if error is not None and not self._audits:
+            raise error
 
     def _group(self, name: str, device: str, sender: int, receiver: int, tag: int) -> int:
         process_group = group_named(name)

@@ -12,7 +12,7 @@ import torch
 
 from .._library import lib
 
-_FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "lines_in_flight", "arrived": "lines_arrived",
+_FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "apart": "lines_apart", "in_flight": "lines_in_flight", "arrived": "lines_arrived",
               "wait_begin": "wait_begin",
               "wait_look": "wait_look", "wait_end": "wait_end", "issues": "issues", "fingerprint_of": "fingerprint_of"}
 
@@ -20,14 +20,16 @@ _FUNCTIONS = {"issue": "lines_issue", "issued": "lines_issued", "in_flight": "li
 class _Given(ctypes.Structure):
     _fields_ = [("lines", ctypes.c_void_p), *((name, ctypes.c_void_p) for name in _FUNCTIONS),
                 ("watching", ctypes.c_void_p), ("watched", ctypes.c_char_p),
-                *((name, ctypes.py_object) for name in ("group", "error", "is_user", "module_path", "before", "threads"))]
+                *((name, ctypes.py_object) for name in ("group", "error", "is_user", "module_path", "before", "threads", "apart_grows", "compiling"))]
 
 
 class Marks(ctypes.Structure):
     """What watch.py and the kernels tell each other: `within`, calls of this package under way, what they issue is not
-    noted; `asks`: `asked` is called; `noted`: how many notes there are; `waits`: the watched thread waits, and looks."""
+    noted; `asks`: `asked` is called; `noted`: how many notes there are; `waits`: the watched thread waits, and looks;
+    `votes`: what is issued is noted; `audits`: errors are told and not raised; `patience`: seconds for which an operation
+    waits beyond its time-out for ranks that compile."""
 
-    _fields_ = [(name, ctypes.c_int32) for name in ("within", "asks", "noted", "waits")]
+    _fields_ = [(name, ctypes.c_int32) for name in ("within", "asks", "noted", "waits", "votes", "audits", "patience")]
 
 
 def load_part() -> Optional[Any]:
@@ -49,7 +51,7 @@ class Part:
 
     def __init__(self, part: Any, handle: ctypes.c_void_p, group: Callable[..., int], error: Callable[[], Exception],
                  is_user: Callable[[str], bool], module_path: Callable[[Any], str], threads: Callable[[], None], watching: Any, watched: str,
-                 asked: Callable[[str, str], None]) -> None:
+                 asked: Callable[[str, str], None], apart_grows: Callable[[], None], compiling: Callable[[], bool]) -> None:
         """See native/torch_python.h. `asked`(what, place) is called before each noted operation while `marks.asks`; what
         it raises is raised there."""
         self._part = part
@@ -57,7 +59,7 @@ class Part:
                      for name, function in _FUNCTIONS.items()}
         self.marks: Marks = part.lockstep_torch_lines_marks().contents
         self._given = _Given(lines=handle, group=group, error=error, is_user=is_user, module_path=module_path, watching=watching,
-                             watched=watched.encode(), before=asked, threads=threads, **functions)
+                             watched=watched.encode(), before=asked, threads=threads, apart_grows=apart_grows, compiling=compiling, **functions)
         part.lockstep_torch_lines_install(ctypes.byref(self._given))
 
     def notes(self) -> List[str]:

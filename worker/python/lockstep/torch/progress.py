@@ -14,28 +14,44 @@ from ..group import Group
 class Progress:
     """A thread that renews the lease of a rank whose own thread is seen at another place of its program
     than before. A rank that waits in one call (a collective without its partners) gets none, so that it is
-    named once the deadline of the group has passed; one that compiles has `compile_deadline` seconds."""
+    named once the deadline has passed; one that compiles, on any thread, has `compile_deadline` seconds."""
 
-    def __init__(self, group: Group, deadline: float, compile_deadline: float,
-                 agreeing: Callable[[], bool], waits: Callable[[], bool], alive: Callable[[float], None]) -> None:
+    def __init__(self, deadline: float, compile_deadline: float, agreeing: Callable[[], bool], waits: Callable[[], bool],
+                 alive: Callable[[float], None]) -> None:
         """`agreeing`: the rank is within lockstep, which watches its own waits. `waits`: its thread waits in an operation,
         and wakes only to look. `alive`(seconds): told to those who wait in operations for this rank."""
+        #: Whose watchdog is told, too; None: there is none.
+        self.group: Optional[Group] = None
         self._waits, self._alive = waits, alive
         alive(deadline)
         self._agreeing = agreeing
-        self._group, self._deadline, self._compile_deadline = group, deadline, compile_deadline
+        self._deadline, self._compile_deadline = deadline, compile_deadline
         self._watched, self._native = threading.get_ident(), threading.get_native_id()
+        self._counting = threading.Lock()
+        self._compiles = 0  # under way
         self._compiling_until: Optional[float] = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lockstep progress", daemon=True)
         self._thread.start()
 
     def compile_starts(self) -> None:
-        self._compiling_until = time.monotonic() + self._compile_deadline
-        self._group.busy(self._deadline / 2)  # until the thread looks
+        with self._counting:
+            self._compiles += 1
+            self._compiling_until = time.monotonic() + self._compile_deadline
+        self._busy()  # until the thread looks
 
     def compile_ends(self) -> None:
-        self._compiling_until = None
+        with self._counting:
+            self._compiles = max(self._compiles - 1, 0)
+            if self._compiles == 0:
+                self._compiling_until = None
+
+    def _busy(self) -> None:
+        """A group tells those who wait in operations, too."""
+        if self.group is None:
+            self._alive(self._deadline / 2)
+        else:
+            self.group.busy(self._deadline / 2)
 
     def stop(self) -> None:
         self._over.set()
@@ -50,9 +66,9 @@ class Progress:
             if agrees:
                 self._alive(self._deadline / 2)
             if compiles or (now != before and not agrees):
-                self._group.busy(self._deadline / 2)
-            elif until is None and now == before:
-                self._group.stalls()
+                self._busy()
+            elif until is None and now == before and self.group is not None:
+                self.group.stalls()
             before = now
 
     def _place(self) -> Any:

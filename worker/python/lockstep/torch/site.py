@@ -4,6 +4,7 @@ the place that calls it can, and it is the same whether the frame is compiled or
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import types
 import weakref
@@ -12,6 +13,18 @@ from typing import Any, Dict, Optional, Tuple
 from ._hooks import called_module, wrapped_function
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+$")
+
+
+def frame_name(code: types.CodeType) -> str:
+    """Of the frame with this code: "Block.forward (model.py:30)", or "Block.forward after line 41 (model.py:30)" for what
+    comes after a graph break; the same on all ranks of a program."""
+    *folders, own = str(getattr(code, "co_qualname", code.co_name)).split(".")
+    after, resumed = "", _RESUMED.search(own)
+    while resumed:
+        after = after or f" after line {code.co_firstlineno}"
+        own = resumed.group(1)
+        resumed = _RESUMED.search(own)
+    return f"{'.'.join([*folders, own])}{after} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
 
 
 class FrameNames:

@@ -1,66 +1,68 @@
-"""watch(): torch.compile, as it is, with its ranks in step."""
+"""watch(): torch.compile and torch.distributed, as they are, with their ranks in step."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
+import logging
 import os
+import re
 import sys
 import threading
 import traceback
 import types
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Type
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Type
 
-from .._library import Run, lib, native
+from .._library import native
 from ..agreement import Agreement
-from ..errors import ERRORS, Error, Finding, GraphDivergence, check, finding_of, said
+from ..errors import Error, Finding, GraphDivergence, said
 from ..group import Group
-from ..observation import Observation
-from ._hooks import BackwardGraphs, Compile, FrameEvents, passing
+from ..observation import walked
+from ._hooks import BackwardGraphs, Compile, FrameEvents, see_sizes, sizes_seen
+from .collectives import tensor_text
+from .frame_tales import FrameTales, Tale
 from .graph_text import GraphText, backward_text, collective_places, graph_text
 from .lines import Lines
 from .nested import readable
-from .part import Marks
 from .progress import Progress
 from .rendezvous import exchange
 from .rendezvous import group as open_group
 from .rendezvous import group_of_mesh
-from .site import FrameNames
+from .site import frame_name
+from .votes import FrameVotes
 
+_log = logging.getLogger("lockstep.torch")
 _POLICIES = ("recompile", "audit", "error")
+#: Ranks in the table of a refusal: "[rank 0: …; ranks 1,3: …]".
+_ROW = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): ")
 _watch: Optional["Watch"] = None
 
 
 def watch(policy: str = "recompile", process_group: Any = None, *, deadline: float = 60.0,
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
-    """From now on the ranks of `process_group` (default: all; or a dim of a DeviceMesh) agree before each frame
-    that torch.compile has compiled or is about to compile, on the thread that calls this. Collective over that
-    group; after torch.distributed.init_process_group(). Nothing of the program has to change, and graph breaks
-    may be.
+    """From now on the collectives of this process are compared with those of its peers before they are issued, and
+    what it compiles is told to them. Collective over `process_group` (default: all; or a dim of a DeviceMesh), the ranks
+    that compare what they compile; after torch.distributed.init_process_group(). Nothing of the program has to change.
 
-    Before each frame: that all are in the same one (else FrameMismatch), that all have a version of it or
-    all compile one, and that they have issued the same collectives since the frame before (else
-    GraphDivergence). Before the first run of a version: that all have traced the same graph, with the same
-    collectives (else GraphDivergence, which names the first that differs with the line of each rank).
+    Nobody waits: a collective of any process group, on any thread, and the making of a group, is compared with what peers
+    have issued (those of other hosts some milliseconds late). Of ranks that differ at least one raises GraphDivergence, and
+    so do those that wait for it on gloo (Stuck, or Gone where it has ended), where this package has its part for this torch.
+    The error says in what the compiled graphs differ, where they do. Frames may be run by some ranks alone, and in any
+    order. A rank that compiles a frame again makes symbols of sizes that are others on its peers.
 
-    Collectives of every process group, on every thread, and the making of groups are also compared with what the other
-    ranks have issued before they are issued (those of other hosts some milliseconds late), and nobody waits for that; of ranks that differ at least one
-    raises GraphDivergence, and so do those that wait for it on gloo (Stuck, or Gone where it has ended), where this package
-    has its part for this torch.
+    `policy`:
+      "recompile": that;
+      "audit":     nothing is raised, no process is ended: differences are told;
+      "error":     versions, graphs and calls of frames have to be the same on all ranks of `process_group`, on the thread
+                   that calls this: they vote before each frame and each collective, and any difference is FrameMismatch or
+                   GraphDivergence, on all ranks alike; a program that catches it can go on. Watch.alone() is for what one
+                   rank does by itself.
+    `report` receives what is told, on the rank that sees it, once for a frame; default: logging, "lockstep.torch", at INFO
+    (under "audit" at WARNING what would be an error).
 
-    `policy` says what comes of differences that let no rank wait for another or join the wrong collective:
-    where only some ranks need a new version,
-      "recompile": the others compile one too;
-      "audit":     nothing is changed; it is reported;
-      "error":     GraphDivergence on all ranks; so it is for graphs that differ and have the same
-                   collectives, which are reported otherwise; and each collective is voted before it is issued.
-    Errors come out of the call of the compiled function, alike on all ranks; a program that catches them can
-    go on. `report` receives what is reported, once per kind (default: a line on stderr, from rank 0).
-
-    A rank that makes no progress for `deadline` seconds while others wait for it, and one whose compile
-    takes longer than `compile_deadline`, is named, and ends the job with exit code 4; one whose process has
-    ended with 5. `Watch.close()`, collective, ends the watch; a program that ends normally does so by itself."""
+    A rank that others wait for in a collective, and that makes no progress for `deadline` seconds, or compiles for longer
+    than `compile_deadline`, is named, and ends the job with exit code 4; one whose process has been killed with 5.
+    `Watch.close()` ends the watch; a program that ends normally does so by itself."""
     if policy not in _POLICIES:
         raise ValueError(f"policy is {policy!r}; use one of " + ", ".join(map(repr, _POLICIES)))
     if not deadline > 0 or not compile_deadline > 0:
@@ -73,135 +75,153 @@ def watch(policy: str = "recompile", process_group: Any = None, *, deadline: flo
     return _watching()(policy, process_group, deadline, compile_deadline, report)
 
 
-class _Pending(NamedTuple):
-    error: Error
-    code: types.CodeType  # of the frame that runs without a graph here, and not on all ranks
-
-
-#: Of a frame that runs without a graph: its collectives are as little known as its work.
-_UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"])
-
-
 class Watch:
-    """torch.compile under watch. `group`: the ranks; `votes`, `compiles`: how many frames, and new
-    versions of frames, the ranks have agreed on; `elsewhere`: how many frames ran on other threads, unwatched."""
+    """torch.compile and torch.distributed under watch. `compiles`: how many versions of frames this rank has compiled."""
 
     def __init__(self, policy: str, process_group: Any, deadline: float, compile_deadline: float,
                  report: Optional[Callable[[Finding], None]]) -> None:
         import torch.distributed as dist
         process_group = group_of_mesh(process_group)
-        self.group: Group = open_group(process_group, deadline)
-        self.votes = self.compiles = self.elsewhere = 0
-        self._policy, self._report = policy, report
-        self._thread = threading.get_ident()
-        Agreement(self.group, f"watch(policy={policy!r})")  # its name is compared
-        self._agreement = Agreement(self.group, "torch.compile")
-        self._handle = self._agreement._handle.value
-        self._marks = Marks()                   # later those of the lines
-        self._strict = 0                        # voting() under way
-        self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
-        self._compile: Optional[Compile] = None # under way and voted on
-        self._compared = False                  # its graph
-        self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event; see _asks()
-        self._names = FrameNames()
-        self._counts: Dict[str, int] = {}
-        #: Takes the place of the next frame's vote, and says what it has come to as _guards_tested() does.
-        self.instead: Optional[Callable[[bool], Any]] = None
-        #: Called before a frame that has versions compiles another one; None: nobody is.
-        self.on_recompile: Optional[Callable[[], None]] = None
-        self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
-        self._fresh: Optional[bool] = None      # of the last vote
-        self._times = ctypes.c_uint64()
-        self._to_times = ctypes.byref(self._times)
-        self._runs = {new: self._run_of(new) for new in (False, True)}
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
-        self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched, self.group._handle,
-                           self._asked, self._before_collective, 5 * deadline)
-        self._notes = self.lines.kernels
-        self._marks = self._notes.marks
-        self._marks.within = 0
+        self._policy, self._report, self._deadline = policy, report, deadline
+        self._same_policy(process_group)
+        self.compiles = 0
+        self._thread = threading.get_ident()
+        self._counts: Dict[str, int] = {}
+        self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
+        self._told: List[str] = []
+        self._compiling = threading.local()             # .compile: the one under way on a thread
+        self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs in the frame's place
+        self._telling = threading.Lock()                # around the tales
+        self._group: Optional[Group] = None
+        self._votes: Optional[FrameVotes] = None
+        if policy != "audit":
+            self._open_group()
+        self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
+                           None if self._group is None else self._group._handle, self._asked, self._before_collective,
+                           5 * deadline, policy == "audit", self._explained, self._tell, self._peer_compiles)
+        self.notes = self.lines.kernels
+        self.marks = self.notes.marks
+        self.marks.within = self.marks.asks = self.marks.votes = 0
+        self.marks.patience = 0 if policy == "audit" else int(min(compile_deadline, 1e6))
         self.lines.deadline(deadline)
-        self.group._told_busy = self.lines.alive
-        self.progress = Progress(self.group, deadline, compile_deadline, lambda: self.within > 0,
-                                 lambda: self._marks.waits > 0, self.lines.alive)
-        self._asks()
+        members = dist.get_process_group_ranks(self._watched)
+        self._tales = FrameTales(dist.get_rank(), members, self.lines.tell, self.lines.times_told, self.lines.told)
+        self.progress = Progress(deadline, compile_deadline, lambda: self.within > 0, lambda: self.marks.waits > 0,
+                                 self.lines.alive)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
         self._backwards = BackwardGraphs()
+        if self._group is not None:
+            self._use(self._group)
+        if policy == "error":
+            self._votes = FrameVotes(self, True)
+            self.looks_up(True)
+        self._hook = sys.excepthook
+        sys.excepthook = self._uncaught
         atexit.register(self._at_exit)
         _set(self)
+
+    def _same_policy(self, process_group: Any) -> None:
+        words = exchange(process_group, self._policy, 5 * self._deadline)
+        apart = sorted({word for word in words if word})
+        if len(apart) > 1:
+            raise ValueError("ranks call lockstep.torch.watch() with different policies: " + "; ".join(
+                f"{policy!r} on rank {words.index(policy)}" for policy in apart))
+
+    def _open_group(self) -> Group:
+        self._group = open_group(self._watched, self._deadline)
+        self._group._ends_apart = self._policy != "error"
+        return self._group
+
+    def _use(self, group: Group) -> None:
+        group._told_busy = self.lines.alive
+        self.progress.group = group
+
+    @property
+    def group(self) -> Group:
+        """The watched ranks. Collective at its first use under "audit"."""
+        if self._group is None:
+            self._use(self._open_group())
+        assert self._group is not None
+        return self._group
+
+    @property
+    def frames(self) -> FrameVotes:
+        """The votes before frames. Collective at its first use, but under "error"."""
+        if self._votes is None:
+            self._votes = FrameVotes(self, False)
+            self.group._ends_apart = False
+        return self._votes
+
+    @property
+    def votes(self) -> int:
+        """How many votes the ranks have made before frames and collectives: under "error", and for compile()."""
+        return 0 if self._votes is None else self._votes.votes
+
+    @property
+    def elsewhere(self) -> int:
+        """How many frames ran on other threads without the vote that they would have had on the thread that called
+        watch()."""
+        return 0 if self._votes is None else self._votes.elsewhere
+
+    def alone(self) -> ContextManager[None]:
+        """What this rank does within, on this thread, is not voted under "error": an evaluation on one rank, another
+        number of batches. Collectives are compared all the same."""
+        return contextlib.nullcontext() if self._votes is None else self._votes.alone()
 
     @property
     def within(self) -> int:
         """Calls of this package under way, in which no frame is voted and nothing that is issued counts."""
-        within: int = self._marks.within
+        within: int = self.marks.within
         return within
 
     @within.setter
     def within(self, calls: int) -> None:
-        self._marks.within = calls
+        self.marks.within = calls
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """A call of this package is under way."""
+        self.within += 1
+        try:
+            yield
+        finally:
+            self.within -= 1
+
+    def looks_up(self, on: bool) -> None:
+        """Whether the frames that torch looks up are voted."""
+        self._events.look_up(on)
 
     def close(self) -> None:
-        """Ends the watch. Collective. Raises GraphDivergence where an operation of this rank was refused by others
-        after it had been issued."""
+        """Ends the watch; collective under "error" and where compile() has been used. Raises GraphDivergence where an
+        operation of this rank was refused by others after it had been issued."""
         if _watch is not self:
             return
         refused = self._remove()
+        if self._group is not None:
+            if refused is not None and not self._group._ends_apart:
+                self._group.leave(said(refused))
+            elif not self._group._ends_apart:
+                self._group.finish()
+            self._group.close()
         if refused is not None:
-            self.group.leave(said(refused))
-            self.group.close()
             raise refused
-        self.group.finish()
-        self.group.close()
         self.lines.leave()
 
     def summary(self) -> str:
-        """What was found, in a few lines."""
-        return self._agreement.summary()
-
-    @contextlib.contextmanager
-    def voting(self, name: str) -> Iterator[None]:
-        """Each collective within is voted before it is issued, and the end after the last; an exception is
-        the error of all ranks there. Collective."""
-        self._strict += 1
-        self._asks()
-        try:
-            yield
-        except Exception as error:
-            if not isinstance(error, Error):  # which all ranks have
-                self.group.trouble(said(error))
-                with contextlib.suppress(Error):
-                    self._vote(f"the end of {name}", False)
-            raise
-        finally:
-            self._strict -= 1
-            self._asks()
-        self._vote(f"the end of {name}", False)
-
-    def fails(self, name: str, error: Exception) -> None:
-        """This rank cannot take part in the frame of which the others are on their way into the vote."""
-        self.group.trouble(said(error))
-        with contextlib.suppress(Error):
-            self._vote(name, False)
+        """What was told, in a few lines."""
+        return "\n".join(self._told + ([] if self._votes is None else [self._votes.summary()]))
 
     def count(self, name: str) -> int:
         """How often it was called with this name."""
         self._counts[name] = self._counts.get(name, 0) + 1
         return self._counts[name]
 
-    def votes_next(self) -> bool:
-        """The next frame of this thread that has versions is voted, and its vote has nothing else to tell."""
-        return (threading.get_ident() == self._thread and self.within == 0 and self._compile is None
-                and self._pending is None and not self._notes.notes())
-
     @property
     def issued(self) -> List[str]:
-        """Collectives since the last vote, a line each."""
-        return self._notes.notes()
-
-    def issued_as_agreed(self) -> None:
-        """They are those of a graph that the ranks have compared, and need no vote."""
-        self._notes.clear()
+        """Collectives since the last vote, a line each, where they are voted."""
+        return self.notes.notes()
 
     @property
     def is_over(self) -> bool:
@@ -215,10 +235,29 @@ class Watch:
         self._backwards.take()
         self._traced = graphs
         try:
-            with self._inside():
+            with self.inside():
                 yield graphs
         finally:
             self._traced = None
+
+    def training(self, graph: GraphText, backwards: Optional[List[Any]]) -> GraphText:
+        """The same with its backward pass."""
+        backward = backward_text(backwards or [], self._watched.group_name)
+        return GraphText(graph.nodes + backward.nodes, graph.collectives + backward.collectives)
+
+    def told(self, finding: Finding) -> None:
+        """Nobody has to wait for another because of it."""
+        self._told.append(finding.text)
+        if self._report is None:
+            _log.info("%s", finding.message)
+            return
+        try:
+            self._report(finding)
+        except Exception:  # the program goes on
+            traceback.print_exc()
+
+    def _tell(self, text: str) -> None:
+        self.told(Finding("GRAPH_DIVERGENCE", text, "", (), text))
 
     def __enter__(self) -> "Watch":
         return self
@@ -228,7 +267,8 @@ class Watch:
             return self.close()
         self.lines.gone(said(error))
         self._remove()
-        self.group.__exit__(kind, error, trace)
+        if self._group is not None:
+            self._group.__exit__(kind, error, trace)
 
     def _remove(self) -> Optional[Error]:
         _set(None)
@@ -237,7 +277,15 @@ class Watch:
         refused = self.lines.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
+        if sys.excepthook == self._uncaught:
+            sys.excepthook = self._hook
         return refused
+
+    def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
+        """The process ends with the exit code of the error."""
+        self._hook(kind, error, trace)
+        if isinstance(error, Error):
+            raise SystemExit(error.exit_code)
 
     def _at_exit(self) -> None:
         failure = getattr(sys, "last_value", None)
@@ -254,78 +302,63 @@ class Watch:
 
     # What torch.compile does, as it comes.
 
+    def _votes_here(self) -> bool:
+        return self._votes is not None and self._votes.votes_here()
+
     def _guards_tested(self, found: bool) -> Any:
-        """A bool, or the class of an exception."""
-        if not self._mine() or self._compile is not None:
-            return True
-        instead, self.instead = self.instead, None
-        if instead is not None:
-            return instead(found)
-        try:
-            name = self._names.of(sys._getframe(1))
-            fresh = self._vote(name, not found)
-        except BaseException as error:  # what a signal's handler raises as well
-            return _raising(error)
-        compiles = not found or (fresh is not False and self._policy == "recompile")
-        self._looked_up = name if compiles else None
-        if compiles and self.on_recompile is not None:
-            self.on_recompile()
-        return not compiles
+        return True if self._votes is None else self._votes.guards_tested(found, sys._getframe(1))
 
     def _compile_starts(self, compiled: Compile) -> None:
-        if not self._mine():
+        if self._votes_here():
+            assert self._votes is not None
+            self._votes.compile_starts(compiled)
+        if threading.get_ident() == self._thread:
+            self._backwards.take()
+        if self.within > 0:  # compile() compares it, and says that it compiles
             return
-        instead, self.instead = self.instead, None
-        if instead is not None:  # its versions are gone
-            raise passing(instead(False)())
-        name = "a frame" if compiled.caller is None else self._names.of(compiled.caller)
-        looked_up, self._looked_up = self._looked_up, None
-        try:
-            if looked_up != name:  # the first time that this rank meets the frame
-                self._vote(name, True)
-        except Error as error:
-            raise passing(error) from None
-        self.compiles += 1
-        self._backwards.take()
-        self._compile, self._name = compiled, name
-        self._compared = self._policy == "audit" and self._fresh is None  # others have nothing to compare
-        self.group.note(f"compiling {name}")
         self.progress.compile_starts()
+        self.compiles += 1
+        self._compiling.compile = compiled
+        with self._telling:
+            for sizes in self._tales.begins(frame_name(compiled.code)):
+                if self._policy != "audit":
+                    see_sizes(compiled.code, compiled.closure, sizes)
 
     def _graph_traced(self, code: types.CodeType, made: types.CodeType, output: Any) -> None:
-        self._notes.runs_graph(made, collective_places(output))
-        if threading.get_ident() != self._thread:
-            return
-        if self._traced is not None:
-            self._traced.append(self._training(graph_text(output, self._watched.group_name), self._backwards.take()))
-        if self._compile is None or self._compared or self._compile.code is not code:
-            self._backwards.take()
-            return
-        self._compared = True
-        try:
-            self._compare(graph_text(output, self._watched.group_name), self._backwards.take())
-        except Error as error:
-            raise passing(error) from None
+        self.notes.runs_graph(made, collective_places(output))
+        graph = graph_text(output, self._watched.group_name)
+        mine = threading.get_ident() == self._thread
+        backwards = self._backwards.take() if mine else None
+        if mine and self._traced is not None:
+            self._traced.append(self.training(graph, backwards))
+        if mine and self._votes is not None:
+            self._votes.graph_traced(code, graph, backwards)
+        compiled = getattr(self._compiling, "compile", None)
+        if compiled is None or compiled.code is not code:
+            return  # one within another
+        graph = self.training(graph, backwards)
+        with self._telling:
+            self._frames[made], differs = self._tales.has_traced(
+                frame_name(code), graph.nodes, graph.collectives, _inputs(compiled.variables),
+                sizes_seen(code, compiled.closure))
+        if differs:
+            self._tell(differs)
 
     def _compile_ended(self, error: Optional[BaseException], goes_on: bool) -> None:
-        compiled = self._compile
-        if compiled is None or threading.get_ident() != self._thread:
+        if self._votes is not None:
+            self._votes.compile_ended(error, goes_on)
+        compiled = getattr(self._compiling, "compile", None)
+        if compiled is None:
             return
+        self._compiling.compile = None
         self.progress.compile_ends()
-        try:
-            interrupted = error is not None and not isinstance(error, Exception)  # it goes on to end this rank
-            if not self._compared and not interrupted and not isinstance(error, Error):
-                failed = isinstance(error, Exception) and not goes_on
-                self._compare(_UNTRACED, [], said(error) if failed and error is not None else None)
-        except Error as joint:
-            if error is None or goes_on:  # the frame runs now, and nothing can be raised here
-                self._pends(_Pending(joint, compiled.code))
-        finally:
-            self._compile = None
+        if error is not None:
+            with self._telling:
+                self._tales.has_failed(frame_name(compiled.code))
 
     def _unraised(self, error: BaseException, code: types.CodeType) -> None:
-        if isinstance(error, Error):  # the frame runs now, and the others have raised it
-            self._pends(_Pending(error, code))
+        if self._votes is not None:
+            self._votes.unraised(error, code)
 
     def _backward_build(self, starts: bool) -> None:
         if starts:
@@ -334,114 +367,47 @@ class Watch:
             self.progress.compile_ends()
 
     def _before_collective(self, what: str, place: str) -> bool:
-        if not self._mine(False):
+        if threading.get_ident() != self._thread or self.within > 0:
             return False
         self._asked(what, place)
-        self.group.issues(f"{what} at {place}")
-        return True
+        if self._group is not None:
+            self._group.issues(f"{what} at {place}")
+        return bool(self.marks.votes)
 
-    def _asked(self, what: str, _: str) -> None:
-        self._raise_pending()
-        if self._policy == "error" or self._strict > 0:
-            self._vote(what, False)
+    def _asked(self, what: str, place: str) -> None:
+        if self._votes is not None:
+            self._votes.asked(what, place)
 
-    def _asks(self) -> None:
-        """Whether _asked() has something to do."""
-        self._marks.asks = self._policy == "error" or self._strict > 0 or self._pending is not None
+    def _peer_compiles(self) -> bool:
+        with self._telling:
+            return self._tales.is_compiled_elsewhere()
 
-    def _pends(self, pending: Optional[_Pending]) -> None:
-        self._pending = pending
-        self._asks()
-
-    def _mine(self, counts: bool = True) -> bool:
-        """This thread is watched, and not within this package."""
-        if threading.get_ident() == self._thread:
-            return self.within == 0
-        self.elsewhere += counts
-        return False
-
-    # What the ranks compare.
-
-    def _vote(self, name: str, new: bool) -> Optional[bool]:
-        """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
-        self._raise_pending()
-        run, lines = self._runs[new], self._notes.notes()
-        self._notes.clear()
-        if lines or run.collectives_text:
-            compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
-            run.collectives = lib.fingerprint_of(compared, len(compared))
-            run.collectives_text = "\n".join(lines).encode()
-        self.votes += 1
-        self.within += 1
-        try:
-            check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
-        finally:
-            self.within -= 1
-        differs = self._times.value > 0
-        self._fresh = None if differs else new
-        if differs and self._policy != "recompile":  # else nothing differs after it
-            self._differs()
-        return self._fresh
-
-    def _raise_pending(self) -> None:
-        """What the others have raised for a frame that runs here, while it does; else all ranks raise it
-        once more, so that they stay in step."""
-        pending = self._pending
-        if pending is None:
-            return
-        self._pends(None)
+    def _explained(self, finding: Finding) -> str:
+        """What is known of why this operation of this rank and those of its peers differ, or do not come."""
+        named = [rank for row in _ROW.findall(finding.text) for rank in _ranks(row)]
         frame: Optional[types.FrameType] = sys._getframe(1)
-        while frame is not None:
-            if frame.f_code is pending.code:
-                raise pending.error
+        while frame is not None and frame.f_code not in self._frames:
             frame = frame.f_back
-        self.group.trouble(pending.error.message, "COMPILE_ERROR")
+        with self._telling:
+            if finding.code == "GRAPH_DIVERGENCE":
+                return "" if frame is None else self._tales.explained(self._frames[frame.f_code], named)
+            return "; ".join(f"rank {rank} compiles {self._tales.doing(rank)}" for rank in named if self._tales.doing(rank))
 
-    def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
-        with self._inside():
-            if self.group.all(backwards is not None):  # else some ranks know nothing of their backward pass
-                graph = self._training(graph, backwards)
-        nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
-        compile_ = self._compile
-        assert compile_ is not None
-        with self._inside():
-            self._times.value, _ = self._agreement.audit(
-                f"the graph of {self._name}", _observation(compile_.variables), nodes, graph.collectives,
-                is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
-        if self._times.value > 0:
-            self._differs()
 
-    def _training(self, graph: GraphText, backwards: Optional[List[Any]]) -> GraphText:
-        """The same with its backward pass."""
-        backward = backward_text(backwards or [], self._watched.group_name)
-        return GraphText(graph.nodes + backward.nodes, graph.collectives + backward.collectives)
+def _ranks(phrase: str) -> List[int]:
+    """ "0-2,7" """
+    ends = [part.split("-") for part in phrase.split(",") if part]
+    return [rank for end in ends for rank in range(int(end[0]), int(end[-1]) + 1)]
 
-    def _differs(self) -> None:
-        """The last audited call has a finding, on all ranks."""
-        finding = finding_of(lib.finding(self._handle))
-        if self._policy == "error":
-            raise ERRORS[finding.code](finding)
-        if self._times.value == 1:
-            if self._report is not None:
-                try:
-                    self._report(finding)
-                except Exception:  # the others go on
-                    traceback.print_exc()
-            elif self.group.rank == 0:
-                print("lockstep:", finding.text, file=sys.stderr)
 
-    @contextlib.contextmanager
-    def _inside(self) -> Any:
-        self.within += 1
-        try:
-            yield
-        finally:
-            self.within -= 1
-
-    def _run_of(self, new: bool) -> Run:
-        words = b"needs a new version" if new else b"has a version"
-        return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED,
-                   lib.fingerprint_of(b"", 0), words)
+def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
+    """Of the variables that ranks may be told apart by: "f32[3, 4]"."""
+    found: Dict[str, str] = {}
+    for name, value in variables.items():
+        for inner, leaf in walked(name, value):
+            for read, seen in readable(inner, leaf).items():
+                found[read] = tensor_text(seen.dtype, list(seen.shape)) if hasattr(seen, "dtype") else str(seen)
+    return found
 
 
 def the_watch(process_group: Any) -> Optional[Watch]:
@@ -459,7 +425,8 @@ class _Off(Watch):
     """LOCKSTEP_COORDINATION=off: nothing is watched, to show what goes wrong."""
 
     def __init__(self, *_: Any) -> None:
-        self.votes = self.compiles = self.elsewhere = 0
+        self.compiles = 0
+        self._votes = self._group = None
         print("lockstep: LOCKSTEP_COORDINATION=off: nothing is watched; expect hangs and wrong numbers",
               file=sys.stderr)
 
@@ -480,9 +447,6 @@ def _watching() -> Type[Watch]:
     return Watch if setting == "on" else _Off
 
 
-_ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
-
-
 def _set(current: Optional[Watch]) -> None:
     global _watch
     _watch = current
@@ -496,20 +460,3 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
-
-
-def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
-    """Of the variables that ranks may be told apart by; None: there are none."""
-    seen: Dict[str, Any] = {}
-    for name, value in variables.items():
-        if not name.startswith("_"):
-            seen.update(readable(name, value))
-    try:
-        return Observation(None, **seen) if seen else None
-    except (TypeError, ValueError, Error):
-        return None  # what differs is shown without a guess at its cause
-
-
-def _raising(error: BaseException) -> type:
-    """A class that gives this very exception when it is called, with the exception under way or without."""
-    return type(type(error).__name__, (type(error),), {"__new__": lambda kind, *_: error})

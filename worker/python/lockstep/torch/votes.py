@@ -1,0 +1,289 @@
+"""Votes of the ranks before frames: those of policy "error", and those within calls of what compile() has made."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+import threading
+import types
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+
+from .._library import Run, lib
+from ..agreement import Agreement
+from ..errors import ERRORS, Error, check, finding_of, said
+from ..observation import Observation
+from ._hooks import Compile, passing
+from .graph_text import GraphText
+from .nested import readable
+from .site import FrameNames
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+_ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
+
+
+class _Pending(NamedTuple):
+    error: Error
+    code: types.CodeType  # of the frame that runs without a graph here, and not on all ranks
+
+
+#: Of a frame that runs without a graph: its collectives are as little known as its work.
+_UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"])
+
+
+class FrameVotes:
+    """On the thread that makes it: `votes`, how many there have been; `elsewhere`, how many frames ran on other threads,
+    without one."""
+
+    def __init__(self, watch: "Watch", raises: bool) -> None:
+        """`raises`: differences that let no rank wait are errors (policy "error"); each collective is voted."""
+        self.votes = self.elsewhere = 0
+        self._watch, self._raises = watch, raises
+        self._thread = threading.get_ident()
+        self._agreement = Agreement(watch.group, "torch.compile")
+        self._handle = self._agreement._handle.value
+        self._on = int(raises)                  # users of the votes
+        self._alone = 0
+        self._strict = 0                        # voting() under way
+        self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
+        self._compile: Optional[Compile] = None # under way and voted on
+        self._compared = False                  # its graph
+        self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event; see _asks()
+        self._names = FrameNames()
+        #: Takes the place of the next frame's vote, and says what it has come to as guards_tested() does.
+        self.instead: Optional[Callable[[bool], Any]] = None
+        #: Called before a frame that has versions compiles another one; None: nobody is.
+        self.on_recompile: Optional[Callable[[], None]] = None
+        self._fresh: Optional[bool] = None      # of the last vote
+        self._times = ctypes.c_uint64()
+        self._to_times = ctypes.byref(self._times)
+        self._runs = {new: _run_of(new) for new in (False, True)}
+        watch.marks.votes = int(raises)
+        self._asks()
+
+    # Who is voted on.
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Frames within are voted."""
+        self._on += 1
+        self._watch.looks_up(True)
+        try:
+            yield
+        finally:
+            self._on -= 1
+            self._watch.looks_up(self._on > 0)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """What this thread does within is not voted."""
+        self._alone += 1
+        self._asks()
+        try:
+            yield
+        finally:
+            self._alone -= 1
+            self._asks()
+
+    @property
+    def is_on(self) -> bool:
+        """Frames are voted, on some thread."""
+        return self._on > 0
+
+    def votes_here(self) -> bool:
+        """A frame of this thread is voted now."""
+        if self._on == 0 or self._alone > 0 or self._watch.within > 0:
+            return False
+        if threading.get_ident() == self._thread:
+            return True
+        self.elsewhere += 1
+        return False
+
+    @contextlib.contextmanager
+    def voting(self, name: str) -> Iterator[None]:
+        """Each collective within is voted before it is issued, and the end after the last; an exception is
+        the error of all ranks there. Collective."""
+        self._strict += 1
+        self._asks()
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, Error):  # which all ranks have
+                self.fails(f"the end of {name}", error)
+            raise
+        finally:
+            self._strict -= 1
+            self._asks()
+        self._vote(f"the end of {name}", False)
+
+    def fails(self, name: str, error: Exception) -> None:
+        """This rank cannot take part in the frame of which the others are on their way into the vote."""
+        self._watch.group.trouble(said(error))
+        with contextlib.suppress(Error):
+            self._vote(name, False)
+
+    def votes_next(self) -> bool:
+        """The next frame of this thread that has versions is voted, and its vote has nothing else to tell."""
+        return (threading.get_ident() == self._thread and self._watch.within == 0 and self._compile is None
+                and self._pending is None and not self._watch.notes.notes())
+
+    def summary(self) -> str:
+        return self._agreement.summary()
+
+    # What torch.compile does, as it comes.
+
+    def guards_tested(self, found: bool, caller: types.FrameType) -> Any:
+        """Of the frame that `caller` calls. A bool, or the class of an exception."""
+        if not self.votes_here() or self._compile is not None:
+            return True
+        instead, self.instead = self.instead, None
+        if instead is not None:
+            return instead(found)
+        try:
+            name = self._names.of(caller)
+            fresh = self._vote(name, not found)
+        except BaseException as error:  # what a signal's handler raises as well
+            return _raising(error)
+        compiles = not found or (fresh is not False and not self._raises)
+        self._looked_up = name if compiles else None
+        if compiles and self.on_recompile is not None:
+            self.on_recompile()
+        return not compiles
+
+    def compile_starts(self, compiled: Compile) -> None:
+        instead, self.instead = self.instead, None
+        if instead is not None:  # its versions are gone
+            raise passing(instead(False)())
+        name = "a frame" if compiled.caller is None else self._names.of(compiled.caller)
+        looked_up, self._looked_up = self._looked_up, None
+        try:
+            if looked_up != name:  # the first time that this rank meets the frame
+                self._vote(name, True)
+        except Error as error:
+            raise passing(error) from None
+        self._compile, self._name, self._compared = compiled, name, False
+
+    def graph_traced(self, code: types.CodeType, graph: GraphText, backwards: Optional[List[Any]]) -> None:
+        if self._compile is None or self._compared or self._compile.code is not code:
+            return
+        self._compared = True
+        try:
+            self._compare(graph, backwards)
+        except Error as error:
+            raise passing(error) from None
+
+    def compile_ended(self, error: Optional[BaseException], goes_on: bool) -> None:
+        compiled = self._compile
+        if compiled is None or threading.get_ident() != self._thread:
+            return
+        try:
+            interrupted = error is not None and not isinstance(error, Exception)  # it goes on to end this rank
+            if not self._compared and not interrupted and not isinstance(error, Error):
+                failed = isinstance(error, Exception) and not goes_on
+                self._compare(_UNTRACED, [], said(error) if failed and error is not None else None)
+        except Error as joint:
+            if error is None or goes_on:  # the frame runs now, and nothing can be raised here
+                self._pends(_Pending(joint, compiled.code))
+        finally:
+            self._compile = None
+
+    def unraised(self, error: BaseException, code: types.CodeType) -> None:
+        if isinstance(error, Error):  # the frame runs now, and the others have raised it
+            self._pends(_Pending(error, code))
+
+    def asked(self, what: str, _: str) -> None:
+        """Before a collective of this thread on the watched group."""
+        self._raise_pending()
+        if self._alone == 0 and (self._raises or self._strict > 0):
+            self._vote(what, False)
+
+    def _asks(self) -> None:
+        """Whether asked() has something to do."""
+        votes = self._alone == 0 and (self._raises or self._strict > 0)
+        self._watch.marks.asks = votes or self._pending is not None
+
+    def _pends(self, pending: Optional[_Pending]) -> None:
+        self._pending = pending
+        self._asks()
+
+    # What the ranks compare.
+
+    def _vote(self, name: str, new: bool) -> Optional[bool]:
+        """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
+        self._raise_pending()
+        notes = self._watch.notes
+        run, lines = self._runs[new], notes.notes()
+        notes.clear()
+        if lines or run.collectives_text:
+            compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
+            run.collectives = lib.fingerprint_of(compared, len(compared))
+            run.collectives_text = "\n".join(lines).encode()
+        self.votes += 1
+        with self._watch.inside():
+            check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
+        differs = self._times.value > 0
+        self._fresh = None if differs else new
+        if differs and self._raises:  # else nothing differs after it
+            self._differs()
+        return self._fresh
+
+    def _raise_pending(self) -> None:
+        """What the others have raised for a frame that runs here, while it does; else all ranks raise it
+        once more, so that they stay in step."""
+        pending = self._pending
+        if pending is None:
+            return
+        self._pends(None)
+        frame: Optional[types.FrameType] = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is pending.code:
+                raise pending.error
+            frame = frame.f_back
+        self._watch.group.trouble(pending.error.message, "COMPILE_ERROR")
+
+    def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
+        with self._watch.inside():
+            if self._watch.group.all(backwards is not None):  # else some ranks know nothing of their backward pass
+                graph = self._watch.training(graph, backwards)
+        nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
+        compile_ = self._compile
+        assert compile_ is not None
+        with self._watch.inside():
+            self._times.value, _ = self._agreement.audit(
+                f"the graph of {self._name}", _observation(compile_.variables), nodes, graph.collectives,
+                is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
+        if self._times.value > 0:
+            self._differs()
+
+    def _differs(self) -> None:
+        """The last audited call has a finding, on all ranks."""
+        finding = finding_of(lib.finding(self._handle))
+        if self._raises:
+            raise ERRORS[finding.code](finding)
+        if self._times.value == 1 and self._watch.group.rank == 0:
+            self._watch.told(finding)
+
+
+def _run_of(new: bool) -> Run:
+    words = b"needs a new version" if new else b"has a version"
+    return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED,
+               lib.fingerprint_of(b"", 0), words)
+
+
+def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
+    """Of the variables that ranks may be told apart by; None: there are none."""
+    seen: Dict[str, Any] = {}
+    for name, value in variables.items():
+        if not name.startswith("_"):
+            seen.update(readable(name, value))
+    try:
+        return Observation(None, **seen) if seen else None
+    except (TypeError, ValueError, Error):
+        return None  # what differs is shown without a guess at its cause
+
+
+def _raising(error: BaseException) -> type:
+    """A class that gives this very exception when it is called, with the exception under way or without."""
+    return type(type(error).__name__, (type(error),), {"__new__": lambda kind, *_: error})
