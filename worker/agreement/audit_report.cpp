@@ -137,24 +137,24 @@ std::string_view body(std::string_view text) {
 }
 
 std::string cause_text(const std::vector<Set>& sets, const std::optional<Cause>& cause) {
-  if (!cause)
-    return "their inputs are alike in this call, so they parted earlier or by something that is no "
-           "input; compare their compilers, settings and earlier calls";
-  return fmt::format("{} {} ({})", cause->name,
+  if (!cause) {
+    const bool observed = std::none_of(
+        sets.begin(), sets.end(), [](const Set& set) { return set.evidence.cells.empty(); });
+    return observed ? "no observed input tells them apart; " : "";
+  }
+  return fmt::format("{} {} ({}); ", cause->name,
                      cause->separates ? "tells them apart" : "differs between ranks",
                      by_ranks(sets, [&](auto i) { return cause->values[i]; }));
 }
 
-/// A guess, and worded so.
-std::string guess_text(const std::vector<Set>& sets) {
+/// Who compiled for this call.
+std::string compiles_text(const std::vector<Set>& sets) {
   const auto is_new = [](const Set& set) { return set.line.is_new; };
   if (std::all_of(sets.begin(), sets.end(), is_new))
-    return "all compiled for this call: probably one made a size static where another made it "
-           "dynamic";
+    return "all compiled for this call";
   if (std::none_of(sets.begin(), sets.end(), is_new))
-    return "all took them from their caches: probably they compiled for different sizes earlier";
-  return "some compiled while others found an entry in their caches: probably their caches have "
-         "seen different sizes";
+    return "all took them from their caches";
+  return "some compiled while others found an entry in their caches";
 }
 
 std::optional<Cause> cause_between(const std::vector<Set>& sets) {
@@ -218,8 +218,8 @@ AuditVerdict judge_collectives(const std::vector<Line>& lines,
                 lines.front().said.key, where, majority)
           : fmt::format(
                 "{}: the programs of the ranks would issue different collectives, so all "
-                "ranks stop before the first: {}; {}{}; {}",
-                lines.front().said.key, where, majority, cause_text(sets, cause), guess_text(sets));
+                "ranks stop before the first: {}; {}{}{}",
+                lines.front().said.key, where, majority, cause_text(sets, cause), compiles_text(sets));
   return {
       Status{Code::GraphDivergence, text, cause ? cause->name : "", table(sets, cause)}, true, {}};
 }
@@ -233,11 +233,11 @@ AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Ev
   const std::string source = cause ? cause->name : "";
   return {Status{Code::GraphDivergence,
                  fmt::format(
-                     "{}: the ranks run different programs{}; {}{}; {}; {}", lines.front().said.key,
+                     "{}: the ranks run different programs{}; {}{}{}; {}", lines.front().said.key,
                      parting ? fmt::format(", from line {} on ({})", parting->line + 1,
                                            parting_text(*parting))
                              : "",
-                     majority_text(table(sets, cause)), cause_text(sets, cause), guess_text(sets),
+                     majority_text(table(sets, cause)), cause_text(sets, cause), compiles_text(sets),
                      unknown ? "whether their collectives match is not known on every rank, "
                                "so the call goes on and may hang"
                              : "their collectives are the same, so the call goes on"),

@@ -65,6 +65,18 @@ def alone(watch):
     tell(compiles=case.compiles)
 
 
+def sizes_of_peers(watch):
+    """Rank 0 has another number of columns than rank 1, whose rows vary first and columns later."""
+    compiled = torch.compile(lambda x: x.sum() * 3, backend=counting)
+    if RANK == 0:
+        compiled(torch.ones(2, 7))
+    dist.barrier()
+    for shape in ((2, 2), (3, 2), (3, 5)):
+        if RANK == 1:
+            attempt("step", compiled, torch.ones(shape))
+    tell(compiles=case.compiles)
+
+
 def frames(watch):
     def train(x):
         return functional.all_reduce(x.sum() * 6, "sum", dist.group.WORLD)
@@ -77,6 +89,7 @@ def frames(watch):
         attempt("alike", one, torch.ones(2))
     attempt("found in caches", both[RANK > 0], torch.ones(2))
     attempt("alike", both[0], torch.ones(2))
+    tell(told=watch.summary())
 
 
 def encounter(watch):
@@ -199,7 +212,7 @@ def waits(watch):
     compiled = torch.compile(total, backend=counting)
     attempt("together", compiled, torch.ones(3))
     if RANK == 0:
-        for _ in range(int(DEADLINE * 30)):
+        for _ in range(int(DEADLINE * 20)):
             time.sleep(0.1)
     attempt("together", compiled, torch.ones(3))
 

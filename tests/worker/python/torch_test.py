@@ -95,17 +95,25 @@ class Ranks:
 
 def case_branch():
     seen = Ranks("branch")
+    seen.all_raise("apart", "GraphDivergence", "operation 1 of the group of ranks 0-1 is not the same", "rank 0: all_reduce "
+                   "sum f32[] at torch_case.py", "rank 1: all_reduce max f32[4, 4] at torch_cases.py",
+                   "the graphs of branch.<locals>.step (torch_cases.py:", "differ, and so do their collectives: node 2: ",
+                   "f32[3, 4] on rank 0")
+    seen = Ranks("branch", policy="error")
     seen.all_raise("apart", "GraphDivergence", "collective 1 is not the same", "rank 0: all_reduce sum f32[] at "
                    "torch_case.py", "rank 1: all_reduce max f32[4, 4] at torch_cases.py",
                    "x.size(0) tells them apart (rank 0: 3; rank 1: 4)")
-    seen.all_give("together", 32.0)
+    seen.all_raise("together", "GraphDivergence", "the ranks run different programs")  # one has symbols, one numbers
     return Ranks("branch", watched=False).goes_wrong("apart")
 
 
 def lone(name):
     def case():
         seen = Ranks(f"lone_property:{name}")
-        seen.all_raise("apart", "GraphDivergence", "collective 1 is not the same")
+        seen.all_raise("apart", "GraphDivergence", "is not the same on its ranks", "rank 0: all_reduce max f32[",
+                       "rank 1: all_reduce sum f32[] at torch_case.py")
+        seen = Ranks(f"lone_property:{name}", policy="error")
+        seen.all_raise("apart", "GraphDivergence", "needs a new version", "has a version")
         seen.all_give("together", 84.0)
         return Ranks(f"lone_property:{name}", watched=False).goes_wrong("apart")
     return case
@@ -113,17 +121,29 @@ def lone(name):
 
 def case_alone():
     for size in (2, 4):
-        seen = Ranks("alone", size)
-        assert len(set(seen.value("compiles"))) == 1 and len(seen.value("compiles")) == size, seen.text
+        seen, without = Ranks("alone", size), Ranks("alone", size, watched=False)
         values = [[c["value"] for c in seen.calls("step", rank)] for rank in range(size)]
         assert values == [[5.0 * size, 6.5 * size, 4.5 * size, 9.0 * size, 4.0 * size]] * size, values
-    without = Ranks("alone", watched=False).value("compiles")
-    assert len(set(without)) > 1, without
-    return f"compiles {without}, watched {seen.value('compiles')}"
+        assert all(a <= b for a, b in zip(sorted(seen.value("compiles")), sorted(without.value("compiles")))), (seen.text,)
+    return f"compiles {without.value('compiles')}, watched {seen.value('compiles')}"
+
+
+def case_sizes_of_peers():
+    """A rank that compiles again makes symbols of what is another size on its peers; bare, it compiles once more."""
+    seen, without = Ranks("sizes_of_peers"), Ranks("sizes_of_peers", watched=False)
+    audited = Ranks("sizes_of_peers", policy="audit")
+    for run in (seen, without, audited):
+        assert [c["value"] for c in run.calls("step", 1)] == [12.0, 18.0, 45.0], run.text
+    compiles = [next(t["compiles"] for t in run.told if t["rank"] == 1 and "compiles" in t) for run in (seen, without, audited)]
+    assert compiles == [2, 3, 3], compiles
+    return f"compiles {compiles[0]}, bare and under audit {compiles[1:]}"
 
 
 def case_frames():
     seen = Ranks("frames")
+    assert any("the same on its ranks, at different places of the program [rank 0: all_reduce sum f32[] at torch_cases.py:" in
+               told for told in seen.value("told")), seen.text
+    seen = Ranks("frames", policy="error")
     for label in ("first encounter", "found in caches"):
         seen.all_raise(label, "FrameMismatch", "rank 0: frames.<locals>.train; rank 1: frames.<locals>.evaluate")
     assert [c.get("value") for c in seen.calls("alike", 0)] == [24.0, 4.0, 24.0], seen.text
@@ -140,25 +160,29 @@ def case_encounter():
         seen.all_raise("error", "GraphDivergence", "needs a new version", "has a version")
         told = {(t["rank"], t["policy"]): t for t in seen.told if "policy" in t}
         for rank in range(size):
-            assert told[rank, "recompile"]["compiles"] == 1, seen.text
+            assert told[rank, "recompile"]["compiles"] == (rank == 0), seen.text
             assert told[rank, "audit"]["compiles"] == (rank == 0), seen.text
-            assert len(told[rank, "audit"]["found"]) == 1, seen.text
+            assert not told[rank, "audit"]["found"], seen.text
     return "votes of first encounters meet those of caches"
 
 
 def case_loader():
     seen = Ranks("loader")
     last = seen.calls("batch 3", 1)[0]
-    assert last["error"] == "Gone" and "rank 0 left: OSError: no such shard" in last["text"], seen.text
+    assert last["error"] == "Gone" and "rank 0 has failed: OSError: no such shard" in last["text"], seen.text
     assert last["seconds"] < 4 and seen.codes == [1, 3], (last, seen.codes)
+    last = Ranks("loader", policy="error").calls("batch 3", 1)[0]
+    assert last["error"] == "Gone" and "OSError: no such shard" in last["text"], last
     return Ranks("loader", watched=False).goes_wrong("batch 3")
 
 
 def case_batches():
     seen = Ranks("batches")
     last = seen.calls("batch 3", 1)[0]
-    assert last["error"] == "FrameMismatch" and "rank 0: finish" in last["text"], seen.text
+    assert last["error"] == "Stuck" and "rank 0 has finished, and others wait for it" in last["text"], seen.text
     assert last["seconds"] < 4 and not seen.calls("batch 4"), seen.text
+    last = Ranks("batches", policy="error").calls("batch 3", 1)[0]
+    assert last["error"] == "FrameMismatch" and "rank 0: finish" in last["text"], last
     return Ranks("batches", watched=False).goes_wrong("batch 3")
 
 
@@ -170,7 +194,8 @@ def case_slow():
 
 
 def case_nested():
-    seen = Ranks("nested")
+    Ranks("nested").all_raise("apart", "GraphDivergence", "all_reduce sum f32[3]", "all_reduce max f32[3]")
+    seen = Ranks("nested", policy="error")
     seen.all_raise("apart", "GraphDivergence", "all_reduce sum f32[3]", "all_reduce max f32[3]")
     seen.all_give("together", 6.0)
     return "the frame's own graph is compared"
@@ -185,7 +210,7 @@ def case_jagged():
 
 
 def case_names():
-    seen = Ranks("names")
+    seen = Ranks("names", policy="error")
     seen.all_raise("apart", "FrameMismatch", "rank 0: names.<locals>.made.<locals>.<lambda>; rank 1: names.<locals>.made."
                    "<locals>.<lambda> (2)")
     return "numbered in the order in which they are met"
@@ -194,6 +219,8 @@ def case_names():
 def case_one_breaks():
     for where in ("collective", "local"):
         seen = Ranks(f"one_breaks:{where}")
+        seen.all_give("together", 4.0)  # it is as right as without
+        seen = Ranks(f"one_breaks:{where}", policy="error")
         assert seen.calls("apart", 1)[0].get("error") == "GraphDivergence", seen.text
         if where == "collective":  # raised before rank 0 issues it
             seen.all_raise("apart", "GraphDivergence", "those of code without a graph")
@@ -214,7 +241,7 @@ def case_handled():
 
 def case_waits():
     Ranks("waits").all_give("together", 6.0)
-    return "three deadlines, and it goes on"
+    return "two deadlines, and it goes on"
 
 
 def case_compiled_slow():
@@ -252,7 +279,8 @@ def case_compiled_module():
 
 
 def case_reset():
-    seen = Ranks("reset")
+    Ranks("reset").all_give("alike", 6.0)
+    seen = Ranks("reset", policy="error")
     seen.all_raise("apart", "FrameMismatch", "rank 0: total; rank 1: reset.<locals>.train")
     seen.all_give("alike", 6.0)
     return f"compiles {seen.value('compiles')}"
@@ -295,8 +323,8 @@ def case_same_work():
     with_, without = ([[t[key] for key in keys] for t in run.told if "losses" in t] for run in runs)
     assert sorted(with_) == sorted(without) and len(with_) == 2, (with_, without)
     assert with_[0][2] > 5, with_
-    issued = [line.split("\t")[0] for line in runs[0].value("issued")[0]]
-    assert issued == ["all_reduce sum f32[]"] * 2 + ["all_reduce sum f32[4, 4]", "all_reduce sum f32[4]"] * 2, issued
+    issued = [line.split("\t")[0] for line in Ranks("same_work", policy="error").value("issued")[0]]
+    assert issued == ["all_reduce sum f32[4]"], issued  # those before it have been voted
     return f"{with_[0][2]} frames, {with_[0][3]} graphs, with and without"
 
 
@@ -350,7 +378,7 @@ def case_compiled_one_vote():
 
 
 def case_within_except():
-    seen = Ranks("within_except")
+    seen = Ranks("within_except", policy="error")
     seen.all_raise("apart", "FrameMismatch", "rank 0: total; rank 1: within_except.<locals>.other")
     seen.all_raise("new", "FrameMismatch", "rank 0: total; rank 1: within_except.<locals>.other")
     seen.all_give("together", 8.0)
@@ -426,7 +454,10 @@ def wrapped(how, via):
 
 def backward(via):
     def case():
-        seen = Ranks(f"backward:{via}")
+        if via == "watch":
+            Ranks("backward:watch").all_raise("apart", "GraphDivergence", "rank 0: all_reduce max f32[6] at "
+                                              "torch_training_cases.py", "rank 1: all_reduce sum f32[] at")
+        seen = Ranks(f"backward:{via}", policy="error")
         seen.all_raise("apart", "GraphDivergence",
                        "all_reduce max f32[6] in the backward pass at torch_training_cases.py" if via == "watch" else
                        "all_reduce.default(expand, 'max', group): f32[6] at torch_training_cases.py")
@@ -438,7 +469,7 @@ def backward(via):
 def case_split():
     seen = Ranks("split:watch")
     seen.all_give("step", 1.0)
-    assert all("graph of _wave" in found for found in seen.value("found")), seen.text
+    assert any("the graphs of _wave (torch_training_cases.py:" in found for found in seen.value("found")), seen.text
     Ranks("split:same_graph").all_raise("step", "GraphDivergence", "the graphs differ from line", within=8)
     Ranks("split:same_collectives").all_give("step", 1.0)
     return "told; an error of compile()"
@@ -532,7 +563,7 @@ CASES.update({f"{how}_in_{where}": gone(how, where) for how in ("killed", "stopp
 
 CASES.update({f"backward_{via}": backward(via) for via in ("watch", "compile")})
 CASES.update({f"compiled_lone_{name}": compiled_lone(name) for name in ("collective", "value", "layout", "gradient")})
-#: What each of torch's own tests comes to: an error on all ranks, or how often all ranks compile.
+#: What each of torch's own tests comes to: an error on all ranks, or how often all ranks compile (at most, with watch()).
 UPSTREAM = {"compile": {"1": 1, "2": 2, "3": 1, "4": 1, "5": "NdimMismatch", "6": "GraphDivergence",
                         "7": "GraphDivergence", "8": "SourceMismatch", "9": 2},
             "watch": {"1": 6, "2": 3, "3": 1, "4": 4, "5": 1, "6": 1, "7": 1, "8": 1, "9": 2}}
@@ -548,7 +579,8 @@ def upstream(number, via):
                 seen.all_raise("step", want, *texts, within=8)
                 continue
             counts = seen.value("compiles")
-            assert counts == [want] * size, (counts, seen.text)
+            same = via == "compile"  # under watch() each rank compiles what it needs itself
+            assert counts == [want] * size if same else all(1 <= count <= want for count in counts), (counts, seen.text)
             for rank in range(size):
                 wanted = next(t["wanted"] for t in seen.told if t["rank"] == rank and "wanted" in t)
                 assert [c.get("value") for c in seen.calls("step", rank)] == wanted, seen.text

@@ -322,6 +322,14 @@ __attribute__((visibility("default"))) void lockstep_torch_lines_remove() {
   library = nullptr;
 }
 
+/// Python ends: no thread of this part may need it from now on. Under the GIL.
+__attribute__((visibility("default"))) void lockstep_torch_lines_end() {
+  is_on = false;
+  Py_BEGIN_ALLOW_THREADS;
+  Futures::of_process().end();
+  Py_END_ALLOW_THREADS;
+}
+
 /// `code` runs a graph with these collectives: a line each, word and place. Under the GIL.
 __attribute__((visibility("default"))) void lockstep_torch_lines_runs_graph(
     PyObject* code, const char* collectives) {

@@ -63,7 +63,7 @@ struct TimeUp {
 class Futures {
  public:
   static Futures& of_process() {
-    static auto* futures = new Futures;  // its thread never ends
+    static auto* futures = new Futures;
     return *futures;
   }
 
@@ -88,11 +88,26 @@ class Futures {
     if (!flight->is_over) {
       const std::lock_guard lock(mutex_);
       flights_.push_back(flight);
-      if (!is_running_) std::thread([this] { look(); }).detach();
-      is_running_ = true;
+      if (!thread_.joinable()) {
+        is_over_ = false;
+        thread_ = std::thread([this] { look(); });
+      }
       changed_.notify_all();
     }
     return flight->future;
+  }
+
+  /// The thread ends; to be called before Python does, which tensors of futures may need. Without
+  /// the GIL.
+  void end() {
+    std::thread ending;
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+      changed_.notify_all();
+      ending.swap(thread_);
+    }
+    if (ending.joinable()) ending.join();
   }
 
  private:
@@ -112,10 +127,9 @@ class Futures {
   void look() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return !flights_.empty(); });
-      lock.unlock();
-      std::this_thread::sleep_for(kLook);
-      lock.lock();
+      changed_.wait(lock, [&] { return is_over_ || !flights_.empty(); });
+      changed_.wait_for(lock, kLook, [&] { return is_over_; });
+      if (is_over_) return;
       std::erase_if(flights_, [](const auto& flight) { return flight->is_over.load(); });
       const auto under_way = flights_;
       lock.unlock();
@@ -150,7 +164,8 @@ class Futures {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Flight>> flights_;
-  bool is_running_ = false;
+  std::thread thread_;
+  bool is_over_ = false;
 };
 
 /// Posts that this thread waits, from the second look on.

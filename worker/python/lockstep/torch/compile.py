@@ -276,17 +276,15 @@ class Compiled:
         class to be raised before the version runs."""
         call, last, watched = self._call, self.last, self._watch
         assert call is not None and call.observation is not None and last is not None
-        watched.within += 1
         try:
-            call.outcome = self._vote(call.observation, last.entry, not found)
+            with watched.voting(self._name):
+                call.outcome = self._vote(call.observation, last.entry, not found)
             if call.outcome is None:
                 if last.is_new:
                     self.last = last._replace(is_new=False)
                 return True
         except BaseException as error:
             call.outcome = error
-        finally:
-            watched.within -= 1
         return _Left
 
     def _read(self, call: _Call) -> bool:
@@ -321,8 +319,7 @@ class Compiled:
 
     def _agree(self, call: _Call) -> Agreed:
         watched = self._watch
-        watched.within += 1  # the ranks agree on something else than a frame
-        try:
+        with watched.voting(self._name):  # on something else than a frame
             try:
                 read, observation = call.observation, None
                 if read is None and self._fields is None:  # which no plan reads
@@ -338,8 +335,6 @@ class Compiled:
             if read is None:
                 return self.agreement.agree(self._name, observation, self._build)
             return self.agreement._agree(self._name, read, self._build, [])
-        finally:
-            watched.within -= 1
 
     def _build(self, entry: int, decision: Decision) -> str:
         assert self._call is not None

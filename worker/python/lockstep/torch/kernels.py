@@ -281,5 +281,9 @@ class PythonKernels:
         """In a copy of the process after a fork."""
         self._is_on = False
 
+    def end(self) -> None:
+        """Python ends."""
+        self._is_on = False
+
     def remove(self) -> None:
         self._kernels.remove()

@@ -52,6 +52,7 @@ class Lines:
         errors are told. `explained`: what is known of a refusal beyond its text. `apart`: is told of equal operations at
         different places. `compiling`: whether a peer compiles."""
         self._apart, self._apart_told = apart, 0
+        self._vote_line: Optional[int] = None
         self._audits, self._explained = audits, explained
         self._explanations: Dict[str, Error] = {}  # of errors, by their text
         self._start = 0  # of torch.distributed, in which this process is
@@ -88,6 +89,24 @@ class Lines:
             if self._audits:
                 _log.warning("%s", text)
         return ERRORS[known.code](known.finding)
+
+    @contextlib.contextmanager
+    def voting(self, members: List[int], name: str) -> Iterator[None]:
+        """Within, this rank waits for `members` in a vote on `name`: whoever waits for it elsewhere sees that."""
+        told = Operation(ctypes.sizeof(Operation), kind=b"vote", place=name.encode(), root=-1, needs=NEEDS_ALL, paired=1)
+        line, number = self._vote_line, ctypes.c_uint64()
+        if line is None:
+            line, number.value = self._issue(members, f"votes of {_phrase(members)}", told)
+            self._vote_line = line
+        else:
+            self._checked(lib.lines_issue(self._handle, line, ctypes.byref(told), ctypes.byref(number)))
+        lib.lines_issued(self._handle, line)
+        wait = ctypes.c_void_p()
+        check(lib.wait_begin(self._handle, line, number, ctypes.byref(wait)))
+        try:
+            yield
+        finally:
+            lib.wait_end(wait)
 
     def _look_apart(self) -> None:
         for number in range(self._apart_told + 1, lib.lines_apart(self._handle) + 1):

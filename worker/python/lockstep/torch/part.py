@@ -81,5 +81,10 @@ class Part:
         """In a copy of the process after a fork."""
         self._part.lockstep_torch_lines_forget()
 
+    def end(self) -> None:
+        """Python ends: nothing is posted any more, and no thread of the part needs Python."""
+        self._part.lockstep_torch_lines_end()
+
     def remove(self) -> None:
         self._part.lockstep_torch_lines_remove()
+        self.end()

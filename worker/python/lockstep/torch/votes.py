@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 
 from .._library import Run, lib
 from ..agreement import Agreement
-from ..errors import ERRORS, Error, check, finding_of, said
+from ..errors import ERRORS, Error, FrameMismatch, check, finding_of, said
 from ..observation import Observation
 from ._hooks import Compile, passing
 from .graph_text import GraphText
@@ -221,7 +221,7 @@ class FrameVotes:
             run.collectives = lib.fingerprint_of(compared, len(compared))
             run.collectives_text = "\n".join(lines).encode()
         self.votes += 1
-        with self._watch.inside():
+        with self._watch.voting(name), _own_words():
             check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
         differs = self._times.value > 0
         self._fresh = None if differs else new
@@ -244,13 +244,13 @@ class FrameVotes:
         self._watch.group.trouble(pending.error.message, "COMPILE_ERROR")
 
     def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
-        with self._watch.inside():
+        with self._watch.voting(f"the graph of {self._name}"):
             if self._watch.group.all(backwards is not None):  # else some ranks know nothing of their backward pass
                 graph = self._watch.training(graph, backwards)
         nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
         compile_ = self._compile
         assert compile_ is not None
-        with self._watch.inside():
+        with self._watch.voting(f"the graph of {self._name}"):
             self._times.value, _ = self._agreement.audit(
                 f"the graph of {self._name}", _observation(compile_.variables), nodes, graph.collectives,
                 is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
@@ -264,6 +264,19 @@ class FrameVotes:
             raise ERRORS[finding.code](finding)
         if self._times.value == 1 and self._watch.group.rank == 0:
             self._watch.told(finding)
+
+
+@contextlib.contextmanager
+def _own_words() -> Iterator[None]:
+    """What is to be done about frames that ranks do not enter together, in words of this package."""
+    try:
+        yield
+    except FrameMismatch as error:
+        before, advice, _ = error.message.partition("; ")
+        message = before + advice + ("all ranks enter the same frames in the same order under this vote; what a rank does by "
+                                     "itself goes into `with watch.alone():`")
+        raise FrameMismatch(error.finding._replace(
+            message=message, text=error.finding.text.replace(error.message, message))) from None
 
 
 def _run_of(new: bool) -> Run:

@@ -105,8 +105,8 @@ class Watch:
         self.marks.within = self.marks.asks = self.marks.votes = 0
         self.marks.patience = 0 if policy == "audit" else int(min(compile_deadline, 1e6))
         self.lines.deadline(deadline)
-        members = dist.get_process_group_ranks(self._watched)
-        self._tales = FrameTales(dist.get_rank(), members, self.lines.tell, self.lines.times_told, self.lines.told)
+        self._members: List[int] = dist.get_process_group_ranks(self._watched)
+        self._tales = FrameTales(dist.get_rank(), self._members, self.lines.tell, self.lines.times_told, self.lines.told)
         self.progress = Progress(deadline, compile_deadline, lambda: self.within > 0, lambda: self.marks.waits > 0,
                                  self.lines.alive)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
@@ -188,6 +188,12 @@ class Watch:
             yield
         finally:
             self.within -= 1
+
+    @contextlib.contextmanager
+    def voting(self, name: str) -> Iterator[None]:
+        """A vote of the watched ranks is under way."""
+        with self.inside(), self.lines.voting(self._members, name):
+            yield
 
     def looks_up(self, on: bool) -> None:
         """Whether the frames that torch looks up are voted."""
@@ -291,6 +297,7 @@ class Watch:
         failure = getattr(sys, "last_value", None)
         if failure is not None and self._thread != 0:
             self.lines.gone(said(failure))
+            self.notes.end()
         if failure is not None or self._thread == 0:
             return  # the group leaves, with what this process ends by; or this is a copy after a fork
         try:

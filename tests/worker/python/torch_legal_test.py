@@ -1,0 +1,73 @@
+"""Programs in which ranks differ as they may (torch_legal_cases.py), on real torch: under watch() and under audit they give
+to the bit what they give without, end well, and print no more. Under policy "error" they give that, or are refused, as the
+table says; with Watch.alone() none is.
+
+torch_legal_test.py [CASE]..."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIMIT = 150  # seconds
+#: Ranks, and whether policy "error" lets the program be.
+CASES = {"evaluation": (2, False), "join": (2, False), "micro_batches": (2, False), "gpipe": (2, False),
+         "one_forward_one_backward": (2, False), "mesh_2d": (4, None), "sharded_blocks": (2, None), "other_threads": (2, None),
+         "whole_steps": (2, None), "stances": (2, False), "without_a_batch": (2, False), "inner": (2, None), "jagged": (2, None),
+         "roots": (2, True), "ends_apart": (2, None)}
+
+
+def run(case, size, watch):
+    """What came out on each rank, and what was said."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "WATCH": watch,
+                   "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCH_LOGS": "-all"}
+    ranks = [subprocess.Popen([sys.executable, HERE / "torch_legal_cases.py", case], env={**environment, "RANK": str(rank)},
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(size)]
+    texts, until = [], time.monotonic() + LIMIT
+    for process in ranks:
+        try:
+            texts.append(process.communicate(timeout=max(until - time.monotonic(), 1))[0])
+        except subprocess.TimeoutExpired:
+            process.kill()
+            texts.append(process.communicate()[0] + "\nTHE TEST'S TIME IS UP\n")
+    told = [json.loads(line) for text in texts for line in text.splitlines() if line.startswith('{"rank"')]
+    return [each["out"] for each in told], [process.returncode for process in ranks], "\n".join(texts)
+
+
+def check(case):
+    size, passes = CASES[case]
+    want, codes, text = run(case, size, "")
+    assert len(want) == size and not any(codes), f"bare: {text}"
+    seconds = {}
+    for watch in ("recompile", "audit", *(["error"] if passes is not None else []), *(["alone"] if passes is False else [])):
+        began = time.monotonic()
+        out, codes, text = run(case, size, watch)
+        seconds[watch] = round(time.monotonic() - began, 1)
+        if watch == "error" and not passes:
+            assert any(codes) and "MISMATCH" in text or "DIVERGENCE" in text or "STUCK" in text, f"{watch}: not refused: {text}"
+            continue
+        assert out == want and not any(codes), f"{watch}: {codes}: {out} for {want}: {text}"
+        assert "lockstep" not in text and "GRAPH_DIVERGENCE" not in text, f"{watch} is not quiet: {text}"
+    return seconds
+
+
+def main():
+    failed, names = 0, sys.argv[1:] or list(CASES)
+    for name in names:
+        try:
+            print(f"{name}: well {check(name)}", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"{name}: FAILED: {error}", flush=True)
+    print(f"{len(names) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()
