@@ -108,6 +108,7 @@ struct Watch::Thread {
   const std::uint64_t host = host_id();
   int event = -1;
   std::atomic<bool> stopping{false};
+  std::atomic<bool> ends_at_loss{true};
   bool ended = false;  // with on_verdict set, the process goes on
   std::uint64_t seen_begun = 0;
   std::optional<Instant> since;
@@ -239,7 +240,7 @@ void Watch::Thread::run() {
     if (now - before > options.deadline / 2) since.reset();  // it was suspended itself
     before = now;
     const int signal = has_term || has_int ? signal_seen.exchange(0) : 0;
-    const bool lost = anyone_lost();
+    const bool lost = ends_at_loss.load() && anyone_lost();
     const bool waited = since.has_value();
     const Wait wait = own_wait(board.state(self), now);
     if (signal != 0) {
@@ -302,6 +303,8 @@ Watch::~Watch() {
 }
 
 Duration Watch::deadline() const { return thread_->options.deadline; }
+
+void Watch::ends_at_loss(bool ends) { thread_->ends_at_loss.store(ends); }
 
 void Watch::end_job(const Status& verdict) { thread_->end(verdict, exit_code(verdict.code)); }
 

@@ -76,6 +76,9 @@ class Watch {
     Watch* watch_;
   };
 
+  /// Whether a rank that is lost ends the job while this process waits for nobody. At first it does.
+  void ends_at_loss(bool ends);
+
   /// Ends the job with `verdict` as the watchdog would: report, then _exit. For failures after
   /// which no other rank can be trusted to learn of it (the transport failed).
   void end_job(const Status& verdict);

@@ -11,13 +11,13 @@
 
 namespace lockstep::lines {
 
-/// An operation whose entry has been posted.
 /// A member that issues an equal operation at another place of the program.
 struct Elsewhere {
   int member = 0;
   std::uint64_t site = 0;
 };
 
+/// An operation whose entry has been posted.
 struct Issued {
   LineId line;
   std::uint64_t number = 0;

@@ -47,7 +47,7 @@ def main():
     xs = [torch.ones(3, 4) for i in range(32)]
     plain = torch.compile(add_all, backend="eager")
     row = torch.ones(4)
-    times = {name: [] for name in ("guards", "watch", "compile", "guard collectives", "all_reduce",
+    times = {name: [] for name in ("guards", "watch", "compile", "compile, together", "guard collectives", "all_reduce",
                                    "all_reduce, watched")}
     plain(xs)
     calls = 300 if ranks == 1 else 100
@@ -57,9 +57,12 @@ def main():
         with lockstep.torch.watch(deadline=60):
             times["watch"].append(once(lambda: plain(xs), calls))
             times["all_reduce, watched"].append(once(lambda: dist.all_reduce(row), calls))
-            agreed = lockstep.torch.compile(add_all, backend="eager", name="add_all")
+            apart = lockstep.torch.compile(add_all, backend="eager", name="apart")
+            apart(xs)
+            times["compile"].append(once(lambda: apart(xs), calls))
+            agreed = lockstep.torch.compile(add_all, backend="eager", name="add_all", group=dist.group.WORLD)
             agreed(xs)
-            times["compile"].append(once(lambda: agreed(xs), calls))
+            times["compile, together"].append(once(lambda: agreed(xs), calls))
             assert agreed.agreed.last.entry == 0 and not agreed.agreed.last.is_new and agreed.agreed.fallbacks == 0
         if ranks > 1:
             torch.compiler.set_enable_guard_collectives(True)
@@ -68,7 +71,7 @@ def main():
     wall = {name: [w for w, _ in rows] for name, rows in times.items() if rows}
     out = {"torch": torch.__version__, "ranks": ranks, "us": {name: told(rows) for name, rows in wall.items()},
            "us of processor": {name: told([p for _, p in rows]) for name, rows in times.items() if rows}}
-    for name in ("watch", "compile"):
+    for name in ("watch", "compile", "compile, together"):
         out[f"{name} over guards"] = told(a / b for a, b in zip(wall[name], wall["guards"]))
         if ranks > 1:
             added = [(g - b) / max(a - b, 0.01) for g, a, b in

@@ -34,7 +34,7 @@ def stable(way):
         def backend(graph, inputs):
             compiles[0] += 1
             return graph.forward
-        called = (lockstep.torch.compile(step, backend=backend, name=f"step {seed}") if way == "compile"
+        called = (lockstep.torch.compile(step, backend=backend, name=f"step {seed}", group=dist.group.WORLD) if way == "compile"
                   else torch.compile(step, backend=backend))
         last = 0
         for call in range(CALLS):
@@ -51,7 +51,7 @@ def first(way):
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(64, 4, 128, 0.0, batch_first=True)
     began = time.perf_counter()
-    called = lockstep.torch.compile(layer) if way == "compile" else torch.compile(layer)
+    called = lockstep.torch.compile(layer, group=dist.group.WORLD) if way == "compile" else torch.compile(layer)
     called(torch.ones(2, 9 + dist.get_rank(), 64)).sum().backward()
     return time.perf_counter() - began
 

@@ -104,6 +104,21 @@ TEST(Watch, ProcessThatExitsWithoutGoodbye_IsLost) {
   ::waitpid(child, nullptr, 0);
 }
 
+TEST(Watch, ProcessThatIsLost_EndsOnlyThoseThatWait_WhereTheProgramLooksItself) {
+  const auto board = shared_board(2);
+  const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::_exit(0); });
+  Watched watched(*board, Rank{0}, 60s);
+  watched.watch->ends_at_loss(false);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(watched.within(300ms));
+  watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,
+                              SystemClock().now());
+  const Watch::Armed armed(watched.watch.get());
+  const auto verdict = watched.within(5s);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->status.code, Code::RankLost);
+}
+
 TEST(Watch, ProcessThatSaidGoodbye_IsNoLoss) {
   const auto board = shared_board(2);
   const pid_t child = start_process(*board, Rank{1}, [](Seat& seat) { seat.finish(); });

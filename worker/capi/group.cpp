@@ -416,6 +416,14 @@ int lockstep_leave(lockstep_group* group, const char* text) {
   });
 }
 
+int lockstep_ends_at_loss(lockstep_group* group, int ends) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    if (group->state->world.watch) group->state->world.watch->ends_at_loss(ends != 0);
+    return {};
+  });
+}
+
 int lockstep_done(lockstep_group* group) {
   return guarded([&]() -> Result<void> {
     if (group == nullptr) return bad_input(kNoGroup);

@@ -160,6 +160,9 @@ int lockstep_finish(lockstep_group* group);
  * they may be running a prefetched call, the watchdog ends the job at once, with that reason and
  * exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
+/* Whether a rank that is lost ends the job also while this process waits for nobody in a call of the
+ * group. At first it does. Never waits. */
+int lockstep_ends_at_loss(lockstep_group* group, int ends);
 /* This rank makes no more calls of the group. Never waits. If others still make one, their watchdog
  * ends the job once this rank has freed the group, and names it. */
 int lockstep_done(lockstep_group* group);

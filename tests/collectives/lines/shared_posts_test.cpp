@@ -103,6 +103,40 @@ TEST(SharedPosts, WhoHasToldMore_IsAheadOfNobody) {
   EXPECT_EQ(ranks[0]->told_by(Rank{1}, {6, 6}, 1).times, 0U);
 }
 
+TEST(SharedPosts, EqualOperationsAtOtherPlaces_AreIssuedAndToldOnce) {
+  Ranks ranks = open_hosts(1, 2);
+  const int mine = ranks[0]->group(group_of(0)), theirs = ranks[1]->group(group_of(1));
+  const std::vector<std::int64_t> four{4};
+  const auto both = [&](std::string_view here, std::string_view there, bool paired = false) {
+    const auto operation = [&](std::string_view place) {
+      return Operation{.kind = "all_reduce",
+                       .dtype = "f32",
+                       .reduction = "sum",
+                       .paired = paired,
+                       .elements = four,
+                       .shape = four,
+                       .place = place};
+    };
+    ASSERT_TRUE(ranks[0]->issue(mine, operation(here)));
+    ASSERT_TRUE(ranks[1]->issue(theirs, operation(there)));
+  };
+  both("train.py:3", "train.py:3");
+  both("train.py:3", "");
+  both("train.py:3", "train.py:9", true);
+  EXPECT_EQ(ranks[1]->apart(), 0U);
+  EXPECT_EQ(ranks[1]->apart_text(1), nullptr);
+  both("train.py:3", "eval.py:7");
+  both("train.py:3", "eval.py:7");
+  EXPECT_EQ(ranks[0]->apart(), 0U) << "it came first, and saw nothing";
+  ASSERT_EQ(ranks[1]->apart(), 1U);
+  EXPECT_EQ(*ranks[1]->apart_text(1),
+            "operation 4 of group 1 is the same on its ranks, at different places of the program "
+            "[rank 0: all_reduce sum f32[4] at train.py:3; rank 1: all_reduce sum f32[4] at "
+            "eval.py:7]");
+  both("train.py:3", "eval.py:8");
+  EXPECT_EQ(ranks[1]->apart(), 2U);
+}
+
 TEST(SharedPosts, TwoThreadsOnOneGroup_LoseNoEntry) {
   Ranks ranks = open_hosts(1, 1);
   const auto run = [&] {

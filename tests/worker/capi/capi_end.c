@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   CHECK(!lockstep_settle(group));
   if (strcmp(how, "broken") == 0 || strcmp(how, "away") == 0) prefetch(group, how, last);
   if (last && strcmp(how, "leave") == 0) CHECK(!lockstep_leave(group, "no more batches"));
+  if (last && strcmp(how, "done") == 0) CHECK(!lockstep_done(group));
   if (last && strcmp(how, "absent") == 0) sleep(60);
   if (last && strcmp(how, "killed") == 0) raise(SIGKILL);
   if (last) {

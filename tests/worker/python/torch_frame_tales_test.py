@@ -32,17 +32,20 @@ class Board:
     def read(self, rank, number):
         return self.posts[rank][number - 1]
 
-    def compiles(self, rank, nodes, frame=STEP, collectives=(), inputs=None, sizes=None):
+    def compiles(self, rank, nodes, frame=STEP, collectives=(), inputs=None, sizes=None, backward=None, closure=""):
         """What this rank is told, and what peers have seen of the frame's sizes."""
-        seen = self.ranks[rank].begins(frame)
-        tale, said = self.ranks[rank].has_traced(frame, nodes, collectives, inputs or {}, sizes or {})
+        seen = self.ranks[rank].begins(frame, closure)
+        tale, said = self.ranks[rank].has_traced(frame, (nodes, collectives), backward, inputs or {}, sizes or {}, closure)
         return tale, said, seen
 
 
 class Tales(unittest.TestCase):
     def test_what_is_told_is_read_as_it_was(self):
-        tale = tales.Tale(STEP, 3, False, "d", "c", {"x": "f32[3]"}, {"L['x']": [None, 3], "L['n']": None, "L['k']": 7}, "g")
-        self.assertEqual(tales.tale_of(tale.told()), tale)
+        graph = tales.Graph("d", "c", "n")
+        for forward, backward in ((graph, None), (graph, graph._replace(nodes="")), (None, None)):
+            tale = tales.Tale(STEP, 3, False, forward, backward, "f", {"x": "f32[3]"},
+                              {"L['x']": [None, 3], "L['n']": None, "L['k']": 7})
+            self.assertEqual(tales.tale_of(tale.told()), tale)
         for broken in ("", "{", "[]", "{\"inputs\": {}}"):
             self.assertIsNone(tales.tale_of(tale.told()._replace(about=broken)))
 
@@ -94,17 +97,43 @@ class Tales(unittest.TestCase):
             self.assertEqual(board.compiles(rank, graph(), sizes=sizes[rank])[2], [])
         self.assertEqual(board.compiles(1, graph(), sizes={"L['x']": [None, 4]})[2], [sizes[0], sizes[2]])
         self.assertEqual(board.ranks[0].begins(STEP), [{"L['x']": [None, 4]}, sizes[2]])
+        board.compiles(0, graph(), "other (train.py:9)", sizes=sizes[0])
+        self.assertEqual(board.ranks[1].begins("other (train.py:9)"), [])
+        self.assertEqual(board.ranks[1].begins("other (train.py:9)", "", True), [sizes[0]])
 
     def test_a_compile_under_way_is_known_until_it_ends(self):
         board = Board(2)
         self.assertEqual(board.ranks[0].doing(1), "")
         board.ranks[1].begins(STEP)
         self.assertEqual(board.ranks[0].doing(1), STEP)
-        board.ranks[1].has_failed(STEP)
+        self.assertTrue(board.ranks[0].is_compiled_elsewhere())
+        board.ranks[1].begins("other (train.py:9)")  # on another thread
+        board.ranks[1].has_ended(STEP)
+        self.assertEqual(board.ranks[0].doing(1), "other (train.py:9)")
+        board.ranks[1].has_traced("other (train.py:9)", (graph(), []), None, {}, {})
         self.assertEqual(board.ranks[0].doing(1), "")
-        board.ranks[1].begins(STEP)
-        board.ranks[1].has_traced(STEP, graph(), [], {}, {})
-        self.assertEqual(board.ranks[0].doing(1), "")
+        self.assertFalse(board.ranks[0].is_compiled_elsewhere())
+
+    def test_backward_passes_are_compared_where_both_know_theirs(self):
+        board = Board(3)
+        board.compiles(0, graph(), backward=(["g = placeholder g()", "h = mul(g)"], []))
+        self.assertEqual(board.compiles(1, graph())[1], "", "rank 1 has it from a cache")
+        said = board.compiles(2, graph(), backward=(["g = placeholder g()", "h = add(g)"], ["all_reduce"]))[1]
+        self.assertIn("rank 2 and rank 0 differ, and so do their collectives: node 5: rank 2: h = add(g); rank 0: h = mul(g)", said)
+
+    def test_sizes_of_another_closure_are_not_those_of_this_frame(self):
+        board = Board(2)
+        board.compiles(0, graph(), sizes={"L['x']": [3]}, closure="double")
+        board.compiles(1, graph(), closure="halve")
+        self.assertEqual(board.compiles(1, graph(), closure="halve")[2], [])
+        self.assertEqual(board.compiles(1, graph(), closure="double")[2], [{"L['x']": [3]}])
+
+    def test_ranks_that_a_report_is_about(self):
+        for text, ranks in (("x [rank 0: all_reduce; ranks 2-3,7: broadcast]", [0, 2, 3, 7]),
+                            ("wait [rank 1 waits for rank 0, for 0.3 s, in a; rank 0 waits for ranks 1,4, for 1 s]", [0, 1, 4]),
+                            ("STUCK: rank 5 does not move on, and others wait for it [rank 1 waits for rank 5, for 4.0 s]", [5]),
+                            ("something else", [])):
+            self.assertEqual(tales.ranks_named(text), ranks)
 
     def test_why_an_operation_differs_is_told_of_the_ranks_that_are_named(self):
         board = Board(3)

@@ -75,7 +75,7 @@ _SIGNATURES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "launched": (_I, ()), "group_rank": (_I, (_P,)), "group_size": (_I, (_P,)), "busy": (_I, (_P, ctypes.c_double)),
     "trouble": (_I, (_P, _I, _S)), "settle": (_I, (_P,)), "vote_any": (_I, (_P, _I, _P)),
     "vote_all": (_I, (_P, _I, _P)), "more": (_I, (_P, _I, _P)), "finish": (_I, (_P,)),
-    "leave": (_I, (_P, _S)), "done": (_I, (_P,)), "note": (_I, (_P, _S)),
+    "leave": (_I, (_P, _S)), "done": (_I, (_P,)), "ends_at_loss": (_I, (_P, _I)), "note": (_I, (_P, _S)),
     "issues": (_I, (_P, _S)), "stalls": (_I, (_P,)), "resync": (_I, (_P,)), "poke": (_I, (_P,)),
     "group_close": (None, (_P,)),
     "dtype_from_name": (_I, (_S,)), "observation_create": (_I, (_P,)),

@@ -33,6 +33,7 @@ struct Known {
   int group = -1;
   bool is_watched = false;
   bool is_gloo = false;  // whose waits can be freed
+  c10::DeviceType device = c10::DeviceType::CPU;
 };
 std::mutex knowing;  // guards what follows; a Known stays where it is
 std::map<GroupName, Known> known;
@@ -60,6 +61,7 @@ const Known& known_of(const GroupName& name, const ProcessGroup& of) {
   const std::string called = of->getGroupName();
   Known made{c10::weak_intrusive_ptr<c10d::ProcessGroup>(of)};
   made.is_watched = name.sender < 0 && called == given.watched;
+  made.device = name.device;
   made.is_gloo = is_gloo(of, name.device);
   const Gil gil;
   PyObject* number = PyObject_CallFunction(
@@ -116,8 +118,9 @@ std::optional<std::chrono::milliseconds> timeout_of(Backend& backend) {
 
 /// Gives an operation of gloo's more time than the program says, so that it outlasts the compiles
 /// of those that it waits for. When the program's own time is up; nullopt: it keeps that.
-std::optional<TimeUp> with_patience(const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
-  if (marks.patience == 0) return std::nullopt;
+std::optional<TimeUp> with_patience(const Operator& op, const Known& on,
+                                    const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
+  if (marks.patience == 0 || std::string_view(op.kind) == "monitored_barrier") return std::nullopt;
   const Arguments arguments(handle, stack);
   const IValue* timeout = arguments.named("timeout");
   if (timeout == nullptr || !timeout->isInt()) return std::nullopt;
@@ -125,7 +128,7 @@ std::optional<TimeUp> with_patience(const c10::OperatorHandle& handle, torch::ji
   if (own.count() <= 0) {
     const auto group =
         arguments.named("process_group")->toCustomClass<c10d::ProcessGroup>();
-    const auto standard = timeout_of(*group->getBackend(c10::DeviceType::CPU));
+    const auto standard = timeout_of(*group->getBackend(on.device));
     if (!standard || standard->count() <= 0) return std::nullopt;
     own = *standard;
   }
@@ -263,7 +266,8 @@ void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
   std::optional<TimeUp> up;
-  if (posted.on != nullptr && posted.on->is_gloo) up = with_patience(handle, *stack);
+  if (posted.on != nullptr && posted.on->is_gloo)
+    up = with_patience(kOperators[I], *posted.on, handle, *stack);
   if (posted.on != nullptr && posted.on->is_gloo && c10d::debug_level() == c10d::DebugLevel::Detail)
     issue_checked(handle, after, stack, posted);
   else

@@ -47,11 +47,12 @@ struct TimeUp {
   std::chrono::steady_clock::time_point when;
   std::chrono::milliseconds own;
 
-  /// Raises what gloo would have; where a peer compiles, the time begins anew.
-  void look() {
+  /// Raises what gloo would have. Where nobody is missing, who works it off in turn, and where a
+  /// peer compiles, the time begins anew.
+  void look(int group, uint64_t number) {
     const auto now = std::chrono::steady_clock::now();
     if (now < when) return;
-    if (!peer_compiles())
+    if (given.arrived(given.lines, group, number) != LOCKSTEP_ARRIVED_ALL && !peer_compiles())
       throw std::runtime_error("Timed out waiting " + std::to_string(own.count()) +
                                "ms for the operation to complete");
     when = now + own;
@@ -74,10 +75,12 @@ class Futures {
     auto flight =
         std::make_shared<Flight>(inner->createInstance(inner->elementType()), group, number, up);
     inner->addCallback([flight](c10::ivalue::Future& done) {
-      if (done.hasError() && is_on) {
+      if (done.hasError()) {
         const std::lock_guard lock(flight->failing);
-        flight->failure = done.exception_ptr();  // the thread looks why
-        return;
+        if (!flight->is_left) {
+          flight->failure = done.exception_ptr();  // the thread looks why
+          return;
+        }
       }
       if (flight->is_over.exchange(true)) return;
       if (done.hasError())
@@ -108,6 +111,12 @@ class Futures {
       ending.swap(thread_);
     }
     if (ending.joinable()) ending.join();
+    std::vector<std::shared_ptr<Flight>> left;
+    {
+      const std::lock_guard lock(mutex_);
+      left.swap(flights_);
+    }
+    for (const auto& flight : left) flight->leave();
   }
 
  private:
@@ -121,20 +130,34 @@ class Futures {
     std::optional<TimeUp> up;
     std::atomic<bool> is_over{false};
     std::mutex failing;  // guards what follows
+    bool is_left = false;  // the thread looks for it no more
     std::exception_ptr failure;
+
+    /// It ends as the backend's does.
+    void leave() {
+      std::exception_ptr error;
+      {
+        const std::lock_guard lock(failing);
+        is_left = true;
+        error = failure;
+      }
+      if (error && !is_over.exchange(true)) future->setError(error);
+    }
   };
 
   void look() {
-    std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return is_over_ || !flights_.empty(); });
-      changed_.wait_for(lock, kLook, [&] { return is_over_; });
-      if (is_over_) return;
-      std::erase_if(flights_, [](const auto& flight) { return flight->is_over.load(); });
-      const auto under_way = flights_;
-      lock.unlock();
+      std::vector<std::shared_ptr<Flight>> under_way, over;  // which may need the GIL when they go
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return is_over_ || !flights_.empty(); });
+        changed_.wait_for(lock, kLook, [&] { return is_over_; });
+        if (is_over_) return;
+        for (auto& flight : flights_)
+          (flight->is_over ? over : under_way).push_back(std::move(flight));
+        flights_ = under_way;
+      }
       for (const auto& flight : under_way) end_dead(*flight);
-      lock.lock();
     }
   }
 
@@ -150,7 +173,7 @@ class Futures {
         if (!flight.is_over.exchange(true)) flight.future->setError(error);
         return;
       }
-      if (flight.up) flight.up->look();
+      if (flight.up) flight.up->look(flight.group, flight.number);
       if (!is_on || given.in_flight(given.lines, flight.group, flight.number) == LOCKSTEP_OK ||
           only_told())
         return;
@@ -370,7 +393,8 @@ class WatchedWork final : public WorkAround {
 
   void look_at_time() {
     try {
-      up_->look();
+      const std::lock_guard lock(getting_);
+      up_->look(group_, number_);
     } catch (...) {
       keep();
       throw;

@@ -3,9 +3,8 @@
     torch.distributed.init_process_group("gloo")
     lockstep.torch.watch()
 
-From then on all ranks agree before each compiled frame that they are in the same one and that none
-compiles alone, compare the graphs of new versions before they run, and compare the collectives that were
-issued since. Where a program needs the ranks themselves, for lockstep.agreed():
+From then on each collective of any process group is compared with those of the other ranks before it is issued, and
+what a rank compiles is told to them; nobody waits for that. Where a program needs the ranks themselves, for lockstep.agreed():
 
     with lockstep.torch.group() as ranks:
         step = lockstep.agreed(train_step, ranks)

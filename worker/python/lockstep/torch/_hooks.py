@@ -277,18 +277,18 @@ def _auto_dynamic() -> type:
 
 
 def see_sizes(code: types.CodeType, closure: Any, seen: Mapping[str, Seen]) -> None:
-    """As though this process had compiled the frame for these, too: what is not always the same becomes a symbol. Sources
-    that it has not met are left out."""
-    state = _frame_state(code, closure) or {}
-    if not state:
+    """As though this process had compiled the frame for these, too: what is not always the same becomes a symbol."""
+    state = _frame_state(code, closure)
+    if state is None:
         return
     pgo: Any = importlib.import_module("torch._dynamo.pgo")
     for source, sizes in seen.items():
-        if source not in state:
-            continue
+        known = state[source].size if source in state else None
         if isinstance(sizes, list):
+            if isinstance(known, tuple) and len(known) != len(sizes):
+                continue  # of other dims there
             other = pgo.FrameStateSizeEntry.make_size(tuple(pgo.auto_dynamic if size is None else size for size in sizes))
-        elif isinstance(state[source].size, tuple):
+        elif isinstance(known, tuple):
             continue  # a tensor here, a number there
         else:
             other = pgo.FrameStateSizeEntry.make_scalar(pgo.auto_dynamic if sizes is None else sizes)

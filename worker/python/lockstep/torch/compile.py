@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import re
 import sys
 import types
@@ -14,15 +15,19 @@ import torch
 from ..agreement import Agreed, Agreement, HitVote
 from ..call_site import CallSite
 from ..decision import Decision
-from ..errors import CompileError, GraphDivergence
+from ..errors import CompileError, ConfigMismatch, FrameMismatch, GraphDivergence
 from ..field import Value
 from ..observation import Observation
 from ..wrappers import _named, _told
 from ._hooks import backend_named, compiles, looks_up, needs_a_value, shape_env_of, tracing_as_decided
+from .collectives import is_user
 from .example import Example, marks_of
+from .graph_text import has_collectives
 from .guard_text import SizeGuard, size_guards
 from .layout import Contiguous, is_layout, made_contiguous
+from .rendezvous import group_of_mesh
 from .shared_build import SharedBuild
+from .votes import FrameVotes
 from .watch import Watch, the_watch
 
 Marks = Mapping[str, Mapping[int, str]]
@@ -33,11 +38,15 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
             backend: Any = "inductor", mode: Optional[str] = None, options: Optional[Mapping[str, Any]] = None,
             disable: bool = False, name: Optional[str] = None, consistency: str = "same_graph",
             marks: Optional[Marks] = None, fields: Optional[Fields] = None, recompile_limit: int = 8,
-            process_group: Any = None) -> Any:
-    """torch.compile(model), a function or a module, for a job in which every rank compiles. Making it is
-    collective. Starts watch(), where it has not been called, over `process_group`.
+            process_group: Any = None, group: Any = None) -> Any:
+    """torch.compile(model), a function or a module, for a job in which every rank compiles. Starts
+    watch(), where it has not been called, over `process_group`.
 
-    Before each call the ranks agree on the sizes, ints, bools, dtypes, layouts and needs of a gradient of the
+    While its graphs have no collectives each rank compiles for itself, waits for nobody, and may call it alone, as
+    under watch(). From the first graph with collectives on, or with `group` (of the watched ranks) or `fields` from
+    the first call on, all watched ranks make each call together:
+
+    Before each call they agree on the sizes, ints, bools, dtypes, layouts and needs of a gradient of the
     inputs, and on a version that fits all of them. Where none does, all ranks trace one at the same sizes:
     those that have been alike so far as numbers, others as symbols. The conditions on sizes that the graph
     relies on are tested on every rank's inputs (else BranchDivergence), and the graphs compared (else
@@ -66,7 +75,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     if model is None:  # used as a decorator with arguments
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, name=name, consistency=consistency, marks=marks,
-                                 fields=fields, recompile_limit=recompile_limit, process_group=process_group)
+                                 fields=fields, recompile_limit=recompile_limit, process_group=process_group,
+                                 group=group)
     if disable:
         return model
     if not callable(model):
@@ -80,9 +90,16 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
         return torch.compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                              options=None if options is None else dict(options))
     agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, fields, dynamic, fullgraph,
-                      recompile_limit, backend_named(backend, mode, options, dynamic),
+                      recompile_limit, _is_watched(group, watched), backend_named(backend, mode, options, dynamic),
                       f"{mode} {sorted((options or {}).items())}" if backend == "inductor" else None)
     return _Module(model, agreed) if isinstance(model, torch.nn.Module) else _function(model, agreed)
+
+
+def _is_watched(group: Any, watched: Watch) -> bool:
+    """Whether a group is given; of others than the watched ranks ValueError."""
+    if group is not None and group_of_mesh(group) is not watched.process_group:
+        raise ValueError("group is another process group than the watched one; give that one, or leave it out")
+    return group is not None
 
 
 def _refuse_hooks(model: Any) -> None:
@@ -110,6 +127,10 @@ class _Traced(BaseException):
 
 #: In the error of all ranks where a trace needed what it could not have.
 _NEEDS = "cannot be traced for sizes that may be 0 or 1"
+
+
+class _HasCollectives(BaseException):
+    """A graph with collectives has been traced, and nothing of it has run."""
 
 
 class _NeedsValue(Exception):
@@ -144,16 +165,16 @@ class Compiled:
     the one that is traced; `fallbacks`, how many calls ran without a compiled version; `agreement`."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
-                 fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, backend: Any,
-                 built_with: Optional[str]) -> None:
-        """`built_with`: options of inductor; None: it is another backend."""
+                 fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, together: bool,
+                 backend: Any, built_with: Optional[str]) -> None:
+        """`together`: the ranks agree from the first call on. `built_with`: options of inductor; None: it is another
+        backend."""
+        self._together = together or fields is not None
+        self._apart: Optional[Callable[..., Any]] = None  # the function as each rank compiles it for itself
         self.last: Optional[Agreed] = None
         self.fields: Dict[str, Any] = {}
         self.fallbacks = 0
-        self.agreement = Agreement(watched.group, f"compile {name}", consistency,
-                                   automatic_dynamic=dynamic is not False, recompile_limit=recompile_limit)
-        self.agreement._untested = True
-        self._vote = HitVote(self.agreement, name, self._build)
+        self._recompile_limit = recompile_limit
         self._model, self._name, self._watch, self._consistency = model, name, watched, consistency
         self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
@@ -163,19 +184,65 @@ class Compiled:
         self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
         self._built_with, self._fields = built_with, fields
-        self._frames = watched.frames
         self._nth = watched.count(name)
         self._lines: List[str] = []  # of the graph that was traced last
         self._site = CallSite(whole=True)
-        self.agreement._sites.append(self._site)
+
+    @functools.cached_property
+    def agreement(self) -> Agreement:
+        """Collective at its first use, which the first call that all make together is."""
+        made = Agreement(self._watch.group, f"compile {self._name}", self._consistency,
+                         automatic_dynamic=self._dynamic is not False, recompile_limit=self._recompile_limit)
+        made._untested = True
+        made._sites.append(self._site)
+        return made
+
+    @functools.cached_property
+    def _vote(self) -> HitVote:
+        return HitVote(self.agreement, self._name, self._build)
+
+    @functools.cached_property
+    def _frames(self) -> FrameVotes:
+        """Collective at its first use."""
+        with self._watch.voting(self._name):
+            frames = self._watch.frames
+            try:
+                self.agreement
+            except ConfigMismatch as error:
+                message = "ranks call different functions of lockstep.torch.compile() together for the first time"
+                raise FrameMismatch(error.finding._replace(
+                    code="FRAME_MISMATCH", message=message,
+                    text=error.finding.text.replace(error.message, message).replace("CONFIG_", "FRAME_"))) from None
+        return frames
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         watched = self._watch
         if watched.is_over:
             raise RuntimeError(f"the watch under which {self._name} was compiled has been closed; make it anew with "
                                "lockstep.torch.compile()")
+        if not self._together:
+            try:
+                return self._by_itself(args, kwargs)
+            except _HasCollectives:
+                self._together = True
         with watched.group._turns, self._frames.on():
             return self._one_call(args, kwargs)
+
+    def _by_itself(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+        if self._apart is None:
+            copy = self._copy("apart")
+            self._watch.decided_from_tales.add(copy.__code__)
+            self._apart = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic,
+                                        backend=self._without_collectives)
+        return self._apart(*args, **kwargs)
+
+    def _without_collectives(self, graph: Any, inputs: List[Any]) -> Any:
+        """The backend of a rank that compiles for itself. Of a function in pieces the next call is made together."""
+        if has_collectives(graph):
+            if self._fullgraph:
+                raise _HasCollectives
+            self._together = True
+        return self._backend(graph, inputs)
 
     def _one_call(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         frames = self._frames
@@ -349,9 +416,11 @@ class Compiled:
             raise _NeedsValue(self._needs[small])
         try:
             return self._make(entry, decision, args, kwargs)
-        except _NeedsValue as error:
-            self._needs[small] = str(error)
-            raise
+        except Exception as error:
+            if not small or not needs_a_value(error):
+                raise
+            self._needs[small] = f"{self._name} {_NEEDS}: {_first_line(error)}"
+            raise _NeedsValue(self._needs[small]) from error
 
     def _observation(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> Observation:
         inputs = _named(self._signature, args, kwargs)
@@ -372,7 +441,7 @@ class Compiled:
         """Version `entry`; returns what ranks compare of it."""
         example = Example(decision, self._positional(args), args, kwargs)
         guards: List[SizeGuard] = []
-        copy, backend = self._copy(entry), self._tracing(example.names, guards)
+        copy, backend = self._copy(f"v{entry}"), self._tracing(example.names, guards)
         version = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic, backend=backend)
         # Finds the same compiled code, at less cost: with fullgraph PyTorch prepares for compiling on every call.
         found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
@@ -389,10 +458,6 @@ class Compiled:
                     self._sharing(decision):
                 with contextlib.suppress(_Traced):
                     version(*example.args, **example.kwargs)
-        except Exception as error:
-            if not needs_a_value(error):
-                raise
-            raise _NeedsValue(f"{self._name} {_NEEDS}: {_first_line(error)}") from error
         finally:
             self._is_tracing = False
             self._watch.progress.compile_ends()
@@ -411,14 +476,14 @@ class Compiled:
         name = f"{self._name} {self._nth} {self._built_with}"
         return SharedBuild(decision, name, self._watch.group.rank == 0, self._watch.progress.compile_starts).building()
 
-    def _copy(self, entry: int) -> Callable[..., Any]:
+    def _copy(self, which: str) -> Callable[..., Any]:
         """A function of its own for torch.compile, whose versions torch keeps by code."""
         model = self._model
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        made: Callable[..., Any] = _outside(call, f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_v{entry}", self._name)
-        made.__qualname__ = f"{self._name} (version {entry})"
+        made: Callable[..., Any] = _outside(call, f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{which}", *_place(model, self._name))
+        made.__qualname__ = f"{self._name} ({which})"
         return made
 
     def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard]) -> Callable[..., Any]:
@@ -438,9 +503,20 @@ class Compiled:
         return backend
 
 
-def _outside(function: Any, name: str, file: str) -> Any:
+def _place(model: Any, name: str) -> Tuple[str, int]:
+    """The file and the line of what is compiled."""
+    function = type(model).forward if isinstance(model, torch.nn.Module) else inspect.unwrap(model)
+    code = getattr(function, "__code__", None)
+    if code is None or not is_user(code.co_filename):
+        return f"<{name}>", 1
+    return code.co_filename, code.co_firstlineno
+
+
+def _outside(function: Any, name: str, file: str, line: int) -> Any:
     """The same with a code of its own, in no file of this package, which torch.compile leaves alone."""
-    code = function.__code__.replace(co_name=name, co_filename=f"<{file}>")
+    code = function.__code__.replace(co_name=name, co_filename=file, co_firstlineno=line)
+    if hasattr(code, "co_qualname"):
+        code = code.replace(co_qualname=name)
     return types.FunctionType(code, function.__globals__, name, None, function.__closure__)
 
 
@@ -451,7 +527,7 @@ def _function(model: Any, agreed: Compiled) -> Any:
         if is_compiling():  # within another function that is compiled
             return model(*args, **kwargs)
         return agreed(*args, **kwargs)
-    made: Any = functools.update_wrapper(_outside(call, "call", agreed._name), model, updated=())
+    made: Any = functools.update_wrapper(_outside(call, "call", f"<{agreed._name}>", 1), model, updated=())
     made.agreed = agreed
     return made
 
@@ -500,4 +576,4 @@ def _forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     return self._call(*args, **kwargs)
 
 
-_Module.forward = _outside(_forward, "forward", "a compiled module")
+_Module.forward = _outside(_forward, "forward", "<a compiled module>", 1)

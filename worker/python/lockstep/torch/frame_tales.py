@@ -13,10 +13,17 @@ from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
 #: What a rank has seen of a source in all its compiles of a frame: an int; the sizes of a tensor; None in place of
 #: what was not always the same.
 Seen = Union[None, int, List[Optional[int]]]
-#: Of graphs a rank tells so many bytes in all, compressed; of further ones it tells that they differ, not where.
+#: A rank tells so many bytes in all; of further graphs it tells that they differ, not where.
 MOST_TOLD = 1 << 20
 _MOST_SHOWN = 200  # characters of a node
+#: A pass backward that is built when it is first needed.
+BACKWARD = "a backward pass"
+_NAMED = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): |waits for ranks? ([0-9,-]+)|rank ([0-9]+) does not move on")
 _VALUE = re.compile(r": \w+\[[^\]]*\]$")
+
+
+#: Nodes and collectives of a graph, a line each.
+Lines = Tuple[Sequence[str], Sequence[str]]
 
 
 class Told(NamedTuple):
@@ -29,46 +36,84 @@ class Told(NamedTuple):
     numbers: Tuple[int, ...]
 
 
+class Graph(NamedTuple):
+    """Of a forward or a backward pass."""
+
+    digest: str       # of its nodes, without places
+    collectives: str  # digest of its collectives
+    nodes: str        # packed; what follows a tab in one is its place. "": they are not told
+
+
 class Tale(NamedTuple):
     """What a rank has told of a version of a frame."""
 
     frame: str              # "Block.forward (model.py:30)"
     version: int            # of the frame on its rank, from 1
     compiles: bool          # it is under way, and the rest is not known yet
-    digest: str = ""        # of the graph, without places
-    collectives: str = ""   # digest of its collectives
+    forward: Optional[Graph] = None
+    backward: Optional[Graph] = None  # None: this rank does not know it
+    closure: str = ""       # what tells frames of one place in the program apart
     inputs: Mapping[str, str] = {}  # "f32[3, 4]" of the call that it was compiled for
     sizes: Mapping[str, Seen] = {}
-    graph: str = ""                 # its nodes, packed; what follows a tab is the place. "": they are not told
 
     def told(self) -> Told:
-        about = json.dumps({"inputs": dict(self.inputs), "sizes": dict(self.sizes)}, sort_keys=True)
-        return Told(self.frame, f"{self.digest} {self.collectives}" if self.digest else "", about, self.graph,
-                    (self.version, int(self.compiles)))
+        graphs = [self.forward, self.backward]
+        about = json.dumps({"inputs": dict(self.inputs), "sizes": dict(self.sizes), "closure": self.closure}, sort_keys=True)
+        return Told(self.frame, " ".join(f"{graph.digest} {graph.collectives}" for graph in graphs if graph), about,
+                    " ".join(graph.nodes or "-" for graph in graphs if graph), (self.version, int(self.compiles)))
+
+    def differs(self, other: "Tale") -> bool:
+        """In what both know."""
+        return any(mine and theirs and mine.digest != theirs.digest for mine, theirs in self._pairs(other))
+
+    def collectives_differ(self, other: "Tale") -> bool:
+        return any(mine and theirs and mine.collectives != theirs.collectives for mine, theirs in self._pairs(other))
+
+    def _pairs(self, other: "Tale") -> List[Tuple[Optional[Graph], Optional[Graph]]]:
+        return [(self.forward, other.forward), (self.backward, other.backward)]
 
 
 def tale_of(told: Told) -> Optional[Tale]:
     """None: it is no tale."""
     try:
         about = json.loads(told.about)
-        digest, _, collectives = told.digest.partition(" ")
+        digests, nodes = told.digest.split(), told.graph.split()
+        forward, backward = (Graph(digests[i], digests[i + 1], "" if nodes[i // 2] == "-" else nodes[i // 2])
+                             if i < len(digests) else None for i in (0, 2))
         version, compiles = told.numbers
-        return Tale(told.frame, version, bool(compiles), digest, collectives, about["inputs"], about["sizes"], told.graph)
-    except (ValueError, KeyError, TypeError):
+        return Tale(told.frame, version, bool(compiles), forward, backward, about["closure"], about["inputs"], about["sizes"])
+    except (ValueError, KeyError, TypeError, IndexError):
         return None
 
 
-def _packed(nodes: Iterable[str]) -> str:
-    return base64.b85encode(zlib.compress("\n".join(nodes).encode())).decode()
+def _graph(lines: Lines) -> Graph:
+    nodes, collectives = lines
+    packed = base64.b85encode(zlib.compress("\n".join(nodes).encode(errors="replace"))).decode() if nodes else ""
+    return Graph(digest_of(nodes), digest_of(collectives), packed)
 
 
-def _unpacked(graph: str) -> List[str]:
-    return zlib.decompress(base64.b85decode(graph)).decode().split("\n")
+def _bare(graph: Optional[Graph]) -> Optional[Graph]:
+    """Without its nodes."""
+    return None if graph is None else graph._replace(nodes="")
+
+
+def _unpacked(graph: Graph) -> List[str]:
+    return zlib.decompress(base64.b85decode(graph.nodes)).decode().split("\n")
+
+
+def ranks_named(text: str) -> List[int]:
+    """Those that the report of a refusal or of a wait is about: "[rank 0: …; ranks 2-3: …]", "waits for rank 1"."""
+    found: List[int] = []
+    for phrases in _NAMED.findall(text):
+        for part in filter(None, ",".join(phrases).split(",")):
+            ends = part.split("-")
+            found += [rank for rank in range(int(ends[0]), int(ends[-1]) + 1) if rank not in found]
+    return found
 
 
 def digest_of(lines: Iterable[str]) -> str:
     """Without their places."""
-    return hashlib.sha256("\n".join(line.split("\t", 1)[0] for line in lines).encode()).hexdigest()[:32]
+    return hashlib.sha256("\n".join(line.split("\t", 1)[0] for line in lines).encode(errors="replace")).hexdigest()[:32]
 
 
 class FrameTales:
@@ -83,43 +128,45 @@ class FrameTales:
         self._own: Dict[str, Tale] = {}  # the last of each frame
         self._theirs: Dict[int, Dict[str, Tale]] = {peer: {} for peer in self._peers}
         self._known = {peer: 0 for peer in self._peers}
-        self._doing: Dict[int, Tale] = {}  # compiles under way
-        self._room = MOST_TOLD
+        self._doing: Dict[int, List[str]] = {peer: [] for peer in self._peers}  # compiles under way
+        self._room = MOST_TOLD  # for inputs, sizes and graphs
         self._said: Set[str] = set()  # frames of which it was said that their graphs differ
 
-    def begins(self, frame: str) -> List[Mapping[str, Seen]]:
-        """This rank compiles a version. What peers have seen of its sizes, where this one has a version already."""
+    def begins(self, frame: str, closure: str = "", first: bool = False) -> List[Mapping[str, Seen]]:
+        """This rank compiles a version. What peers have seen of its sizes, where this one has a version already, or `first`."""
         known = self._own.get(frame)
         self._tell(Tale(frame, 1 if known is None else known.version + 1, True).told())
-        if known is None:
+        if known is None and not first:
             return []
         self._look()
-        return [theirs[frame].sizes for theirs in self._theirs.values() if frame in theirs and theirs[frame].sizes]
+        return [theirs[frame].sizes for theirs in self._theirs.values()
+                if frame in theirs and theirs[frame].sizes and theirs[frame].closure == closure]
 
-    def has_traced(self, frame: str, nodes: Sequence[str], collectives: Sequence[str], inputs: Mapping[str, str],
-                   sizes: Mapping[str, Seen]) -> Tuple[Tale, str]:
+    def has_traced(self, frame: str, forward: Lines, backward: Optional[Lines], inputs: Mapping[str, str],
+                   sizes: Mapping[str, Seen], closure: str = "") -> Tuple[Tale, str]:
         """The tale of the version that `begins()`, and, once for each frame, in which way its graph is another than that of
         peers; "" where it is not."""
         known = self._own.get(frame)
-        graph = _packed(nodes)
-        fits = len(graph) <= self._room
-        self._room -= len(graph) if fits else 0
-        tale = Tale(frame, 1 if known is None else known.version + 1, False, digest_of(nodes), digest_of(collectives), inputs,
-                    sizes, graph if fits else "")
+        tale = Tale(frame, 1 if known is None else known.version + 1, False, _graph(forward),
+                    None if backward is None else _graph(backward), closure, inputs, sizes)
+        size = sum(map(len, tale.told()[1:4]))
+        if size > self._room:
+            tale = tale._replace(inputs={}, sizes={}, forward=_bare(tale.forward), backward=_bare(tale.backward))
+        else:
+            self._room -= size
         self._own[frame] = tale
         self._tell(tale.told())
         if frame in self._said:
             return tale, ""
         self._look()
-        others = [peer for peer, theirs in self._theirs.items()
-                  if frame in theirs and theirs[frame].version == tale.version and theirs[frame].digest != tale.digest]
-        said = self.explained(tale, others)
+        said = self.explained(tale, [peer for peer, theirs in self._theirs.items()
+                                     if frame in theirs and theirs[frame].version == tale.version])
         if said:
             self._said.add(frame)
         return tale, said
 
-    def has_failed(self, frame: str) -> None:
-        """The compile has ended without a version."""
+    def has_ended(self, frame: str) -> None:
+        """A compile has, without a version."""
         known = self._own.get(frame)
         self._tell(Tale(frame, 0 if known is None else known.version, False).told())
 
@@ -129,10 +176,10 @@ class FrameTales:
         self._look()
         for peer in ranks:
             theirs = self._theirs.get(peer, {}).get(tale.frame)
-            if theirs is None or theirs.digest == tale.digest:
+            if theirs is None or not tale.differs(theirs):
                 continue
             parts = [self._nodes(tale, peer, theirs), *self._inputs(tale, peer, theirs)]
-            collectives = "" if theirs.collectives == tale.collectives else ", and so do their collectives"
+            collectives = ", and so do their collectives" if tale.collectives_differ(theirs) else ""
             where = "; ".join(part for part in parts if part)
             return (f"the graphs of {tale.frame} on rank {self._rank} and rank {peer} differ{collectives}"
                     + (f": {where}" if where else ""))
@@ -141,24 +188,24 @@ class FrameTales:
     def doing(self, rank: int) -> str:
         """ "Block.forward (model.py:30)", where a peer compiles it; "" where none is known to be compiled."""
         self._look()
-        found = self._doing.get(rank)
-        return "" if found is None else found.frame
+        return next(iter(self._doing.get(rank, [])), "")
 
     def is_compiled_elsewhere(self) -> bool:
         """A peer compiles a frame."""
         self._look()
-        return bool(self._doing)
+        return any(self._doing.values())
 
     def _nodes(self, tale: Tale, peer: int, theirs: Tale) -> str:
         """The first node that differs; of graphs that differ in sizes alone, the first size."""
-        if not tale.graph or not theirs.graph:
-            return ""
-        mine, others = _unpacked(tale.graph), _unpacked(theirs.graph)
+        lists = [(_unpacked(a), _unpacked(b)) for a, b in tale._pairs(theirs) if a and b and a.nodes and b.nodes]
         for shape in (_without_value, _without_place):
-            pairs = [(shape(a), shape(b)) for a, b in zip(mine, others)]
-            at = next((i for i, pair in enumerate(pairs) if pair[0] != pair[1]), len(pairs))
-            if at < max(len(mine), len(others)):
-                return f"node {at + 1}: rank {self._rank}: {_shown(mine, at)}; rank {peer}: {_shown(others, at)}"
+            before = 0
+            for mine, others in lists:
+                pairs = [(shape(a), shape(b)) for a, b in zip(mine, others)]
+                at = next((i for i, pair in enumerate(pairs) if pair[0] != pair[1]), len(pairs))
+                if at < max(len(mine), len(others)):
+                    return (f"node {before + at + 1}: rank {self._rank}: {_shown(mine, at)}; rank {peer}: {_shown(others, at)}")
+                before += len(mine)
         return ""
 
     def _inputs(self, tale: Tale, peer: int, theirs: Tale) -> List[str]:
@@ -174,10 +221,10 @@ class FrameTales:
                 tale = None if told is None else tale_of(told)
                 if tale is None:
                     continue
-                self._doing.pop(peer, None)
+                self._doing[peer] = [frame for frame in self._doing[peer] if frame != tale.frame]
                 if tale.compiles:
-                    self._doing[peer] = tale
-                elif tale.digest:
+                    self._doing[peer].append(tale.frame)
+                elif tale.forward:
                     self._theirs[peer][tale.frame] = tale
             self._known[peer] = times
 

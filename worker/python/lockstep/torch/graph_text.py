@@ -50,6 +50,12 @@ def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
     return out
 
 
+def has_collectives(graph: torch.fx.GraphModule) -> bool:
+    """Whether it, or one within it, has collectives."""
+    return any(node.op == "call_function" and graph_word(node.target) is not None
+               for module in graph.modules() if isinstance(module, torch.fx.GraphModule) for node in module.graph.nodes)
+
+
 def collective_places(output: Any) -> List[Tuple[str, str]]:
     """Of what a frame was traced to, its collectives in order: the word of each and "train.py:41 (layers.3.mlp)"."""
     found = []

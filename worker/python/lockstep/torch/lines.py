@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Set, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -52,9 +52,10 @@ class Lines:
         errors are told. `explained`: what is known of a refusal beyond its text. `apart`: is told of equal operations at
         different places. `compiling`: whether a peer compiles."""
         self._apart, self._apart_told = apart, 0
-        self._vote_line: Optional[int] = None
         self._audits, self._explained = audits, explained
         self._explanations: Dict[str, Error] = {}  # of errors, by their text
+        self._audited: Set[str] = set()            # that have been told
+        self._looking = threading.Lock()           # around what is apart
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
         self._patience = patience
@@ -70,6 +71,10 @@ class Lines:
             _log.warning("lockstep.torch: this package has no part for torch %s, so that each eager collective takes some "
                          "40 us more, and a wait that cannot end is ended by torch or by the deadline; scripts/torch-lines "
                          "builds it", torch.__version__)
+        #: All waits of this process in collectives are posted, and freed.
+        self.sees_waits = part is not None and dist.get_backend() == "gloo"
+        if self.sees_waits:  # the watchdog need not
+            watching = None
         self.kernels: Union[Part, PythonKernels] = (
             PythonKernels(self._handle, self._group, watched.group_name, counts, self._error, self._look_apart) if part is None else
             Part(part, self._handle, self._group, self._error, is_user, module_path, self.look_for_threads, watching, watched.group_name,
@@ -85,8 +90,10 @@ class Lines:
             why = self._explained(found.finding)
             text = found.finding.text + (f" ({why})" if why else "")
             known = ERRORS[found.code](found.finding._replace(message=found.message + (f" ({why})" if why else ""), text=text))
-            self._explanations[found.finding.text] = known
-            if self._audits:
+            if why:  # else another thread may know it
+                self._explanations[found.finding.text] = known
+            if self._audits and found.finding.text not in self._audited:
+                self._audited.add(found.finding.text)
                 _log.warning("%s", text)
         return ERRORS[known.code](known.finding)
 
@@ -94,12 +101,10 @@ class Lines:
     def voting(self, members: List[int], name: str) -> Iterator[None]:
         """Within, this rank waits for `members` in a vote on `name`: whoever waits for it elsewhere sees that."""
         told = Operation(ctypes.sizeof(Operation), kind=b"vote", place=name.encode(), root=-1, needs=NEEDS_ALL, paired=1)
-        line, number = self._vote_line, ctypes.c_uint64()
-        if line is None:
-            line, number.value = self._issue(members, f"votes of {_phrase(members)}", told)
-            self._vote_line = line
-        else:
-            self._checked(lib.lines_issue(self._handle, line, ctypes.byref(told), ctypes.byref(number)))
+        line, number = self._issue(members, f"votes of {_phrase(members)}", told)
+        if number is None:
+            yield
+            return
         lib.lines_issued(self._handle, line)
         wait = ctypes.c_void_p()
         check(lib.wait_begin(self._handle, line, number, ctypes.byref(wait)))
@@ -109,14 +114,16 @@ class Lines:
             lib.wait_end(wait)
 
     def _look_apart(self) -> None:
-        for number in range(self._apart_told + 1, lib.lines_apart(self._handle) + 1):
-            self._apart_told = number
+        with self._looking:
+            numbers = range(self._apart_told + 1, lib.lines_apart(self._handle) + 1)
+            self._apart_told += len(numbers)
+        for number in numbers:
             self._apart(lib.lines_apart_text(self._handle, number).decode(errors="replace"))
 
     def tell(self, tale: Told) -> None:
         """Posts what peers may read of the frames of this rank."""
         numbers = (ctypes.c_int64 * len(tale.numbers))(*tale.numbers)
-        told = Operation(ctypes.sizeof(Operation), kind=tale.frame.encode(), dtype=tale.digest.encode(),
+        told = Operation(ctypes.sizeof(Operation), kind=tale.frame.encode(errors="replace"), dtype=tale.digest.encode(),
                          reduction=tale.about.encode(), place=tale.graph.encode(), root=-1, needs=NEEDS_NOBODY,
                          to_count=len(numbers), to=ctypes.addressof(numbers))
         lib.lines_tell(self._handle, _TALES, ctypes.byref(told))
@@ -130,8 +137,9 @@ class Lines:
         found = self._read(rank, number)
         if not found.kind:
             return None
-        texts = (text.decode(errors="replace") for text in (found.kind, found.dtype, found.reduction, found.place))
-        return Told(*texts, numbers=tuple(found.to[:found.to_count]))
+        frame, digest, about, graph = (text.decode(errors="replace") for text in (
+            found.kind, found.dtype, found.reduction, found.place))
+        return Told(frame, digest, about, graph, tuple(found.to[:found.to_count]))
 
     def _read(self, rank: int, number: int) -> _Told:
         found = _Told(ctypes.sizeof(_Told))
@@ -168,6 +176,9 @@ class Lines:
             return
         told.needs = NEEDS_ALL
         group, number = self._issue(ranks, f"groups made of {_phrase(ranks)}", told)
+        if number is None:
+            yield
+            return
         wait = ctypes.c_void_p()
         check(lib.wait_begin(self._handle, group, number, ctypes.byref(wait)))
         over = threading.Event()
@@ -190,19 +201,21 @@ class Lines:
             lib.wait_end(wait)
         lib.lines_issued(self._handle, group)
 
-    def _issue(self, members: List[int], name: str, operation: Operation) -> Tuple[int, int]:
-        """On a line of these ranks that is no process group's: its number there, and the operation's."""
+    def _issue(self, members: List[int], name: str, operation: Operation) -> Tuple[int, Optional[int]]:
+        """On a line of these ranks that is no process group's: its number there, and the operation's (None: it was refused,
+        under audit)."""
         text = f"{self._start_now()}\n{name}".encode()
         group, number = ctypes.c_int(), ctypes.c_uint64()
         check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)), (ctypes.c_int32 * len(members))(*members),
                               len(members), name.encode(), ctypes.byref(group)))
-        self._checked(lib.lines_issue(self._handle, group, ctypes.byref(operation), ctypes.byref(number)))
-        return group.value, number.value
+        issued = self._issued(lib.lines_issue(self._handle, group, ctypes.byref(operation), ctypes.byref(number)))
+        return group.value, number.value if issued else None
 
-    def _checked(self, code: int) -> None:
+    def _issued(self, code: int) -> bool:
         error = None if code == 0 else self._error()
         if error is not None and not self._audits:
             raise error
+        return error is None
 
     def _group(self, name: str, device: str, sender: int, receiver: int, tag: int) -> int:
         process_group = group_named(name)
@@ -273,7 +286,10 @@ class Lines:
         returns is the error of an operation that was issued before it was refused elsewhere."""
         self._group_making.remove()
         self.kernels.remove()
-        return None if lib.lines_finish(self._handle) == 0 else _error()
+        if lib.lines_finish(self._handle) == 0:
+            return None
+        error = self._error()
+        return None if self._audits else error
 
 
 def _error() -> Error:

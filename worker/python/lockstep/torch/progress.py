@@ -22,6 +22,8 @@ class Progress:
         and wakes only to look. `alive`(seconds): told to those who wait in operations for this rank."""
         #: Whose watchdog is told, too; None: there is none.
         self.group: Optional[Group] = None
+        #: Whether the watchdog is told, too, that this rank does not move on.
+        self.tells_stalls = True
         self._waits, self._alive = waits, alive
         alive(deadline)
         self._agreeing = agreeing
@@ -67,7 +69,7 @@ class Progress:
                 self._alive(self._deadline / 2)
             if compiles or (now != before and not agrees):
                 self._busy()
-            elif until is None and now == before and self.group is not None:
+            elif until is None and now == before and self.group is not None and self.tells_stalls:
                 self.group.stalls()
             before = now
 

@@ -3,6 +3,7 @@ the place that calls it can, and it is the same whether the frame is compiled or
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import re
@@ -25,6 +26,16 @@ def frame_name(code: types.CodeType) -> str:
         own = resumed.group(1)
         resumed = _RESUMED.search(own)
     return f"{'.'.join([*folders, own])}{after} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+
+
+def closure_text(closure: Any) -> str:
+    """The functions in the cells of a closure: what tells frames of one code apart, the same on all ranks."""
+    names = []
+    for cell in closure or ():
+        with contextlib.suppress(ValueError):  # it is empty
+            code = getattr(cell.cell_contents, "__code__", None)
+            names.append("" if code is None else frame_name(code))
+    return ", ".join(names)
 
 
 class FrameNames:

@@ -34,14 +34,13 @@ _UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"
 
 
 class FrameVotes:
-    """On the thread that makes it: `votes`, how many there have been; `elsewhere`, how many frames ran on other threads,
+    """On the watched thread: `votes`, how many there have been; `elsewhere`, how many frames ran on other threads,
     without one."""
 
     def __init__(self, watch: "Watch", raises: bool) -> None:
         """`raises`: differences that let no rank wait are errors (policy "error"); each collective is voted."""
         self.votes = self.elsewhere = 0
         self._watch, self._raises = watch, raises
-        self._thread = threading.get_ident()
         self._agreement = Agreement(watch.group, "torch.compile")
         self._handle = self._agreement._handle.value
         self._on = int(raises)                  # users of the votes
@@ -56,7 +55,6 @@ class FrameVotes:
         self.instead: Optional[Callable[[bool], Any]] = None
         #: Called before a frame that has versions compiles another one; None: nobody is.
         self.on_recompile: Optional[Callable[[], None]] = None
-        self._fresh: Optional[bool] = None      # of the last vote
         self._times = ctypes.c_uint64()
         self._to_times = ctypes.byref(self._times)
         self._runs = {new: _run_of(new) for new in (False, True)}
@@ -87,16 +85,11 @@ class FrameVotes:
             self._alone -= 1
             self._asks()
 
-    @property
-    def is_on(self) -> bool:
-        """Frames are voted, on some thread."""
-        return self._on > 0
-
     def votes_here(self) -> bool:
         """A frame of this thread is voted now."""
         if self._on == 0 or self._alone > 0 or self._watch.within > 0:
             return False
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._watch.thread:
             return True
         self.elsewhere += 1
         return False
@@ -126,7 +119,7 @@ class FrameVotes:
 
     def votes_next(self) -> bool:
         """The next frame of this thread that has versions is voted, and its vote has nothing else to tell."""
-        return (threading.get_ident() == self._thread and self._watch.within == 0 and self._compile is None
+        return (threading.get_ident() == self._watch.thread and self._watch.within == 0 and self._compile is None
                 and self._pending is None and not self._watch.notes.notes())
 
     def summary(self) -> str:
@@ -176,7 +169,7 @@ class FrameVotes:
 
     def compile_ended(self, error: Optional[BaseException], goes_on: bool) -> None:
         compiled = self._compile
-        if compiled is None or threading.get_ident() != self._thread:
+        if compiled is None or threading.get_ident() != self._watch.thread:
             return
         try:
             interrupted = error is not None and not isinstance(error, Exception)  # it goes on to end this rank
@@ -224,10 +217,9 @@ class FrameVotes:
         with self._watch.voting(name), _own_words():
             check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
         differs = self._times.value > 0
-        self._fresh = None if differs else new
         if differs and self._raises:  # else nothing differs after it
             self._differs()
-        return self._fresh
+        return None if differs else new
 
     def _raise_pending(self) -> None:
         """What the others have raised for a frame that runs here, while it does; else all ranks raise it

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import logging
 import os
-import re
 import sys
 import threading
 import traceback
 import types
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Type
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Set, Tuple, Type
 
-from .._library import native
-from ..agreement import Agreement
+from .._library import lib, native
 from ..errors import Error, Finding, GraphDivergence, said
 from ..group import Group
 from ..observation import walked
 from ._hooks import BackwardGraphs, Compile, FrameEvents, see_sizes, sizes_seen
 from .collectives import tensor_text
-from .frame_tales import FrameTales, Tale
+from .frame_tales import BACKWARD, FrameTales, Tale, ranks_named
 from .graph_text import GraphText, backward_text, collective_places, graph_text
 from .lines import Lines
 from .nested import readable
@@ -28,13 +27,12 @@ from .progress import Progress
 from .rendezvous import exchange
 from .rendezvous import group as open_group
 from .rendezvous import group_of_mesh
-from .site import frame_name
+from .site import closure_text, frame_name
 from .votes import FrameVotes
 
 _log = logging.getLogger("lockstep.torch")
 _POLICIES = ("recompile", "audit", "error")
-#: Ranks in the table of a refusal: "[rank 0: …; ranks 1,3: …]".
-_ROW = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): ")
+_MOST_INPUTS = 256  # of a frame are told
 _watch: Optional["Watch"] = None
 
 
@@ -86,27 +84,33 @@ class Watch:
         self._policy, self._report, self._deadline = policy, report, deadline
         self._same_policy(process_group)
         self.compiles = 0
-        self._thread = threading.get_ident()
+        self.thread = threading.get_ident()             # that is watched; 0: this is a copy after a fork
         self._counts: Dict[str, int] = {}
         self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
         self._told: List[str] = []
-        self._compiling = threading.local()             # .compile: the one under way on a thread
+        self._compiling = threading.local()             # .compile: the one under way on a thread, .traced: it has been
         self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs in the frame's place
         self._telling = threading.Lock()                # around the tales
+        #: Of frames whose first version, too, has symbols for what is another size on peers.
+        self.decided_from_tales: Set[types.CodeType] = set()
         self._group: Optional[Group] = None
         self._votes: Optional[FrameVotes] = None
         if policy != "audit":
             self._open_group()
+        self._members: List[int] = dist.get_process_group_ranks(self._watched)
+        self._tales = FrameTales(dist.get_rank(), self._members, lambda told: self.lines.tell(told),
+                                 lambda rank: self.lines.times_told(rank), lambda rank, number: self.lines.told(rank, number))
         self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
                            None if self._group is None else self._group._handle, self._asked, self._before_collective,
                            5 * deadline, policy == "audit", self._explained, self._tell, self._peer_compiles)
         self.notes = self.lines.kernels
+        if self._group is not None and policy != "error" and self.lines.sees_waits:
+            self._group._ends_apart = True
+            lib.ends_at_loss(self._group._handle, 0)
         self.marks = self.notes.marks
         self.marks.within = self.marks.asks = self.marks.votes = 0
         self.marks.patience = 0 if policy == "audit" else int(min(compile_deadline, 1e6))
         self.lines.deadline(deadline)
-        self._members: List[int] = dist.get_process_group_ranks(self._watched)
-        self._tales = FrameTales(dist.get_rank(), self._members, self.lines.tell, self.lines.times_told, self.lines.told)
         self.progress = Progress(deadline, compile_deadline, lambda: self.within > 0, lambda: self.marks.waits > 0,
                                  self.lines.alive)
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
@@ -122,6 +126,11 @@ class Watch:
         atexit.register(self._at_exit)
         _set(self)
 
+    @property
+    def process_group(self) -> Any:
+        """Of the watched ranks."""
+        return self._watched
+
     def _same_policy(self, process_group: Any) -> None:
         words = exchange(process_group, self._policy, 5 * self._deadline)
         apart = sorted({word for word in words if word})
@@ -131,12 +140,11 @@ class Watch:
 
     def _open_group(self) -> Group:
         self._group = open_group(self._watched, self._deadline)
-        self._group._ends_apart = self._policy != "error"
         return self._group
 
     def _use(self, group: Group) -> None:
         group._told_busy = self.lines.alive
-        self.progress.group = group
+        self.progress.group, self.progress.tells_stalls = group, not self.lines.sees_waits
 
     @property
     def group(self) -> Group:
@@ -152,6 +160,7 @@ class Watch:
         if self._votes is None:
             self._votes = FrameVotes(self, False)
             self.group._ends_apart = False
+            lib.ends_at_loss(self.group._handle, 1)
         return self._votes
 
     @property
@@ -273,8 +282,19 @@ class Watch:
             return self.close()
         self.lines.gone(said(error))
         self._remove()
+        if isinstance(error, Error):
+            sys.excepthook = self._uncaught
         if self._group is not None:
             self._group.__exit__(kind, error, trace)
+
+    def forget(self) -> None:
+        """In a copy of the process after a fork, as for the workers of a data loader: it takes no part."""
+        self.thread = 0
+        self._events.remove()
+        self._backwards.remove()
+        self.lines.forget()
+        if sys.excepthook == self._uncaught:
+            sys.excepthook = self._hook
 
     def _remove(self) -> Optional[Error]:
         _set(None)
@@ -295,10 +315,10 @@ class Watch:
 
     def _at_exit(self) -> None:
         failure = getattr(sys, "last_value", None)
-        if failure is not None and self._thread != 0:
+        if failure is not None and self.thread != 0:
             self.lines.gone(said(failure))
             self.notes.end()
-        if failure is not None or self._thread == 0:
+        if failure is not None or self.thread == 0:
             return  # the group leaves, with what this process ends by; or this is a copy after a fork
         try:
             self.close()
@@ -319,22 +339,23 @@ class Watch:
         if self._votes_here():
             assert self._votes is not None
             self._votes.compile_starts(compiled)
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self.thread:
             self._backwards.take()
-        if self.within > 0:  # compile() compares it, and says that it compiles
-            return
+            if self.within > 0:  # compile() compares it, and says that it compiles
+                return
         self.progress.compile_starts()
         self.compiles += 1
-        self._compiling.compile = compiled
-        with self._telling:
-            for sizes in self._tales.begins(frame_name(compiled.code)):
-                if self._policy != "audit":
-                    see_sizes(compiled.code, compiled.closure, sizes)
+        self._compiling.compile, self._compiling.traced = compiled, False
+        with self._tells():
+            seen = self._tales.begins(frame_name(compiled.code), closure_text(compiled.closure),
+                                      compiled.code in self.decided_from_tales)
+            for sizes in seen if self._policy != "audit" else []:
+                see_sizes(compiled.code, compiled.closure, sizes)
 
     def _graph_traced(self, code: types.CodeType, made: types.CodeType, output: Any) -> None:
         self.notes.runs_graph(made, collective_places(output))
         graph = graph_text(output, self._watched.group_name)
-        mine = threading.get_ident() == self._thread
+        mine = threading.get_ident() == self.thread
         backwards = self._backwards.take() if mine else None
         if mine and self._traced is not None:
             self._traced.append(self.training(graph, backwards))
@@ -343,11 +364,13 @@ class Watch:
         compiled = getattr(self._compiling, "compile", None)
         if compiled is None or compiled.code is not code:
             return  # one within another
-        graph = self.training(graph, backwards)
-        with self._telling:
+        self._compiling.traced = True
+        differs = ""
+        with self._tells():
+            backward = None if backwards is None else backward_text(backwards, self._watched.group_name)
             self._frames[made], differs = self._tales.has_traced(
-                frame_name(code), graph.nodes, graph.collectives, _inputs(compiled.variables),
-                sizes_seen(code, compiled.closure))
+                frame_name(code), graph, backward, _inputs(compiled.variables), sizes_seen(code, compiled.closure),
+                closure_text(compiled.closure))
         if differs:
             self._tell(differs)
 
@@ -359,25 +382,39 @@ class Watch:
             return
         self._compiling.compile = None
         self.progress.compile_ends()
-        if error is not None:
+        if error is not None or not self._compiling.traced:
+            with self._tells():
+                self._tales.has_ended(frame_name(compiled.code))
+
+    @contextlib.contextmanager
+    def _tells(self) -> Iterator[None]:
+        """Around what only tells: where it fails, less is known."""
+        try:
             with self._telling:
-                self._tales.has_failed(frame_name(compiled.code))
+                yield
+        except Exception as error:
+            _log.info("what torch compiles cannot be told to the other ranks: %s", said(error))
 
     def _unraised(self, error: BaseException, code: types.CodeType) -> None:
         if self._votes is not None:
             self._votes.unraised(error, code)
 
     def _backward_build(self, starts: bool) -> None:
+        with self._tells():
+            if starts:
+                self._tales.begins(BACKWARD)
+            else:
+                self._tales.has_ended(BACKWARD)
         if starts:
             self.progress.compile_starts()
         else:
             self.progress.compile_ends()
 
     def _before_collective(self, what: str, place: str) -> bool:
-        if threading.get_ident() != self._thread or self.within > 0:
+        if threading.get_ident() != self.thread or self.within > 0:
             return False
         self._asked(what, place)
-        if self._group is not None:
+        if self._group is not None and not self.lines.sees_waits:
             self._group.issues(f"{what} at {place}")
         return bool(self.marks.votes)
 
@@ -391,29 +428,29 @@ class Watch:
 
     def _explained(self, finding: Finding) -> str:
         """What is known of why this operation of this rank and those of its peers differ, or do not come."""
-        named = [rank for row in _ROW.findall(finding.text) for rank in _ranks(row)]
+        named, why = ranks_named(finding.text), ""
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code not in self._frames:
             frame = frame.f_back
-        with self._telling:
-            if finding.code == "GRAPH_DIVERGENCE":
-                return "" if frame is None else self._tales.explained(self._frames[frame.f_code], named)
-            return "; ".join(f"rank {rank} compiles {self._tales.doing(rank)}" for rank in named if self._tales.doing(rank))
-
-
-def _ranks(phrase: str) -> List[int]:
-    """ "0-2,7" """
-    ends = [part.split("-") for part in phrase.split(",") if part]
-    return [rank for end in ends for rank in range(int(end[0]), int(end[-1]) + 1)]
+        with self._tells():
+            if finding.code != "GRAPH_DIVERGENCE":
+                doing = [(rank, self._tales.doing(rank)) for rank in named]
+                why = "; ".join(f"rank {rank} compiles {what}" for rank, what in doing if what)
+            elif frame is not None:
+                why = self._tales.explained(self._frames[frame.f_code], named)
+        return why
 
 
 def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
     """Of the variables that ranks may be told apart by: "f32[3, 4]"."""
+    def leaves() -> Iterator[Tuple[str, Any]]:
+        for name, value in variables.items():
+            with contextlib.suppress(Exception):  # of an object that cannot be read now
+                yield from walked(name, value)
     found: Dict[str, str] = {}
-    for name, value in variables.items():
-        for inner, leaf in walked(name, value):
-            for read, seen in readable(inner, leaf).items():
-                found[read] = tensor_text(seen.dtype, list(seen.shape)) if hasattr(seen, "dtype") else str(seen)
+    for name, leaf in itertools.islice(leaves(), _MOST_INPUTS):
+        for read, seen in readable(name, leaf).items():
+            found[read] = tensor_text(seen.dtype, list(seen.shape)) if hasattr(seen, "dtype") else str(seen)
     return found
 
 
@@ -462,8 +499,7 @@ def _set(current: Optional[Watch]) -> None:
 def _in_child() -> None:
     """After a fork, as for the workers of a data loader: they take no part."""
     if _watch is not None:
-        _watch._thread = 0
-        _watch.lines.forget()
+        _watch.forget()
 
 
 os.register_at_fork(after_in_child=_in_child)
