@@ -150,13 +150,18 @@ def nested(watch):
     attempt("together", torch.compile(total, backend=backend), torch.ones(3))
 
 
-def jagged(watch):
+def compiled_jagged(watch):
+    jagged(watch, lockstep.torch.compile)
+
+
+def jagged(watch, make=torch.compile):
     """Nested tensors whose lengths differ between ranks; the last call has another number of rows, too."""
-    compiled = torch.compile(lambda x: functional.all_reduce((x * 2).values().sum(), "sum", dist.group.WORLD), backend=counting)
+    compiled = make(lambda x: functional.all_reduce((x * 2).values().sum(), "sum", dist.group.WORLD), backend=counting)
     for number in range(3):
         lengths = [2 + number + RANK, 3] + [2] * (RANK if number == 2 else 0)
         compiled_on = torch.nested.nested_tensor([torch.ones(n, 4) for n in lengths], layout=torch.jagged)
         attempt(f"call {number}", compiled, compiled_on)
+    tell(compiles=case.compiles)
 
 
 def names(watch):

@@ -1,8 +1,10 @@
 """Programs in which ranks differ as they may, one per case, for torch_legal_test.py: `torch_legal_cases.py CASE` prints what
 came out as a line of JSON. WATCH: the policy of lockstep.torch.watch(), "alone" ("error", with what one rank does by itself
-in Watch.alone()), or empty."""
+in Watch.alone()), "compile" (lockstep.torch.compile() in place of torch's), or empty."""
 
+import collections.abc
 import contextlib
+import dataclasses
 import datetime
 import json
 import os
@@ -24,6 +26,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 RANK, SIZE, WATCH = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ.get("WATCH", "")
+if WATCH:
+    import lockstep.torch
 DEADLINE = 6.0
 watched = None
 
@@ -33,7 +37,10 @@ def alone():
 
 
 def compiled(thing, **options):
-    return torch.compile(thing, **{"backend": "aot_eager", **options})
+    options = {"backend": "aot_eager", **options}
+    if WATCH == "compile":
+        return lockstep.torch.compile(thing, **{"fullgraph": False, **options})
+    return torch.compile(thing, **options)
 
 
 def total(x):
@@ -145,6 +152,22 @@ def mesh_2d():
         loss.backward()
         out.append(float(loss))
     return out + [float(sum(p.grad.to_local().abs().sum() for p in model.parameters()))]
+
+
+def stages_in_groups():
+    """Stages with collectives in their graphs, each of a group of its own, with other shapes, called another number of times."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("pp", "tp"))
+    group, first = mesh["tp"].get_group(), mesh["pp"].get_local_rank() == 0
+
+    def begin(x):
+        return functional.all_reduce(x * 2, "sum", group).relu()
+
+    def end(x, weight):
+        return functional.all_reduce(x @ weight, "max", group).sum()
+    step = compiled(begin if first else end)
+    inputs = (lambda n: (torch.ones(2 + n + RANK, 3)[:2 + n],)) if first else (lambda n: (torch.ones(3, 4 + n), torch.ones(4 + n, 2)))
+    with alone():
+        return [float(step(*inputs(n)).sum()) for n in range(3 if first else 5)]
 
 
 def sharded_blocks():
@@ -265,6 +288,73 @@ def roots():
     return [float(x.sum())]
 
 
+def deep_queue():
+    """Many operations in flight, which take longer in turn than the time-out of one."""
+    small = dist.new_group(timeout=datetime.timedelta(seconds=3))
+    x = torch.ones(4_000_000)
+    works = [dist.all_reduce(x, op=dist.ReduceOp.MAX, group=small, async_op=True) for _ in range(96)]
+    for work in works:
+        work.wait()
+    return [float(x.sum())]
+
+
+class Rows(torch.utils.data.Dataset):
+    """Its rows come through a function that is compiled in the loader's processes."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, at):
+        return doubled(torch.full((3,), float(at)))
+
+
+doubled = torch.compile(lambda x: x * 2, backend="eager")
+
+
+def loader_workers():
+    doubled(torch.ones(2))
+    step = compiled(lambda x: x.square().sum())
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=2, multiprocessing_context="fork")
+    return [float(step(batch)) for batch in loader]
+
+
+@dataclasses.dataclass
+class Half:
+    x: torch.Tensor
+    later: torch.Tensor = dataclasses.field(init=False)
+
+
+class Lazy(collections.abc.Mapping):
+    def __getitem__(self, key):
+        raise OSError("not loaded")
+
+    def __iter__(self):
+        return iter("ab")
+
+    def __len__(self):
+        return 2
+
+
+def odd_inputs():
+    """What cannot be read is left out."""
+    inner = []
+    inner.append(inner)
+    step = compiled(lambda half, lazy, odd: half.x.sum() * 2)
+    return [float(step(Half(torch.ones(2 + RANK)), Lazy(), inner)) for _ in range(2)]
+
+
+def own_caches():
+    """One rank finds in inductor's cache what another has built."""
+    loss = compiled(lambda x: (x * x).sin().sum(), backend="inductor")
+    if RANK > 0:
+        dist.barrier()
+    x = torch.ones(4, requires_grad=True)
+    loss(x).backward()
+    if RANK == 0:
+        dist.barrier()
+    return [float(x.grad.sum())]
+
+
 def ends_apart():
     """Rank 0 ends while the others go on for longer than the deadline, without it."""
     step = compiled(lambda x: x.square().sum())
@@ -281,8 +371,7 @@ def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     if WATCH:
-        import lockstep.torch
-        watched = lockstep.torch.watch("error" if WATCH == "alone" else WATCH, deadline=DEADLINE)
+        watched = lockstep.torch.watch({"alone": "error", "compile": "recompile"}.get(WATCH, WATCH), deadline=DEADLINE)
     out = globals()[sys.argv[1]]()
     print(json.dumps({"rank": RANK, "out": out}), flush=True)
 

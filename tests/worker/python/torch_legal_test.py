@@ -1,5 +1,5 @@
-"""Programs in which ranks differ as they may (torch_legal_cases.py), on real torch: under watch() and under audit they give
-to the bit what they give without, end well, and print no more. Under policy "error" they give that, or are refused, as the
+"""Programs in which ranks differ as they may (torch_legal_cases.py), on real torch: under watch(), under audit and with
+compile() they give to the bit what they give without, end well, and print no more. Under policy "error" they give that, or are refused, as the
 table says; with Watch.alone() none is.
 
 torch_legal_test.py [CASE]..."""
@@ -10,24 +10,31 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT = 150  # seconds
 #: Ranks, and whether policy "error" lets the program be.
 CASES = {"evaluation": (2, False), "join": (2, False), "micro_batches": (2, False), "gpipe": (2, False),
-         "one_forward_one_backward": (2, False), "mesh_2d": (4, None), "sharded_blocks": (2, None), "other_threads": (2, None),
+         "one_forward_one_backward": (2, False), "mesh_2d": (4, None), "stages_in_groups": (4, False), "sharded_blocks": (2, None), "other_threads": (2, None),
          "whole_steps": (2, None), "stances": (2, False), "without_a_batch": (2, False), "inner": (2, None), "jagged": (2, None),
+         "deep_queue": (2, None), "loader_workers": (2, None), "odd_inputs": (2, None), "own_caches": (2, None),
          "roots": (2, True), "ends_apart": (2, None)}
 
 
 def run(case, size, watch):
     """What came out on each rank, and what was said."""
+    with tempfile.TemporaryDirectory() as caches:
+        return run_with(case, size, watch, caches)
+
+
+def run_with(case, size, watch, caches):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "WATCH": watch,
-                   "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCH_LOGS": "-all"}
+                   "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCHINDUCTOR_CACHE_DIR": caches}
     ranks = [subprocess.Popen([sys.executable, HERE / "torch_legal_cases.py", case], env={**environment, "RANK": str(rank)},
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(size)]
     texts, until = [], time.monotonic() + LIMIT
@@ -46,7 +53,7 @@ def check(case):
     want, codes, text = run(case, size, "")
     assert len(want) == size and not any(codes), f"bare: {text}"
     seconds = {}
-    for watch in ("recompile", "audit", *(["error"] if passes is not None else []), *(["alone"] if passes is False else [])):
+    for watch in ("recompile", "audit", "compile", *(["error"] if passes is not None else []), *(["alone"] if passes is False else [])):
         began = time.monotonic()
         out, codes, text = run(case, size, watch)
         seconds[watch] = round(time.monotonic() - began, 1)

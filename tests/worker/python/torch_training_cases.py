@@ -1,6 +1,7 @@
 """Programs that train: backward passes, wrapped models, torch's own multi-rank tests, caches."""
 
 import datetime
+import functools
 import os
 import sys
 import time
@@ -114,7 +115,7 @@ def upstream(watch, number, via):
         "8": (lambda x: torch.ones(3) * x, [torch.ones(3) if RANK == 0 else 12]),
         "9": (lambda x: x.sum() * 2, [torch.ones(n) for n in ((10, 10), (10, 12))[other]]),
     }[number]
-    name = {"name": f"upstream {number}"}
+    name = {"name": f"upstream {number}", "group": dist.group.WORLD}
     if via == "compile":
         called = compiled(step, fullgraph=number != "4", **name)
         if number == "1":
@@ -162,7 +163,7 @@ def backward(watch, via):
         out = x.sum()
         dist.all_reduce(out)
         return out
-    make = torch.compile if via == "watch" else lockstep.torch.compile
+    make = torch.compile if via == "watch" else functools.partial(lockstep.torch.compile, group=dist.group.WORLD)
     agreed = make(loss, backend="aot_eager")
     flag = 1
     if not attempt("apart", gradient, torch.ones(6)) and WATCHED:
@@ -186,7 +187,7 @@ def split(watch, via):
         agreed(x, w).backward()
         return x.grad.sum()
     agreed = torch.compile(_wave, backend="aot_eager_decomp_partition") if via == "watch" else lockstep.torch.compile(
-        _wave, backend="aot_eager_decomp_partition", consistency=via)
+        _wave, backend="aot_eager_decomp_partition", consistency=via, group=dist.group.WORLD)
     torch.manual_seed(0)
     x, w = torch.randn(4, 4), torch.randn(4, 4)
     plain = x.clone().requires_grad_()
@@ -254,7 +255,7 @@ def once(watch, run):
     """Each rank has caches of its own, and its compiler tells of each run."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Linear(8, 1))
-    agreed = lockstep.torch.compile(model)
+    agreed = lockstep.torch.compile(model, group=dist.group.WORLD)
     rows = 3 + RANK if run != "alike" else 3
     attempt("step", lambda x: agreed(x).mean(), torch.ones(2, rows, 8))
     for p in model.parameters():

@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple
 
 from ._library import lib, native
 from .errors import check
-from .observation import Observation, gradient_of, is_known, is_scalar, strides_of
+from .observation import Observation, gradient_of, is_jagged, is_known, is_scalar, strides_of
 
 _OTHER = -1  # Plan::kOther
 _MOST_PLANS = 16
@@ -36,7 +36,7 @@ def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
         return ("same", kind, value)
     if kind in (bool, int, float):
         return (kind.__name__, kind)
-    if is_scalar(value) or not hasattr(value, "shape") or not hasattr(value, "dtype"):
+    if is_scalar(value) or is_jagged(value) or not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None
     with_gradient = whole and gradient_of(value) is not None
     return ("tensor", value, value.dtype, with_gradient, whole and not is_known(value.dtype),

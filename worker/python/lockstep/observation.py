@@ -61,7 +61,14 @@ def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
         return ((f".{field}", getattr(value, field)) for field in value._fields)
     if isinstance(value, (list, tuple)):
         return ((f"[{i}]", item) for i, item in enumerate(value))
+    if is_jagged(value):
+        return iter(((".values()", value.values()), (".offsets()", value.offsets())))
     return None
+
+
+def is_jagged(value: Any) -> bool:
+    """Rows of torch of other lengths, one behind the other."""
+    return bool(getattr(value, "is_nested", False)) and str(value.layout) == "torch.jagged"
 
 
 def walked(name: str, value: Any, depth: int = 8) -> Iterator[Tuple[str, Any]]:

@@ -22,7 +22,7 @@ from ..wrappers import _named, _told
 from ._hooks import backend_named, compiles, looks_up, needs_a_value, shape_env_of, tracing_as_decided
 from .collectives import is_user
 from .example import Example, marks_of
-from .graph_text import has_collectives
+from .graph_text import groups_of
 from .guard_text import SizeGuard, size_guards
 from .layout import Contiguous, is_layout, made_contiguous
 from .rendezvous import group_of_mesh
@@ -43,14 +43,15 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     watch(), where it has not been called, over `process_group`.
 
     While its graphs have no collectives each rank compiles for itself, waits for nobody, and may call it alone, as
-    under watch(). From the first graph with collectives on, or with `group` (of the watched ranks) or `fields` from
-    the first call on, all watched ranks make each call together:
+    under watch(). From the first graph with collectives on, or with `group`, `marks` or `fields`
+    from the first call on, ranks make each call together: those of `group`, else of the one process group that the first
+    graph with collectives uses, else (or where it uses several) the watched ones:
 
     Before each call they agree on the sizes, ints, bools, dtypes, layouts and needs of a gradient of the
     inputs, and on a version that fits all of them. Where none does, all ranks trace one at the same sizes:
     those that have been alike so far as numbers, others as symbols. The conditions on sizes that the graph
     relies on are tested on every rank's inputs (else BranchDivergence), and the graphs compared (else
-    GraphDivergence), before anything runs. torch's other guards are voted, as by watch(). Errors, alike on
+    GraphDivergence), before anything runs. torch's other guards are voted. Errors, alike on
     all ranks: those of Agreement.agree(); a trace or build that failed is CompileError. What the function
     itself raises is this rank's own.
 
@@ -71,7 +72,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     met, with the agreed sizes as symbols. Other parameters as torch.compile.
 
     The result of a function is a function, of a module a module that has it as `_orig_mod`; its `agreed` has
-    `last` (the last call's Agreed), `fields`, `fallbacks` (calls without a compiled version) and `agreement`."""
+    `last` (the Agreed of the last call that was made together), `fields`, `fallbacks` (calls without a compiled version) and `agreement`."""
     if model is None:  # used as a decorator with arguments
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, name=name, consistency=consistency, marks=marks,
@@ -90,16 +91,9 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
         return torch.compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                              options=None if options is None else dict(options))
     agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, fields, dynamic, fullgraph,
-                      recompile_limit, _is_watched(group, watched), backend_named(backend, mode, options, dynamic),
+                      recompile_limit, group_of_mesh(group), backend_named(backend, mode, options, dynamic),
                       f"{mode} {sorted((options or {}).items())}" if backend == "inductor" else None)
     return _Module(model, agreed) if isinstance(model, torch.nn.Module) else _function(model, agreed)
-
-
-def _is_watched(group: Any, watched: Watch) -> bool:
-    """Whether a group is given; of others than the watched ranks ValueError."""
-    if group is not None and group_of_mesh(group) is not watched.process_group:
-        raise ValueError("group is another process group than the watched one; give that one, or leave it out")
-    return group is not None
 
 
 def _refuse_hooks(model: Any) -> None:
@@ -165,11 +159,12 @@ class Compiled:
     the one that is traced; `fallbacks`, how many calls ran without a compiled version; `agreement`."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
-                 fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, together: bool,
+                 fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, group: Any,
                  backend: Any, built_with: Optional[str]) -> None:
-        """`together`: the ranks agree from the first call on. `built_with`: options of inductor; None: it is another
+        """`group`: whose ranks agree from the first call on; None: see compile(). `built_with`: options of inductor; None: it is another
         backend."""
-        self._together = together or fields is not None
+        self._together = group is not None or fields is not None or bool(marks)
+        self._process_group = group if group is not None else watched.process_group  # whose ranks do so
         self._apart: Optional[Callable[..., Any]] = None  # the function as each rank compiles it for itself
         self.last: Optional[Agreed] = None
         self.fields: Dict[str, Any] = {}
@@ -191,7 +186,7 @@ class Compiled:
     @functools.cached_property
     def agreement(self) -> Agreement:
         """Collective at its first use, which the first call that all make together is."""
-        made = Agreement(self._watch.group, f"compile {self._name}", self._consistency,
+        made = Agreement(self._frames.group, f"compile {self._name}", self._consistency,
                          automatic_dynamic=self._dynamic is not False, recompile_limit=self._recompile_limit)
         made._untested = True
         made._sites.append(self._site)
@@ -204,9 +199,10 @@ class Compiled:
     @functools.cached_property
     def _frames(self) -> FrameVotes:
         """Collective at its first use."""
-        with self._watch.voting(self._name):
-            frames = self._watch.frames
+        frames = self._watch.votes_of(self._process_group)
+        with frames.waiting(self._name):
             try:
+                self.__dict__["_frames"] = frames  # of which the agreement is
                 self.agreement
             except ConfigMismatch as error:
                 message = "ranks call different functions of lockstep.torch.compile() together for the first time"
@@ -225,7 +221,7 @@ class Compiled:
                 return self._by_itself(args, kwargs)
             except _HasCollectives:
                 self._together = True
-        with watched.group._turns, self._frames.on():
+        with self._frames.group._turns, self._frames.on():
             return self._one_call(args, kwargs)
 
     def _by_itself(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
@@ -238,7 +234,10 @@ class Compiled:
 
     def _without_collectives(self, graph: Any, inputs: List[Any]) -> Any:
         """The backend of a rank that compiles for itself. Of a function in pieces the next call is made together."""
-        if has_collectives(graph):
+        groups = groups_of(graph)
+        if groups:
+            if len(groups) == 1 and groups[0] is not None and not self._together:
+                self._process_group = groups[0]
             if self._fullgraph:
                 raise _HasCollectives
             self._together = True
@@ -281,7 +280,7 @@ class Compiled:
         except CompileError as error:
             if _NEEDS not in error.message:
                 raise
-            if self._watch.group.rank == 0 and not self._told_why:
+            if self._frames.group.rank == 0 and not self._told_why:
                 print(f"lockstep: calls with such sizes run without a compiled version: {error.message}",
                       file=sys.stderr)
             self._told_why = True
@@ -296,7 +295,7 @@ class Compiled:
         version = self._agreed(call)
         if version is None:
             self.fallbacks += 1
-            with self._frames.voting(self._name):
+            with self._frames.strictly(self._name):
                 return self._model(*call.args, **call.kwargs)
         copied = self._copied(version, call) if version.contiguous else None
         try:
@@ -341,10 +340,10 @@ class Compiled:
     def _tested(self, found: bool) -> Any:
         """The vote on a call like the last one, when PyTorch has tested the guards of its version: True, or a
         class to be raised before the version runs."""
-        call, last, watched = self._call, self.last, self._watch
+        call, last = self._call, self.last
         assert call is not None and call.observation is not None and last is not None
         try:
-            with watched.voting(self._name):
+            with self._frames.waiting(self._name):
                 call.outcome = self._vote(call.observation, last.entry, not found)
             if call.outcome is None:
                 if last.is_new:
@@ -385,14 +384,13 @@ class Compiled:
                                                       text=error.finding.text.replace(error.message, message)))
 
     def _agree(self, call: _Call) -> Agreed:
-        watched = self._watch
-        with watched.voting(self._name):  # on something else than a frame
+        with self._frames.waiting(self._name):  # on something else than a frame
             try:
                 read, observation = call.observation, None
                 if read is None and self._fields is None:  # which no plan reads
                     read = self._site.read((call.args, call.kwargs))
                 if read is None:
-                    with _told(watched.group, "BAD_INPUT"):
+                    with _told(self._frames.group, "BAD_INPUT"):
                         observation = self._observation(call.args, call.kwargs)
                         if self._fields is None:
                             self._site.learn((call.args, call.kwargs), observation)
@@ -451,7 +449,7 @@ class Compiled:
             self._versions[entry] = made
             return "in pieces"
         self._is_tracing = True
-        self._watch.group.note(f"compiling {self._name}")
+        self._frames.group.note(f"compiling {self._name}")
         self._watch.progress.compile_starts()
         try:
             with self._watch.tracing() as graphs, tracing_as_decided(example.dynamic_ints), \
@@ -474,7 +472,7 @@ class Compiled:
         if self._built_with is None:
             return contextlib.nullcontext()
         name = f"{self._name} {self._nth} {self._built_with}"
-        return SharedBuild(decision, name, self._watch.group.rank == 0, self._watch.progress.compile_starts).building()
+        return SharedBuild(decision, name, self._frames.group.rank == 0, self._watch.progress.compile_starts).building()
 
     def _copy(self, which: str) -> Callable[..., Any]:
         """A function of its own for torch.compile, whose versions torch keeps by code."""
@@ -482,7 +480,7 @@ class Compiled:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        made: Callable[..., Any] = _outside(call, f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{which}", *_place(model, self._name))
+        made: Callable[..., Any] = _outside(call, f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{which}", self._name, *_place(model, self._name))
         made.__qualname__ = f"{self._name} ({which})"
         return made
 
@@ -512,11 +510,11 @@ def _place(model: Any, name: str) -> Tuple[str, int]:
     return code.co_filename, code.co_firstlineno
 
 
-def _outside(function: Any, name: str, file: str, line: int) -> Any:
-    """The same with a code of its own, in no file of this package, which torch.compile leaves alone."""
+def _outside(function: Any, name: str, called: str, file: str, line: int) -> Any:
+    """The same with a code of its own, in no file of this package, which torch.compile leaves alone. `called`: by reports."""
     code = function.__code__.replace(co_name=name, co_filename=file, co_firstlineno=line)
     if hasattr(code, "co_qualname"):
-        code = code.replace(co_qualname=name)
+        code = code.replace(co_qualname=called)
     return types.FunctionType(code, function.__globals__, name, None, function.__closure__)
 
 
@@ -527,7 +525,7 @@ def _function(model: Any, agreed: Compiled) -> Any:
         if is_compiling():  # within another function that is compiled
             return model(*args, **kwargs)
         return agreed(*args, **kwargs)
-    made: Any = functools.update_wrapper(_outside(call, "call", f"<{agreed._name}>", 1), model, updated=())
+    made: Any = functools.update_wrapper(_outside(call, "call", "call", f"<{agreed._name}>", 1), model, updated=())
     made.agreed = agreed
     return made
 
@@ -563,7 +561,7 @@ class _Module(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             return getattr(super().__getattr__("_orig_mod"), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("_orig_mod", "training") or "_orig_mod" not in self.__dict__.get("_modules", {}):
+        if name in ("__class__", "_orig_mod", "training") or "_orig_mod" not in self.__dict__.get("_modules", {}):
             super().__setattr__(name, value)
         else:
             setattr(self._orig_mod, name, value)
@@ -576,4 +574,4 @@ def _forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     return self._call(*args, **kwargs)
 
 
-_Module.forward = _outside(_forward, "forward", "<a compiled module>", 1)
+_Module.forward = _outside(_forward, "forward", "forward", "<a compiled module>", 1)

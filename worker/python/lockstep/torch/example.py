@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..decision import Decision, Symbol
+from ..observation import is_jagged
 from ._hooks import mark_size
 from .layout import order_of
 from .nested import rebuilt
@@ -48,6 +49,13 @@ class Example:
         return self._decision.symbols[found].hint
 
     def _tensor(self, value: torch.Tensor, path: str, name: str) -> Any:
+        if is_jagged(value):
+            self._mark(value, value._values, f"{path}._values", f"{name}.values()")
+            self._mark(value, value._offsets, f"{path}._offsets", f"{name}.offsets()")
+            rows = self._decision.size(f"{name}.offsets()", 0)
+            if isinstance(rows, Symbol):  # and so is one less
+                mark_size(value, 0, rows.min, rows.hint - 1, False)
+            return value
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             return value  # a tensor of its own kind, such as a DTensor
         sizes = [self._decision.size(name, dim) for dim in range(value.dim())]
@@ -56,11 +64,16 @@ class Example:
         if made is None or (made is not value and list(made.shape) != numbers):
             order = order_of(self._decision, name, value.dim()) if type(value) is torch.Tensor else None
             made = self._made[id(value)] = _zeros_like(value, numbers, order)
-        for dim, size in enumerate(sizes):
+        self._mark(value, made, path, name)
+        return made
+
+    def _mark(self, value: torch.Tensor, made: torch.Tensor, path: str, name: str) -> None:
+        """The sizes of `made` that are symbols; `value`: as it is in the call."""
+        for dim in range(made.dim()):
+            size = self._decision.size(name, dim)
             self.names[f"{path}.size()[{dim}]"] = f"{name}.size({dim})"
             if isinstance(size, Symbol):
                 mark_size(made, dim, size.min, size.hint, dim in getattr(value, "_dynamo_dynamic_indices", ()))
-        return made
 
 
 def _zeros_like(value: torch.Tensor, sizes: List[int], order: Optional[List[int]]) -> torch.Tensor:

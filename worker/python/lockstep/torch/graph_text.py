@@ -50,10 +50,21 @@ def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
     return out
 
 
-def has_collectives(graph: torch.fx.GraphModule) -> bool:
-    """Whether it, or one within it, has collectives."""
-    return any(node.op == "call_function" and graph_word(node.target) is not None
-               for module in graph.modules() if isinstance(module, torch.fx.GraphModule) for node in module.graph.nodes)
+def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
+    """The process groups of the collectives in it, and in those within it, each once; None for one that is not known."""
+    found: List[Any] = []
+    for module in graph.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if node.op == "call_function" and graph_word(node.target) is not None:
+                group = _group_of(node)
+                found += [] if any(group is known for known in found) else [group]
+    return found
+
+
+def _group_of(node: Any) -> Any:
+    """Of a collective; None: it is not known."""
+    names = [str(arg) for arg in reversed(node.args) if isinstance(arg, str)]
+    return next((group for group in map(group_named, names) if group is not None), None)
 
 
 def collective_places(output: Any) -> List[Tuple[str, str]]:
@@ -84,7 +95,7 @@ def _add(out: GraphText, graph: Any, indent: str, watched: str) -> None:
     for node in graph.nodes:
         collective = graph_word(node.target) if node.op == "call_function" else None
         groups = [str(arg) for arg in node.args if isinstance(arg, str)] if collective else []
-        group = next((known for known in map(group_named, reversed(groups)) if known is not None), None)
+        group = _group_of(node) if collective else None
         where = "" if group is None or group.group_name == watched else f" in a group of {group.size()}"
         args = ", ".join([*(_argument(arg, group) for arg in node.args),
                           *(f"{key}={_argument(arg, group)}" for key, arg in node.kwargs.items())])

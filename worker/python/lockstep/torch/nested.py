@@ -7,21 +7,20 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Callable, Dict
 
-import torch
-
-from ..observation import is_scalar
+from ..observation import is_jagged, is_scalar
 
 
 def readable(name: str, value: Any) -> Dict[str, Any]:
-    """What can be read of a value, by name: a scalar, a tensor with sizes, or the values and offsets of a jagged one; of
-    anything else nothing."""
+    """What can be read of a value that holds no others, by name: a scalar, or a tensor with sizes; of a jagged one its values
+    and offsets; of anything else nothing."""
     if is_scalar(value):
         return {name: value}
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         return {}
+    if is_jagged(value):
+        return {f"{name}.values()": value.values(), f"{name}.offsets()": value.offsets()}
     if getattr(value, "is_nested", False):
-        return {} if value.layout != torch.jagged else {
-            f"{name}.values()": value.values(), f"{name}.offsets()": value.offsets()}
+        return {}
     return {name: value} if all(type(size) is int for size in value.shape) else {}
 
 

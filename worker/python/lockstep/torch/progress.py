@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional
 
 from ..group import Group
 
@@ -20,9 +20,9 @@ class Progress:
                  alive: Callable[[float], None]) -> None:
         """`agreeing`: the rank is within lockstep, which watches its own waits. `waits`: its thread waits in an operation,
         and wakes only to look. `alive`(seconds): told to those who wait in operations for this rank."""
-        #: Whose watchdog is told, too; None: there is none.
-        self.group: Optional[Group] = None
-        #: Whether the watchdog is told, too, that this rank does not move on.
+        #: Whose watchdogs are told, too.
+        self.groups: List[Group] = []
+        #: Whether these are told, too, that this rank does not move on.
         self.tells_stalls = True
         self._waits, self._alive = waits, alive
         alive(deadline)
@@ -49,11 +49,9 @@ class Progress:
                 self._compiling_until = None
 
     def _busy(self) -> None:
-        """A group tells those who wait in operations, too."""
-        if self.group is None:
-            self._alive(self._deadline / 2)
-        else:
-            self.group.busy(self._deadline / 2)
+        self._alive(self._deadline / 2)
+        for group in self.groups:
+            group.busy(self._deadline / 2)
 
     def stop(self) -> None:
         self._over.set()
@@ -69,8 +67,9 @@ class Progress:
                 self._alive(self._deadline / 2)
             if compiles or (now != before and not agrees):
                 self._busy()
-            elif until is None and now == before and self.group is not None and self.tells_stalls:
-                self.group.stalls()
+            elif until is None and now == before and self.tells_stalls:
+                for group in self.groups:
+                    group.stalls()
             before = now
 
     def _place(self) -> Any:

@@ -24,8 +24,15 @@ _opened: Dict[str, int] = {}
 
 
 def group_of_mesh(given: Any) -> Any:
-    """The process group of a DeviceMesh of one dim, such as mesh["tp"]; anything else as it is."""
-    return given.get_group() if hasattr(given, "get_group") and hasattr(given, "mesh_dim_names") else given
+    """The process group of a DeviceMesh of one dim, such as mesh["tp"], or of all ranks; anything else as it is."""
+    if not hasattr(given, "get_group") or not hasattr(given, "mesh_dim_names"):
+        return given
+    if given.ndim == 1:
+        return given.get_group()
+    if given.size() != dist.get_world_size():
+        raise ValueError(f"the mesh has {given.ndim} dims and {given.size()} of the {dist.get_world_size()} ranks; give one dim "
+                         "of it, such as mesh[\"dp\"], or a mesh of all ranks")
+    return None
 
 
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:

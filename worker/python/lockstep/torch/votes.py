@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 from .._library import Run, lib
 from ..agreement import Agreement
 from ..errors import ERRORS, Error, FrameMismatch, check, finding_of, said
+from ..group import Group
 from ..observation import Observation
 from ._hooks import Compile, passing
 from .graph_text import GraphText
@@ -34,18 +35,20 @@ _UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"
 
 
 class FrameVotes:
-    """On the watched thread: `votes`, how many there have been; `elsewhere`, how many frames ran on other threads,
-    without one."""
+    """Of the ranks of `group`, on the watched thread: `votes`, how many there have been; `elsewhere`, how many frames ran on
+    other threads, without one."""
 
-    def __init__(self, watch: "Watch", raises: bool) -> None:
-        """`raises`: differences that let no rank wait are errors (policy "error"); each collective is voted."""
+    def __init__(self, watch: "Watch", group: Group, members: List[int], raises: bool) -> None:
+        """`members`: its ranks of the job. `raises`: differences that let no rank wait are errors (policy "error"); each
+        collective is voted."""
         self.votes = self.elsewhere = 0
-        self._watch, self._raises = watch, raises
-        self._agreement = Agreement(watch.group, "torch.compile")
+        self.group = group
+        self._watch, self._members, self._raises = watch, members, raises
+        self._agreement = Agreement(group, "torch.compile")
         self._handle = self._agreement._handle.value
         self._on = int(raises)                  # users of the votes
         self._alone = 0
-        self._strict = 0                        # voting() under way
+        self._strict = 0                        # strictly() under way
         self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
         self._compile: Optional[Compile] = None # under way and voted on
         self._compared = False                  # its graph
@@ -58,7 +61,7 @@ class FrameVotes:
         self._times = ctypes.c_uint64()
         self._to_times = ctypes.byref(self._times)
         self._runs = {new: _run_of(new) for new in (False, True)}
-        watch.marks.votes = int(raises)
+        watch.marks.votes |= int(raises)
         self._asks()
 
     # Who is voted on.
@@ -67,12 +70,11 @@ class FrameVotes:
     def on(self) -> Iterator[None]:
         """Frames within are voted."""
         self._on += 1
-        self._watch.looks_up(True)
         try:
-            yield
+            with self._watch.voted_by(self):
+                yield
         finally:
             self._on -= 1
-            self._watch.looks_up(self._on > 0)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -95,7 +97,13 @@ class FrameVotes:
         return False
 
     @contextlib.contextmanager
-    def voting(self, name: str) -> Iterator[None]:
+    def waiting(self, name: str) -> Iterator[None]:
+        """This rank is in a vote, and waits for the others."""
+        with self._watch.inside(), self._watch.lines.voting(self._members, name):
+            yield
+
+    @contextlib.contextmanager
+    def strictly(self, name: str) -> Iterator[None]:
         """Each collective within is voted before it is issued, and the end after the last; an exception is
         the error of all ranks there. Collective."""
         self._strict += 1
@@ -113,7 +121,7 @@ class FrameVotes:
 
     def fails(self, name: str, error: Exception) -> None:
         """This rank cannot take part in the frame of which the others are on their way into the vote."""
-        self._watch.group.trouble(said(error))
+        self.group.trouble(said(error))
         with contextlib.suppress(Error):
             self._vote(name, False)
 
@@ -214,7 +222,7 @@ class FrameVotes:
             run.collectives = lib.fingerprint_of(compared, len(compared))
             run.collectives_text = "\n".join(lines).encode()
         self.votes += 1
-        with self._watch.voting(name), _own_words():
+        with self.waiting(name), _own_words():
             check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
         differs = self._times.value > 0
         if differs and self._raises:  # else nothing differs after it
@@ -233,16 +241,16 @@ class FrameVotes:
             if frame.f_code is pending.code:
                 raise pending.error
             frame = frame.f_back
-        self._watch.group.trouble(pending.error.message, "COMPILE_ERROR")
+        self.group.trouble(pending.error.message, "COMPILE_ERROR")
 
     def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
-        with self._watch.voting(f"the graph of {self._name}"):
-            if self._watch.group.all(backwards is not None):  # else some ranks know nothing of their backward pass
+        with self.waiting(f"the graph of {self._name}"):
+            if self.group.all(backwards is not None):  # else some ranks know nothing of their backward pass
                 graph = self._watch.training(graph, backwards)
         nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
         compile_ = self._compile
         assert compile_ is not None
-        with self._watch.voting(f"the graph of {self._name}"):
+        with self.waiting(f"the graph of {self._name}"):
             self._times.value, _ = self._agreement.audit(
                 f"the graph of {self._name}", _observation(compile_.variables), nodes, graph.collectives,
                 is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
@@ -254,7 +262,7 @@ class FrameVotes:
         finding = finding_of(lib.finding(self._handle))
         if self._raises:
             raise ERRORS[finding.code](finding)
-        if self._times.value == 1 and self._watch.group.rank == 0:
+        if self._times.value == 1 and self.group.rank == 0:
             self._watch.told(finding)
 
 

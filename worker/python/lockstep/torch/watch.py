@@ -13,6 +13,8 @@ import traceback
 import types
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Set, Tuple, Type
 
+import torch.distributed as dist
+
 from .._library import lib, native
 from ..errors import Error, Finding, GraphDivergence, said
 from ..group import Group
@@ -36,11 +38,11 @@ _MOST_INPUTS = 256  # of a frame are told
 _watch: Optional["Watch"] = None
 
 
-def watch(policy: str = "recompile", process_group: Any = None, *, deadline: float = 60.0,
+def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: float = 60.0,
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
     """From now on the collectives of this process are compared with those of its peers before they are issued, and
-    what it compiles is told to them. Collective over `process_group` (default: all; or a dim of a DeviceMesh), the ranks
-    that compare what they compile; after torch.distributed.init_process_group(). Nothing of the program has to change.
+    what it compiles is told to them. Collective over `process_group` (default: all; or a DeviceMesh or a dim of one; it may
+    come first: watch(mesh)), the ranks that compare what they compile; after torch.distributed.init_process_group(). Nothing of the program has to change.
 
     Nobody waits: a collective of any process group, on any thread, and the making of a group, is compared with what peers
     have issued (those of other hosts some milliseconds late). Of ranks that differ at least one raises GraphDivergence, and
@@ -61,6 +63,8 @@ def watch(policy: str = "recompile", process_group: Any = None, *, deadline: flo
     A rank that others wait for in a collective, and that makes no progress for `deadline` seconds, or compiles for longer
     than `compile_deadline`, is named, and ends the job with exit code 4; one whose process has been killed with 5.
     `Watch.close()` ends the watch; a program that ends normally does so by itself."""
+    if not isinstance(policy, str):  # watch(mesh)
+        policy, process_group = "recompile", policy
     if policy not in _POLICIES:
         raise ValueError(f"policy is {policy!r}; use one of " + ", ".join(map(repr, _POLICIES)))
     if not deadline > 0 or not compile_deadline > 0:
@@ -78,7 +82,6 @@ class Watch:
 
     def __init__(self, policy: str, process_group: Any, deadline: float, compile_deadline: float,
                  report: Optional[Callable[[Finding], None]]) -> None:
-        import torch.distributed as dist
         process_group = group_of_mesh(process_group)
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self._policy, self._report, self._deadline = policy, report, deadline
@@ -94,7 +97,8 @@ class Watch:
         #: Of frames whose first version, too, has symbols for what is another size on peers.
         self.decided_from_tales: Set[types.CodeType] = set()
         self._group: Optional[Group] = None
-        self._votes: Optional[FrameVotes] = None
+        self._voting: List[FrameVotes] = []             # those by which frames are voted now are the last
+        self._votes_of: Dict[Any, FrameVotes] = {}      # by process group
         if policy != "audit":
             self._open_group()
         self._members: List[int] = dist.get_process_group_ranks(self._watched)
@@ -119,8 +123,8 @@ class Watch:
         if self._group is not None:
             self._use(self._group)
         if policy == "error":
-            self._votes = FrameVotes(self, True)
-            self.looks_up(True)
+            self._voting.append(self.votes_of(self._watched))
+            self._events.look_up(True)
         self._hook = sys.excepthook
         sys.excepthook = self._uncaught
         atexit.register(self._at_exit)
@@ -144,7 +148,8 @@ class Watch:
 
     def _use(self, group: Group) -> None:
         group._told_busy = self.lines.alive
-        self.progress.group, self.progress.tells_stalls = group, not self.lines.sees_waits
+        self.progress.groups.append(group)
+        self.progress.tells_stalls = not self.lines.sees_waits
 
     @property
     def group(self) -> Group:
@@ -154,30 +159,52 @@ class Watch:
         assert self._group is not None
         return self._group
 
+    def votes_of(self, process_group: Any) -> FrameVotes:
+        """The votes of the ranks of a process group before frames. Collective over it at its first use."""
+        found = self._votes_of.get(process_group)
+        if found is not None:
+            return found
+        members, watched = dist.get_process_group_ranks(process_group), process_group is self._watched
+        with self.inside(), self.lines.voting(members, "the first call together"):
+            group = self.group if watched else open_group(process_group, self._deadline)
+            if not watched:
+                self._use(group)
+            found = self._votes_of[process_group] = FrameVotes(self, group, members, watched and self._policy == "error")
+        group._ends_apart = False
+        lib.ends_at_loss(group._handle, 1)
+        return found
+
+    @contextlib.contextmanager
+    def voted_by(self, votes: FrameVotes) -> Iterator[None]:
+        """Frames within are."""
+        self._voting.append(votes)
+        self._events.look_up(True)
+        try:
+            yield
+        finally:
+            self._voting.pop()
+            self._events.look_up(bool(self._voting))
+
     @property
-    def frames(self) -> FrameVotes:
-        """The votes before frames. Collective at its first use, but under "error"."""
-        if self._votes is None:
-            self._votes = FrameVotes(self, False)
-            self.group._ends_apart = False
-            lib.ends_at_loss(self.group._handle, 1)
-        return self._votes
+    def _votes(self) -> Optional[FrameVotes]:
+        return self._voting[-1] if self._voting else None
 
     @property
     def votes(self) -> int:
         """How many votes the ranks have made before frames and collectives: under "error", and for compile()."""
-        return 0 if self._votes is None else self._votes.votes
+        return sum(votes.votes for votes in self._votes_of.values())
 
     @property
     def elsewhere(self) -> int:
         """How many frames ran on other threads without the vote that they would have had on the thread that called
         watch()."""
-        return 0 if self._votes is None else self._votes.elsewhere
+        return sum(votes.elsewhere for votes in self._votes_of.values())
 
     def alone(self) -> ContextManager[None]:
         """What this rank does within, on this thread, is not voted under "error": an evaluation on one rank, another
         number of batches. Collectives are compared all the same."""
-        return contextlib.nullcontext() if self._votes is None else self._votes.alone()
+        standing = self._votes_of.get(self._watched)
+        return contextlib.nullcontext() if standing is None else standing.alone()
 
     @property
     def within(self) -> int:
@@ -198,35 +225,29 @@ class Watch:
         finally:
             self.within -= 1
 
-    @contextlib.contextmanager
-    def voting(self, name: str) -> Iterator[None]:
-        """A vote of the watched ranks is under way."""
-        with self.inside(), self.lines.voting(self._members, name):
-            yield
-
-    def looks_up(self, on: bool) -> None:
-        """Whether the frames that torch looks up are voted."""
-        self._events.look_up(on)
-
     def close(self) -> None:
         """Ends the watch; collective under "error" and where compile() has been used. Raises GraphDivergence where an
         operation of this rank was refused by others after it had been issued."""
         if _watch is not self:
             return
         refused = self._remove()
-        if self._group is not None:
-            if refused is not None and not self._group._ends_apart:
-                self._group.leave(said(refused))
-            elif not self._group._ends_apart:
-                self._group.finish()
-            self._group.close()
+        for group in self._groups():
+            if refused is not None and not group._ends_apart:
+                group.leave(said(refused))
+            elif not group._ends_apart:
+                group.finish()
+            group.close()
         if refused is not None:
             raise refused
         self.lines.leave()
 
     def summary(self) -> str:
         """What was told, in a few lines."""
-        return "\n".join(self._told + ([] if self._votes is None else [self._votes.summary()]))
+        return "\n".join(self._told + [votes.summary() for votes in self._votes_of.values()])
+
+    def _groups(self) -> List[Group]:
+        watched = [] if self._group is None else [self._group]
+        return watched + [votes.group for votes in self._votes_of.values() if votes.group is not self._group]
 
     def count(self, name: str) -> int:
         """How often it was called with this name."""
@@ -284,8 +305,8 @@ class Watch:
         self._remove()
         if isinstance(error, Error):
             sys.excepthook = self._uncaught
-        if self._group is not None:
-            self._group.__exit__(kind, error, trace)
+        for group in self._groups():
+            group.__exit__(kind, error, trace)
 
     def forget(self) -> None:
         """In a copy of the process after a fork, as for the workers of a data loader: it takes no part."""
@@ -419,8 +440,8 @@ class Watch:
         return bool(self.marks.votes)
 
     def _asked(self, what: str, place: str) -> None:
-        if self._votes is not None:
-            self._votes.asked(what, place)
+        for votes in self._votes_of.values():
+            votes.asked(what, place)
 
     def _peer_compiles(self) -> bool:
         with self._telling:
@@ -470,7 +491,7 @@ class _Off(Watch):
 
     def __init__(self, *_: Any) -> None:
         self.compiles = 0
-        self._votes = self._group = None
+        self._votes_of, self._watched = {}, None
         print("lockstep: LOCKSTEP_COORDINATION=off: nothing is watched; expect hangs and wrong numbers",
               file=sys.stderr)
 
