@@ -127,7 +127,7 @@ class Watch:
             self._events.look_up(True)
         self._hook = sys.excepthook
         sys.excepthook = self._uncaught
-        atexit.register(self._at_exit)
+        self._comes_first_at_exit()
         _set(self)
 
     @property
@@ -149,7 +149,13 @@ class Watch:
     def _use(self, group: Group) -> None:
         group._told_busy = self.lines.alive
         self.progress.groups.append(group)
+        self._comes_first_at_exit()
         self.progress.tells_stalls = not self.lines.sees_waits
+
+    def _comes_first_at_exit(self) -> None:
+        """Before groups, which close themselves."""
+        atexit.unregister(self._at_exit)
+        atexit.register(self._at_exit)
 
     @property
     def group(self) -> Group:
