@@ -65,11 +65,11 @@ class FrameEvents:
                  ended: Callable[[Optional[BaseException], bool], None],
                  backward: Callable[[bool], None],
                  unraised: Callable[[BaseException, types.CodeType], None]) -> None:
-        """`looked_up`(found), while looks_up(): the guards of a frame with versions have been tested; False: it
+        """`looked_up`(found), after look_up(True): the guards of a frame with versions have been tested; False: it
         compiles in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
         looked up in vain; not called for compiles within a compile. `traced`: the code of a frame, the code
-        that runs in its place, and what it was traced to, before anything of it runs; not called where nothing was traced. `ended`: of
-        the compile that started, with what it failed with, and whether the frame then runs without a
+        that runs in its place, and what it was traced to, before anything of it runs; not called where nothing was
+        traced. `ended`: of the compile that started, with what it failed with, and whether the frame then runs without a
         graph; must not raise. `backward`(starts): the build of a backward graph within the backward pass
         starts or has ended. `unraised`: what `started` raised, where this version of torch passes nothing
         on from there, and the frame then runs without a graph."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import logging
 import re
-import sys
 import types
 from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -30,6 +30,7 @@ from .shared_build import SharedBuild
 from .votes import FrameVotes
 from .watch import Watch, the_watch
 
+_log = logging.getLogger("lockstep.torch")
 Marks = Mapping[str, Mapping[int, str]]
 Fields = Callable[..., Mapping[str, Tuple[Value, str]]]
 
@@ -72,7 +73,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     met, with the agreed sizes as symbols. Other parameters as torch.compile.
 
     The result of a function is a function, of a module a module that has it as `_orig_mod`; its `agreed` has
-    `last` (the Agreed of the last call that was made together), `fields`, `fallbacks` (calls without a compiled version) and `agreement`."""
+    `last` (the Agreed of the last call that was made together), `fields`, `fallbacks` (calls without a compiled version)
+    and `agreement`."""
     if model is None:  # used as a decorator with arguments
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, name=name, consistency=consistency, marks=marks,
@@ -161,8 +163,8 @@ class Compiled:
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
                  fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, group: Any,
                  backend: Any, built_with: Optional[str]) -> None:
-        """`group`: whose ranks agree from the first call on; None: see compile(). `built_with`: options of inductor; None: it is another
-        backend."""
+        """`group`: whose ranks agree from the first call on; None: see compile(). `built_with`: options of inductor; None: it
+        is another backend."""
         self._together = group is not None or fields is not None or bool(marks)
         self._process_group = group if group is not None else watched.process_group  # whose ranks do so
         self._apart: Optional[Callable[..., Any]] = None  # the function as each rank compiles it for itself
@@ -221,7 +223,7 @@ class Compiled:
                 return self._by_itself(args, kwargs)
             except _HasCollectives:
                 self._together = True
-        with self._frames.group._turns, self._frames.on():
+        with self._frames.group._turns, self._frames:
             return self._one_call(args, kwargs)
 
     def _by_itself(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
@@ -281,8 +283,7 @@ class Compiled:
             if _NEEDS not in error.message:
                 raise
             if self._frames.group.rank == 0 and not self._told_why:
-                print(f"lockstep: calls with such sizes run without a compiled version: {error.message}",
-                      file=sys.stderr)
+                _log.warning("calls with such sizes run without a compiled version: %s", error.message)
             self._told_why = True
             self._settled(Agreed(None, False, None))
         assert self.last is not None
@@ -480,7 +481,8 @@ class Compiled:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        made: Callable[..., Any] = _outside(call, f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{which}", self._name, *_place(model, self._name))
+        name = f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{which}"
+        made: Callable[..., Any] = _outside(call, name, self._name, *_place(model, self._name))
         made.__qualname__ = f"{self._name} ({which})"
         return made
 

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Set, Tuple, Union
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NoReturn, Optional, Set, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -56,6 +56,7 @@ class Lines:
         self._explanations: Dict[str, Error] = {}  # of errors, by their text
         self._audited: Set[str] = set()            # that have been told
         self._looking = threading.Lock()           # around what is apart
+        self._votes: Dict[Tuple[int, Tuple[int, ...], str], ContextManager[None]] = {}
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
         self._patience = patience
@@ -97,21 +98,13 @@ class Lines:
                 _log.warning("%s", text)
         return ERRORS[known.code](known.finding)
 
-    @contextlib.contextmanager
-    def voting(self, members: List[int], name: str) -> Iterator[None]:
+    def voting(self, members: List[int], name: str) -> ContextManager[None]:
         """Within, this rank waits for `members` in a vote on `name`: whoever waits for it elsewhere sees that."""
-        told = Operation(ctypes.sizeof(Operation), kind=b"vote", place=name.encode(), root=-1, needs=NEEDS_ALL, paired=1)
-        line, number = self._issue(members, f"votes of {_phrase(members)}", told)
-        if number is None:
-            yield
-            return
-        lib.lines_issued(self._handle, line)
-        wait = ctypes.c_void_p()
-        check(lib.wait_begin(self._handle, line, number, ctypes.byref(wait)))
-        try:
-            yield
-        finally:
-            lib.wait_end(wait)
+        key = (self._start_now(), tuple(members), name)
+        known = self._votes.get(key)
+        if known is None:
+            known = self._votes[key] = _Vote(self, members, name) if len(members) > 1 else contextlib.nullcontext()
+        return known
 
     def _look_apart(self) -> None:
         with self._looking:
@@ -170,12 +163,13 @@ class Lines:
         each other: in C++, where nothing can be raised, so that a wait that cannot end ends this process."""
         told = Operation(ctypes.sizeof(Operation), kind=f"new_group of {_phrase(ranks)}".encode(),
                          place=user_place(sys._getframe(1)).encode(), root=-1, needs=NEEDS_NOBODY)
-        self._issue(come, f"groups made by {_phrase(come)}", told)
+        self._issue(self._line(come, f"groups made by {_phrase(come)}"), ctypes.byref(told))
         if dist.get_rank() not in ranks:
             yield
             return
         told.needs = NEEDS_ALL
-        group, number = self._issue(ranks, f"groups made of {_phrase(ranks)}", told)
+        group = self._line(ranks, f"groups made of {_phrase(ranks)}")
+        number = self._issue(group, ctypes.byref(told))
         if number is None:
             yield
             return
@@ -201,21 +195,23 @@ class Lines:
             lib.wait_end(wait)
         lib.lines_issued(self._handle, group)
 
-    def _issue(self, members: List[int], name: str, operation: Operation) -> Tuple[int, Optional[int]]:
-        """On a line of these ranks that is no process group's: its number there, and the operation's (None: it was refused,
-        under audit)."""
+    def _line(self, members: List[int], name: str) -> int:
+        """Of these ranks, and no process group's."""
         text = f"{self._start_now()}\n{name}".encode()
-        group, number = ctypes.c_int(), ctypes.c_uint64()
+        line = ctypes.c_int()
         check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)), (ctypes.c_int32 * len(members))(*members),
-                              len(members), name.encode(), ctypes.byref(group)))
-        issued = self._issued(lib.lines_issue(self._handle, group, ctypes.byref(operation), ctypes.byref(number)))
-        return group.value, number.value if issued else None
+                              len(members), name.encode(), ctypes.byref(line)))
+        return line.value
 
-    def _issued(self, code: int) -> bool:
-        error = None if code == 0 else self._error()
-        if error is not None and not self._audits:
+    def _issue(self, line: int, operation: Any) -> Optional[int]:
+        """Its number there; None: it was refused, under audit. `operation`: by reference."""
+        number = ctypes.c_uint64()
+        if lib.lines_issue(self._handle, line, operation, ctypes.byref(number)) == 0:
+            return number.value
+        error = self._error()
+        if not self._audits:
             raise error
-        return error is None
+        return None
 
     def _group(self, name: str, device: str, sender: int, receiver: int, tag: int) -> int:
         process_group = group_named(name)
@@ -290,6 +286,28 @@ class Lines:
             return None
         error = self._error()
         return None if self._audits else error
+
+
+class _Vote:
+    """Around a vote; one at a time."""
+
+    def __init__(self, lines: Lines, members: List[int], name: str) -> None:
+        self._lines, self._line = lines, lines._line(members, f"votes of {_phrase(members)}")
+        self._told = Operation(ctypes.sizeof(Operation), kind=b"vote", place=name.encode(errors="replace"), root=-1,
+                               needs=NEEDS_ALL, paired=1)
+        self._operation, self._wait = ctypes.byref(self._told), ctypes.c_void_p()
+        self._to_wait = ctypes.byref(self._wait)
+
+    def __enter__(self) -> None:
+        lines, line = self._lines, self._line
+        number = lines._issue(line, self._operation)
+        if number is not None:
+            lib.lines_issued(lines._handle, line)
+            check(lib.wait_begin(lines._handle, line, number, self._to_wait))
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        lib.wait_end(self._wait)
+        self._wait.value = None
 
 
 def _error() -> Error:

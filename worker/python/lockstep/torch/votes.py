@@ -66,15 +66,14 @@ class FrameVotes:
 
     # Who is voted on.
 
-    @contextlib.contextmanager
-    def on(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Frames within are voted."""
         self._on += 1
-        try:
-            with self._watch.voted_by(self):
-                yield
-        finally:
-            self._on -= 1
+        self._watch.votes_begin(self)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._on -= 1
+        self._watch.votes_end()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:

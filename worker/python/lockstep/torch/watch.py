@@ -123,8 +123,7 @@ class Watch:
         if self._group is not None:
             self._use(self._group)
         if policy == "error":
-            self._voting.append(self.votes_of(self._watched))
-            self._events.look_up(True)
+            self.votes_begin(self.votes_of(self._watched))
         self._hook = sys.excepthook
         sys.excepthook = self._uncaught
         self._comes_first_at_exit()
@@ -180,16 +179,14 @@ class Watch:
         lib.ends_at_loss(group._handle, 1)
         return found
 
-    @contextlib.contextmanager
-    def voted_by(self, votes: FrameVotes) -> Iterator[None]:
-        """Frames within are."""
+    def votes_begin(self, votes: FrameVotes) -> None:
+        """Frames are voted by these until votes_end()."""
         self._voting.append(votes)
         self._events.look_up(True)
-        try:
-            yield
-        finally:
-            self._voting.pop()
-            self._events.look_up(bool(self._voting))
+
+    def votes_end(self) -> None:
+        self._voting.pop()
+        self._events.look_up(bool(self._voting))
 
     @property
     def _votes(self) -> Optional[FrameVotes]:
