@@ -73,12 +73,18 @@ int main(void) {
 
   CHECK(tell(lines[0], 7) == LOCKSTEP_OK && tell(lines[0], 9) == LOCKSTEP_OK);
   CHECK(tell(lines[1], 8) == LOCKSTEP_OK); /* it differs, and nobody minds */
-  CHECK(lockstep_lines_told(lines[1], tale, 0, &told) == LOCKSTEP_OK && told.times == 2);
+  CHECK(lockstep_lines_told(lines[1], tale, 0, 0, &told) == LOCKSTEP_OK && told.times == 2);
+  CHECK(told.to_count == 0 && strcmp(told.kind, "") == 0);
+  CHECK(lockstep_lines_told(lines[1], tale, 0, 1, &told) == LOCKSTEP_OK && told.to[0] == 7);
+  CHECK(lockstep_lines_told(lines[1], tale, 0, 2, &told) == LOCKSTEP_OK && told.times == 2);
   CHECK(strcmp(told.kind, "frame") == 0 && told.to_count == 1 && told.to[0] == 9);
-  CHECK(lockstep_lines_told(lines[1], tale, 1, &told) == LOCKSTEP_OK && told.times == 1);
-  CHECK(lockstep_lines_told(lines[1], tale, 5, &told) == LOCKSTEP_OK && told.times == 0);
-  CHECK(lockstep_lines_told(lines[1], tale, -1, &told) == LOCKSTEP_BAD_INPUT);
-  CHECK(lockstep_lines_told(lines[1], tale, 0, NULL) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_told(lines[1], tale, 0, 3, &told) == LOCKSTEP_OK && told.to_count == 0);
+  CHECK(lockstep_lines_told(lines[1], tale, 1, 1, &told) == LOCKSTEP_OK && told.times == 1);
+  CHECK(lockstep_lines_told(lines[1], tale, 5, 1, &told) == LOCKSTEP_OK && told.times == 0);
+  CHECK(lockstep_lines_told(lines[1], tale, -1, 1, &told) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_told(lines[1], tale, 0, 1, NULL) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_apart(lines[1]) == 0 && lockstep_lines_apart_text(lines[1], 1) == NULL);
+  CHECK(lockstep_lines_apart(NULL) == 0 && lockstep_lines_apart_text(NULL, 1) == NULL);
   CHECK(lockstep_lines_tell(NULL, tale, NULL) == LOCKSTEP_BAD_INPUT);
 
   CHECK(issue(NULL, 0, 3, NULL) == LOCKSTEP_BAD_INPUT);
