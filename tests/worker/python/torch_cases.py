@@ -77,6 +77,39 @@ def sizes_of_peers(watch):
     tell(compiles=case.compiles)
 
 
+def decided_from_tales(watch):
+    """Two layers of other widths; rank 0 has compiled both for other numbers of rows before rank 1 compiles them."""
+    make = lockstep.torch.compile if WATCHED else torch.compile
+    layers = [(make(torch.nn.Linear(width, 2), backend=counting), width) for width in (3, 5)]
+
+    def run(rows):
+        for layer, width in layers:
+            layer(torch.ones(rows, width))
+    if RANK == 0:
+        run(7)
+    dist.barrier()
+    if RANK == 1:
+        run(2)
+        run(4)
+    tell(compiles=case.compiles)
+
+
+def time_outs(watch):
+    """Rank 1 comes to none of the operations of groups with a time-out of 2 s."""
+    x = torch.ones(4)
+    groups = [dist.new_group(timeout=datetime.timedelta(seconds=2)) for _ in range(5)]
+    calls = {"all_reduce": lambda g: dist.all_reduce(x, group=g), "reduce": lambda g: dist.reduce(x, 0, group=g),
+             "barrier": lambda g: dist.barrier(group=g),
+             "future": lambda g: dist.all_reduce(x, group=g, async_op=True).get_future().wait(),
+             "monitored_barrier": lambda g: dist.monitored_barrier(group=g, timeout=datetime.timedelta(seconds=2))}
+    for (name, call), group in zip(calls.items(), groups):
+        if RANK == 0:
+            attempt(name, lambda: call(group) or 0)
+        else:
+            for _ in range(30):
+                time.sleep(0.1)
+
+
 def frames(watch):
     def train(x):
         return functional.all_reduce(x.sum() * 6, "sum", dist.group.WORLD)

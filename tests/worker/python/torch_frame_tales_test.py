@@ -126,6 +126,7 @@ class Tales(unittest.TestCase):
         board.compiles(0, graph(), sizes={"L['x']": [3]}, closure="double")
         board.compiles(1, graph(), closure="halve")
         self.assertEqual(board.compiles(1, graph(), closure="halve")[2], [])
+        board.compiles(1, graph(), closure="double")
         self.assertEqual(board.compiles(1, graph(), closure="double")[2], [{"L['x']": [3]}])
 
     def test_ranks_that_a_report_is_about(self):

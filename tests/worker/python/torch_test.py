@@ -4,93 +4,11 @@ must go wrong (a hang until gloo's time-out, or another number), so that the cas
 torch_test.py [CASE]..."""
 
 import json
-import os
 import pathlib
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-GLOO, LIMIT = 9, 100  # seconds: gloo's time-out in the cases, and the most that a case may take
-
-
-class Ranks:
-    """One run of a case."""
-
-    def __init__(self, case, size=2, watched=True, policy="recompile", caches=None, hosts=None):
-        """`caches`: a folder for caches on disk. `hosts`: ranks have hosts of their own, of this name."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "POLICY": policy,
-                       "WORLD_SIZE": str(size), "LOCKSTEP_COORDINATION": "on" if watched else "off",
-                       "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": str(int(caches is None)),
-                       "CACHES": str(caches)}
-        began = time.monotonic()
-        def own(rank):
-            """Folders of this rank's host, where a case has such."""
-            host = pathlib.Path(caches or "") / f"{'' if hosts is None else hosts}{rank}"
-            return {} if hosts is None else {
-                "TORCHINDUCTOR_CACHE_DIR": str(host / "inductor"), "COMPILED": str(host / "compiled"),
-                "LOCKSTEP_CACHE_DIR": str(pathlib.Path(caches) / str(rank)), "PATH": f"{caches}:{os.environ['PATH']}",
-                "LOCKSTEP_JOB_ID": "alike" if hosts == "alike" else "once"}
-        processes = [subprocess.Popen([sys.executable, HERE / "torch_cases.py", case],
-                                      env={**environment, **own(rank), "RANK": str(rank)}, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-                     for rank in range(size)]
-        self.outputs, self.codes = [], []
-        for rank, process in enumerate(processes):
-            stopped = ":stopped:" in case and rank == 0  # never ends by itself
-            if stopped:
-                continue
-            try:
-                output, _ = process.communicate(timeout=LIMIT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output = process.communicate()[0] + "\nTHE TEST'S TIME IS UP\n"
-            self.outputs.append(output)
-            self.codes.append(process.returncode)
-        if ":stopped:" in case:
-            processes[0].kill()
-            self.outputs.insert(0, processes[0].communicate()[0])
-            self.codes.insert(0, None)
-        self.seconds = time.monotonic() - began
-        self.text = "\n".join(self.outputs)
-        self.told = [json.loads(line) for line in self.text.splitlines() if line.startswith('{"rank"')]
-
-    def calls(self, label, rank=None):
-        return [t for t in self.told if t.get("call") == label and rank in (None, t["rank"])]
-
-    def all_raise(self, label, error, *texts, within=4.0):
-        """Every rank has this error, with these texts, and soon."""
-        calls = self.calls(label)
-        assert len(calls) == len(self.codes), self.text
-        for call in calls:
-            assert call.get("error") == error, (call, self.text)
-            assert all(text in call["text"] for text in texts), (call, texts)
-            assert call["seconds"] < within, call
-
-    def all_give(self, label, value):
-        """Every rank, each time, and all processes end well."""
-        calls = self.calls(label)
-        assert {call["rank"] for call in calls} == set(range(len(self.codes))), (label, self.text)
-        assert all(call.get("value") == value for call in calls), (value, self.text)
-        assert not any(self.codes) or 4 in self.codes, (self.codes, self.text)
-
-    def goes_wrong(self, label):
-        """Some rank hangs until gloo gives up or fails, or ranks have different numbers where all have
-        the sum over all of them."""
-        calls = self.calls(label)
-        values = {c.get("value") for c in calls}
-        assert len(values) > 1 or None in values or len(calls) < len(self.codes), self.text
-        return "unwatched: " + ", ".join(f"rank {c['rank']} " + (
-            f"fails after {c['seconds']} s" if "error" in c else f"has {c['value']}") for c in calls)
-
-    def value(self, key):
-        """Of each rank that told it."""
-        return [t[key] for t in self.told if key in t]
+from torch_ranks import GLOO, Ranks, run_cases
 
 
 def case_branch():
@@ -137,6 +55,23 @@ def case_sizes_of_peers():
     compiles = [next(t["compiles"] for t in run.told if t["rank"] == 1 and "compiles" in t) for run in (seen, without, audited)]
     assert compiles == [2, 3, 3], compiles
     return f"compiles {compiles[0]}, bare and under audit {compiles[1:]}"
+
+
+def case_decided_from_tales():
+    """With compile() the first version of a rank has symbols for what was another size on its peers."""
+    told = [next(t["compiles"] for t in Ranks("decided_from_tales", watched=watched).told if t["rank"] == 1 and "compiles" in t)
+            for watched in (True, False)]
+    assert told == [2, 4], told
+    return f"compiles {told[0]} of two layers, bare {told[1]}"
+
+
+def case_time_outs():
+    """A program's own time-outs stay, where nobody compiles, and where somebody waits on a thread of its own."""
+    seen = Ranks("time_outs")
+    for name in ("all_reduce", "reduce", "barrier", "future", "monitored_barrier"):
+        call = seen.calls(name, 0)[0]
+        assert call.get("error") in ("RuntimeError", "DistBackendError") and 1.5 < call["seconds"] < 4.5, (call, seen.text)
+    return "as without"
 
 
 def case_frames():
@@ -201,21 +136,15 @@ def case_nested():
     return "the frame's own graph is compared"
 
 
-def case_jagged():
-    seen, bare = Ranks("jagged"), Ranks("jagged", watched=False)
-    for number in range(3):
-        for call in bare.calls(f"call {number}"):
-            seen.all_give(f"call {number}", call["value"])
-    return "nested tensors are read by their values and offsets"
-
-
-def case_compiled_jagged():
-    seen, bare = Ranks("compiled_jagged"), Ranks("compiled_jagged", watched=False)
-    for number in range(3):
-        for call in bare.calls(f"call {number}"):
-            seen.all_give(f"call {number}", call["value"])
-    assert seen.value("compiles") == [2, 2], seen.text
-    return f"compiles {seen.value('compiles')}"
+def jagged(case, compiles):
+    def check():
+        seen, bare = Ranks(case), Ranks(case, watched=False)
+        for number in range(3):
+            for call in bare.calls(f"call {number}"):
+                seen.all_give(f"call {number}", call["value"])
+        assert compiles in (None, seen.value("compiles")), seen.text
+        return f"compiles {seen.value('compiles')}"
+    return check
 
 
 def case_names():
@@ -564,6 +493,7 @@ def case_cached():
 
 
 CASES = {name[len("case_"):]: case for name, case in list(globals().items()) if name.startswith("case_")}
+CASES.update({"jagged": jagged("jagged", None), "compiled_jagged": jagged("compiled_jagged", [2, 2])})
 CASES.update({f"lone_{name}": lone(name)
               for name in ("size1", "mod8", "duck", "requires_grad", "layout", "closure")})
 CASES.update({f"{how}_in_{where}": gone(how, where) for how in ("killed", "stopped")
@@ -603,19 +533,4 @@ CASES.update({f"{how}_{via}": wrapped(how, via) for how in ("ddp", "fsdp2", "dte
 CASES.update({f"{how}_refused": wrapped(how, "refused") for how in ("ddp", "fsdp2")})
 
 
-def main():
-    names = sys.argv[1:] or list(CASES)
-    failed = 0
-    for name in names:
-        began = time.monotonic()
-        try:
-            said = CASES[name]()
-            print(f"{name}: well, {time.monotonic() - began:.0f} s ({said})", flush=True)
-        except Exception as error:
-            failed += 1
-            print(f"{name}: FAILED: {error!r}", flush=True)
-    print(f"{len(names) - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
-
-
-main()
+run_cases(CASES)

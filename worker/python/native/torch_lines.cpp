@@ -126,14 +126,12 @@ std::optional<TimeUp> with_patience(const Operator& op, const Known& on,
   if (timeout == nullptr || !timeout->isInt()) return std::nullopt;
   std::chrono::milliseconds own(timeout->toInt());
   if (own.count() <= 0) {
-    const auto group =
-        arguments.named("process_group")->toCustomClass<c10d::ProcessGroup>();
+    const auto group = arguments.named("process_group")->toCustomClass<c10d::ProcessGroup>();
     const auto standard = timeout_of(*group->getBackend(on.device));
     if (!standard || standard->count() <= 0) return std::nullopt;
     own = *standard;
   }
-  stack[static_cast<size_t>(timeout - stack.data())] =
-      own.count() + int64_t{marks.patience} * 1000;
+  stack[static_cast<size_t>(timeout - stack.data())] = own.count() + int64_t{marks.patience} * 1000;
   return TimeUp{std::chrono::steady_clock::now() + own, own};
 }
 
@@ -266,7 +264,7 @@ void kernel(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::
   Posted posted;
   if (is_on) posted = post(kOperators[I], handle, *stack);
   std::optional<TimeUp> up;
-  if (posted.on != nullptr && posted.on->is_gloo)
+  if (posted.on != nullptr && posted.on->is_gloo && posted.needs_others)
     up = with_patience(kOperators[I], *posted.on, handle, *stack);
   if (posted.on != nullptr && posted.on->is_gloo && c10d::debug_level() == c10d::DebugLevel::Detail)
     issue_checked(handle, after, stack, posted);
@@ -304,9 +302,8 @@ using namespace lockstep::torch_lines;
 /// From now on operations are posted. Under the GIL.
 __attribute__((visibility("default"))) void lockstep_torch_lines_install(const Given* from) {
   given = *from;
-  for (PyObject* callable :
-       {given.group, given.error, given.is_user, given.module_path, given.before, given.threads,
-        given.apart_grows, given.compiling})
+  for (PyObject* callable : {given.group, given.error, given.is_user, given.module_path,
+                             given.before, given.threads, given.apart_grows, given.compiling})
     Py_INCREF(callable);
   {
     const std::lock_guard lock(knowing);

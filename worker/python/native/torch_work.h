@@ -79,6 +79,7 @@ class Futures {
         const std::lock_guard lock(flight->failing);
         if (!flight->is_left) {
           flight->failure = done.exception_ptr();  // the thread looks why
+          flight->failed_at = Clock::now();
           return;
         }
       }
@@ -120,6 +121,8 @@ class Futures {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Flight {
     Flight(c10::intrusive_ptr<c10::ivalue::Future> to_end, int of_group, uint64_t of_number,
            const std::optional<TimeUp>& its_up)
@@ -129,9 +132,10 @@ class Futures {
     const uint64_t number;
     std::optional<TimeUp> up;
     std::atomic<bool> is_over{false};
-    std::mutex failing;  // guards what follows
+    std::mutex failing;    // guards what follows
     bool is_left = false;  // the thread looks for it no more
     std::exception_ptr failure;
+    Clock::time_point failed_at;
 
     /// It ends as the backend's does.
     void leave() {
@@ -163,21 +167,18 @@ class Futures {
 
   static void end_dead(Flight& flight) {
     std::exception_ptr error;
+    Clock::time_point failed_at;
     {
       const std::lock_guard failed(flight.failing);
       error = flight.failure;
+      failed_at = flight.failed_at;
     }
     try {
-      if (error) {
-        raise_reason(flight.group, flight.number);
-        if (!flight.is_over.exchange(true)) flight.future->setError(error);
-        return;
-      }
-      if (flight.up) flight.up->look(flight.group, flight.number);
-      if (!is_on || given.in_flight(given.lines, flight.group, flight.number) == LOCKSTEP_OK ||
-          only_told())
-        return;
-      raise_last();
+      if (!error && flight.up) flight.up->look(flight.group, flight.number);
+      const bool is_dead =
+          is_on && given.in_flight(given.lines, flight.group, flight.number) != LOCKSTEP_OK;
+      if (is_dead && !only_told()) raise_last();
+      if (!error || (!is_dead && is_on && Clock::now() - failed_at < kReason)) return;
     } catch (...) {
       error = std::current_exception();
     }
@@ -218,10 +219,11 @@ class Looks {
   lockstep_wait* wait_ = nullptr;
 };
 
-/// Runs `call` on a thread of its own, and looks whether it can end; where its group is dead, the
-/// thread stays behind, with all that `call` holds, and this raises what the group died of.
+/// Runs `call` on a thread of its own, and looks whether it can end and whether its time is up.
+/// Where its group is dead, the thread stays behind, with all that `call` holds, and this raises
+/// what the group died of.
 template <class Call>
-void run_beside(Call call, int group, uint64_t number) {
+void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up = std::nullopt) {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
@@ -246,6 +248,7 @@ void run_beside(Call call, int group, uint64_t number) {
   while (!shared->changed.wait_for(lock, kLook, [&] { return shared->is_done; })) {
     lock.unlock();
     if (!looks.can_end()) raise_last();
+    if (up) up->look(group, number);
     lock.lock();
   }
   if (!shared->error) return;
@@ -323,6 +326,7 @@ class WatchedWork final : public WorkAround {
   /// A failure that came late in a slice comes at once in the next.
   bool wait_in_slices(std::chrono::milliseconds timeout) {
     Looks looks(group_, number_);
+    std::optional<TimeUp> up = timeout == kNoTimeout ? up_ : std::nullopt;
     const auto begin = Clock::now();
     for (;;) {
       const auto now = Clock::now();
@@ -340,7 +344,7 @@ class WatchedWork final : public WorkAround {
         }
       }
       if (!looks.can_end()) leave();
-      if (up_ && timeout == kNoTimeout) look_at_time();
+      if (up) look_at_time(*up);
     }
   }
 
@@ -375,7 +379,7 @@ class WatchedWork final : public WorkAround {
   bool wait_beside(std::chrono::milliseconds timeout) {
     auto result = std::make_shared<bool>(true);
     run_beside([result, inner = inner_, timeout] { *result = inner->wait(timeout); }, group_,
-               number_);
+               number_, timeout == kNoTimeout ? up_ : std::nullopt);
     return *result;
   }
 
@@ -391,10 +395,9 @@ class WatchedWork final : public WorkAround {
     raise_last();
   }
 
-  void look_at_time() {
+  void look_at_time(TimeUp& up) {
     try {
-      const std::lock_guard lock(getting_);
-      up_->look(group_, number_);
+      up.look(group_, number_);
     } catch (...) {
       keep();
       throw;
@@ -405,7 +408,7 @@ class WatchedWork final : public WorkAround {
   uint64_t number_;
   bool needs_others_;
   std::atomic<bool>& has_future_;
-  std::optional<TimeUp> up_;
+  const std::optional<TimeUp> up_;
   std::mutex getting_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };

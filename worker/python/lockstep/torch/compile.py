@@ -229,7 +229,7 @@ class Compiled:
     def _by_itself(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         if self._apart is None:
             copy = self._copy("apart")
-            self._watch.decided_from_tales.add(copy.__code__)
+            self._watch.decided_from_tales[copy.__code__] = f"{self._name} {self._nth}"
             self._apart = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic,
                                         backend=self._without_collectives)
         return self._apart(*args, **kwargs)
@@ -481,7 +481,7 @@ class Compiled:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        name = f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{which}"
+        name = f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{self._nth}_{which}"  # by which torch keeps what it has seen
         made: Callable[..., Any] = _outside(call, name, self._name, *_place(model, self._name))
         made.__qualname__ = f"{self._name} ({which})"
         return made

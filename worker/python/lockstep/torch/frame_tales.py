@@ -15,6 +15,7 @@ from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
 Seen = Union[None, int, List[Optional[int]]]
 #: A rank tells so many bytes in all; of further graphs it tells that they differ, not where.
 MOST_TOLD = 1 << 20
+_Frame = Tuple[str, str]  # its name and its closure
 _MOST_SHOWN = 200  # characters of a node
 #: A pass backward that is built when it is first needed.
 BACKWARD = "a backward pass"
@@ -55,6 +56,10 @@ class Tale(NamedTuple):
     closure: str = ""       # what tells frames of one place in the program apart
     inputs: Mapping[str, str] = {}  # "f32[3, 4]" of the call that it was compiled for
     sizes: Mapping[str, Seen] = {}
+
+    @property
+    def key(self) -> "_Frame":
+        return self.frame, self.closure
 
     def told(self) -> Told:
         graphs = [self.forward, self.backward]
@@ -125,28 +130,28 @@ class FrameTales:
         `number`-th time, from 1."""
         self._rank, self._peers = rank, [peer for peer in ranks if peer != rank]
         self._tell, self._times, self._read = tell, times, read
-        self._own: Dict[str, Tale] = {}  # the last of each frame
-        self._theirs: Dict[int, Dict[str, Tale]] = {peer: {} for peer in self._peers}
+        self._own: Dict[_Frame, Tale] = {}  # the last of each frame
+        self._theirs: Dict[int, Dict[_Frame, Tale]] = {peer: {} for peer in self._peers}
         self._known = {peer: 0 for peer in self._peers}
         self._doing: Dict[int, List[str]] = {peer: [] for peer in self._peers}  # compiles under way
         self._room = MOST_TOLD  # for inputs, sizes and graphs
-        self._said: Set[str] = set()  # frames of which it was said that their graphs differ
+        self._said: Set[_Frame] = set()  # frames of which it was said that their graphs differ
 
     def begins(self, frame: str, closure: str = "", first: bool = False) -> List[Mapping[str, Seen]]:
         """This rank compiles a version. What peers have seen of its sizes, where this one has a version already, or `first`."""
-        known = self._own.get(frame)
+        known = self._own.get((frame, closure))
         self._tell(Tale(frame, 1 if known is None else known.version + 1, True).told())
         if known is None and not first:
             return []
         self._look()
-        return [theirs[frame].sizes for theirs in self._theirs.values()
-                if frame in theirs and theirs[frame].sizes and theirs[frame].closure == closure]
+        told = [theirs.get((frame, closure)) for theirs in self._theirs.values()]
+        return [tale.sizes for tale in told if tale is not None and tale.sizes]
 
     def has_traced(self, frame: str, forward: Lines, backward: Optional[Lines], inputs: Mapping[str, str],
                    sizes: Mapping[str, Seen], closure: str = "") -> Tuple[Tale, str]:
         """The tale of the version that `begins()`, and, once for each frame, in which way its graph is another than that of
         peers; "" where it is not."""
-        known = self._own.get(frame)
+        known = self._own.get((frame, closure))
         tale = Tale(frame, 1 if known is None else known.version + 1, False, _graph(forward),
                     None if backward is None else _graph(backward), closure, inputs, sizes)
         size = sum(map(len, tale.told()[1:4]))
@@ -154,28 +159,27 @@ class FrameTales:
             tale = tale._replace(inputs={}, sizes={}, forward=_bare(tale.forward), backward=_bare(tale.backward))
         else:
             self._room -= size
-        self._own[frame] = tale
+        self._own[tale.key] = tale
         self._tell(tale.told())
-        if frame in self._said:
+        if tale.key in self._said:
             return tale, ""
         self._look()
         said = self.explained(tale, [peer for peer, theirs in self._theirs.items()
-                                     if frame in theirs and theirs[frame].version == tale.version])
+                                     if tale.key in theirs and theirs[tale.key].version == tale.version])
         if said:
-            self._said.add(frame)
+            self._said.add(tale.key)
         return tale, said
 
     def has_ended(self, frame: str) -> None:
         """A compile has, without a version."""
-        known = self._own.get(frame)
-        self._tell(Tale(frame, 0 if known is None else known.version, False).told())
+        self._tell(Tale(frame, 0, False).told())
 
     def explained(self, tale: Tale, ranks: Sequence[int]) -> str:
         """What is seen to differ between a version of this rank and the last one of `ranks`: the first of them that has
         another graph counts. "": nothing."""
         self._look()
         for peer in ranks:
-            theirs = self._theirs.get(peer, {}).get(tale.frame)
+            theirs = self._theirs.get(peer, {}).get(tale.key)
             if theirs is None or not tale.differs(theirs):
                 continue
             parts = [self._nodes(tale, peer, theirs), *self._inputs(tale, peer, theirs)]
@@ -225,7 +229,7 @@ class FrameTales:
                 if tale.compiles:
                     self._doing[peer].append(tale.frame)
                 elif tale.forward:
-                    self._theirs[peer][tale.frame] = tale
+                    self._theirs[peer][tale.key] = tale
             self._known[peer] = times
 
 

@@ -32,7 +32,7 @@ def group_of_mesh(given: Any) -> Any:
     if given.size() != dist.get_world_size():
         raise ValueError(f"the mesh has {given.ndim} dims and {given.size()} of the {dist.get_world_size()} ranks; give one dim "
                          "of it, such as mesh[\"dp\"], or a mesh of all ranks")
-    return None
+    return dist.group.WORLD
 
 
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
@@ -55,7 +55,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/" + ",".join(map(str, members))
     _opened[name] = _opened.get(name, 0) + 1  # members open the groups of one set in one order
-    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, 5 * deadline)
+    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, 5 * deadline, "lockstep.torch.group()")
     meeting.tell(f"host/{rank}", _host())
     if rank > 0:
         place, token = meeting.hear("place", 0).split(" ")
@@ -97,7 +97,7 @@ def exchange(process_group: Any, word: str, patience: float) -> List[str]:
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/words/" + ",".join(map(str, members))
     _opened[name] = _opened.get(name, 0) + 1
-    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, patience)
+    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, patience, "lockstep.torch.watch()")
     meeting.tell(str(dist.get_rank(process_group)), word)
     words = [""] * dist.get_world_size()
     for at, member in enumerate(members):
@@ -108,7 +108,9 @@ def exchange(process_group: Any, word: str, patience: float) -> List[str]:
 class _Meeting:
     """What the members say to each other through the store. Every wait ends after `patience` seconds."""
 
-    def __init__(self, store: Any, key: str, members: List[int], patience: float) -> None:
+    def __init__(self, store: Any, key: str, members: List[int], patience: float, call: str) -> None:
+        """`call`: that of the user, in which they meet."""
+        self._call = call
         self.store, self._key, self._members = store, key, members
         self._patience, self._until = patience, time.monotonic() + patience
 
@@ -121,7 +123,7 @@ class _Meeting:
         try:
             self.store.wait([f"{self._key}/{what}"], datetime.timedelta(seconds=left))
         except Exception as error:  # torch has had several types for it
-            raise RuntimeError(f"rank {self._members[member]} did not come to lockstep.torch.group() within "
+            raise RuntimeError(f"rank {self._members[member]} did not come to {self._call} within "
                                f"{self._patience:g} s; every rank of the process group has to call it") from error
         text: str = self.store.get(f"{self._key}/{what}").decode()
         if text.startswith("! "):

@@ -98,7 +98,8 @@ class FrameVotes:
     @contextlib.contextmanager
     def waiting(self, name: str) -> Iterator[None]:
         """This rank is in a vote, and waits for the others."""
-        with self._watch.inside(), self._watch.lines.voting(self._members, name):
+        kind = name.split("[", 1)[0]  # of a collective, without its sizes, which vary
+        with self._watch.inside(), self._watch.lines.voting(self._members, kind):
             yield
 
     @contextlib.contextmanager

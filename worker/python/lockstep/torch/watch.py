@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 import types
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Set, Tuple, Type
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple, Type
 
 import torch.distributed as dist
 
@@ -42,7 +42,8 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
     """From now on the collectives of this process are compared with those of its peers before they are issued, and
     what it compiles is told to them. Collective over `process_group` (default: all; or a DeviceMesh or a dim of one; it may
-    come first: watch(mesh)), the ranks that compare what they compile; after torch.distributed.init_process_group(). Nothing of the program has to change.
+    come first: watch(mesh)), the ranks that compare what they compile; after torch.distributed.init_process_group(). Nothing of
+    the program has to change.
 
     Nobody waits: a collective of any process group, on any thread, and the making of a group, is compared with what peers
     have issued (those of other hosts some milliseconds late). Of ranks that differ at least one raises GraphDivergence, and
@@ -94,8 +95,9 @@ class Watch:
         self._compiling = threading.local()             # .compile: the one under way on a thread, .traced: it has been
         self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs in the frame's place
         self._telling = threading.Lock()                # around the tales
-        #: Of frames whose first version, too, has symbols for what is another size on peers.
-        self.decided_from_tales: Set[types.CodeType] = set()
+        #: Frames whose first version, too, has symbols for what is another size on peers; and what tells those of one name
+        #: apart.
+        self.decided_from_tales: Dict[types.CodeType, str] = {}
         self._group: Optional[Group] = None
         self._voting: List[FrameVotes] = []             # those by which frames are voted now are the last
         self._votes_of: Dict[Any, FrameVotes] = {}      # by process group
@@ -371,7 +373,7 @@ class Watch:
         self.compiles += 1
         self._compiling.compile, self._compiling.traced = compiled, False
         with self._tells():
-            seen = self._tales.begins(frame_name(compiled.code), closure_text(compiled.closure),
+            seen = self._tales.begins(frame_name(compiled.code), self._closure_of(compiled),
                                       compiled.code in self.decided_from_tales)
             for sizes in seen if self._policy != "audit" else []:
                 see_sizes(compiled.code, compiled.closure, sizes)
@@ -394,9 +396,13 @@ class Watch:
             backward = None if backwards is None else backward_text(backwards, self._watched.group_name)
             self._frames[made], differs = self._tales.has_traced(
                 frame_name(code), graph, backward, _inputs(compiled.variables), sizes_seen(code, compiled.closure),
-                closure_text(compiled.closure))
+                self._closure_of(compiled))
         if differs:
             self._tell(differs)
+
+    def _closure_of(self, compiled: Compile) -> str:
+        own = self.decided_from_tales.get(compiled.code)
+        return closure_text(compiled.closure) if own is None else own
 
     def _compile_ended(self, error: Optional[BaseException], goes_on: bool) -> None:
         if self._votes is not None:
