@@ -1,4 +1,5 @@
-"""Programs in which ranks differ as they may (torch_legal_cases.py), on real torch: under watch(), under audit and with
+"""Programs in which ranks differ as they may (torch_legal_cases.py), and what people run on top of torch
+(torch_packages_cases.py), on real torch: under watch(), under audit and with
 compile() they give to the bit what they give without, end well, and print no more. Under policy "error" they give that, or are refused, as the
 table says; with Watch.alone() none is.
 
@@ -20,7 +21,9 @@ CASES = {"evaluation": (2, False), "join": (2, False), "micro_batches": (2, Fals
          "one_forward_one_backward": (2, False), "mesh_2d": (4, None), "stages_in_groups": (4, False), "sharded_blocks": (2, None), "other_threads": (2, None),
          "whole_steps": (2, None), "stances": (2, False), "without_a_batch": (2, False), "inner": (2, None), "jagged": (2, None),
          "deep_queue": (2, None), "loader_workers": (2, None), "odd_inputs": (2, None), "own_caches": (2, None),
-         "roots": (2, True), "ends_apart": (2, None)}
+         "roots": (2, True), "ends_apart": (2, None),
+         "accelerate": (2, None), "trainer": (2, None), "lightning": (2, None), "torchtitan": (2, None)}
+PACKAGES = ("accelerate", "trainer", "lightning", "torchtitan")
 
 
 def run(case, size, watch):
@@ -32,7 +35,7 @@ def run(case, size, watch):
 def run_with(case, size, watch, caches):
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(size), "WATCH": watch,
                    "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCHINDUCTOR_CACHE_DIR": caches}
-    ranks = [subprocess.Popen([sys.executable, HERE / "torch_legal_cases.py", case], env={**environment, "RANK": str(rank)},
+    ranks = [subprocess.Popen([sys.executable, HERE / f"torch_{'packages' if case in PACKAGES else 'legal'}_cases.py", case], env={**environment, "RANK": str(rank)},
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(size)]
     texts, until = [], time.monotonic() + LIMIT
     for process in ranks:

@@ -7,7 +7,6 @@ import functools
 import inspect
 import logging
 import re
-import types
 from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import torch
@@ -20,6 +19,7 @@ from ..field import Value
 from ..observation import Observation
 from ..wrappers import _named, _told
 from ._hooks import backend_named, compiles, looks_up, needs_a_value, shape_env_of, tracing_as_decided
+from .as_given import as_given, outside
 from .collectives import is_user
 from .example import Example, marks_of
 from .graph_text import groups_of
@@ -72,7 +72,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are compiled as they are
     met, with the agreed sizes as symbols. Other parameters as torch.compile.
 
-    The result of a function is a function, of a module a module that has it as `_orig_mod`; its `agreed` has
+    The result of a function is a function, of a module a module of its class that has it as `_orig_mod`; its `agreed` has
     `last` (the Agreed of the last call that was made together), `fields`, `fallbacks` (calls without a compiled version)
     and `agreement`."""
     if model is None:  # used as a decorator with arguments
@@ -95,7 +95,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, fields, dynamic, fullgraph,
                       recompile_limit, group_of_mesh(group), backend_named(backend, mode, options, dynamic),
                       f"{mode} {sorted((options or {}).items())}" if backend == "inductor" else None)
-    return _Module(model, agreed) if isinstance(model, torch.nn.Module) else _function(model, agreed)
+    return as_given(model, agreed)
 
 
 def _refuse_hooks(model: Any) -> None:
@@ -157,7 +157,7 @@ class _Version(NamedTuple):
 
 
 class Compiled:
-    """What compile() has made: `last`, the last call's Agreed; `fields`, the joined values of its version, or of
+    """What compile() has made: `name`; `last`, the last call's Agreed; `fields`, the joined values of its version, or of
     the one that is traced; `fallbacks`, how many calls ran without a compiled version; `agreement`."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
@@ -172,7 +172,7 @@ class Compiled:
         self.fields: Dict[str, Any] = {}
         self.fallbacks = 0
         self._recompile_limit = recompile_limit
-        self._model, self._name, self._watch, self._consistency = model, name, watched, consistency
+        self._model, self.name, self._watch, self._consistency = model, name, watched, consistency
         self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
         self._versions: Dict[int, _Version] = {}
@@ -188,7 +188,7 @@ class Compiled:
     @functools.cached_property
     def agreement(self) -> Agreement:
         """Collective at its first use, which the first call that all make together is."""
-        made = Agreement(self._frames.group, f"compile {self._name}", self._consistency,
+        made = Agreement(self._frames.group, f"compile {self.name}", self._consistency,
                          automatic_dynamic=self._dynamic is not False, recompile_limit=self._recompile_limit)
         made._untested = True
         made._sites.append(self._site)
@@ -196,13 +196,13 @@ class Compiled:
 
     @functools.cached_property
     def _vote(self) -> HitVote:
-        return HitVote(self.agreement, self._name, self._build)
+        return HitVote(self.agreement, self.name, self._build)
 
     @functools.cached_property
     def _frames(self) -> FrameVotes:
         """Collective at its first use."""
         frames = self._watch.votes_of(self._process_group)
-        with frames.waiting(self._name):
+        with frames.waiting(self.name):
             try:
                 self.__dict__["_frames"] = frames  # of which the agreement is
                 self.agreement
@@ -216,7 +216,7 @@ class Compiled:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         watched = self._watch
         if watched.is_over:
-            raise RuntimeError(f"the watch under which {self._name} was compiled has been closed; make it anew with "
+            raise RuntimeError(f"the watch under which {self.name} was compiled has been closed; make it anew with "
                                "lockstep.torch.compile()")
         if not self._together:
             try:
@@ -229,7 +229,7 @@ class Compiled:
     def _by_itself(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         if self._apart is None:
             copy = self._copy("apart")
-            self._watch.decided_from_tales[copy.__code__] = f"{self._name} {self._nth}"
+            self._watch.decided_from_tales[copy.__code__] = f"{self.name} {self._nth}"
             self._apart = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic,
                                         backend=self._without_collectives)
         return self._apart(*args, **kwargs)
@@ -260,7 +260,7 @@ class Compiled:
                         frames.instead = None
                         self._agreed(call)
                     elif call.outcome is not None:
-                        raise RuntimeError(f"{self._name} has caught what lockstep raised to leave it; let exceptions "
+                        raise RuntimeError(f"{self.name} has caught what lockstep raised to leave it; let exceptions "
                                            "of other types than yours pass")
                     return out
                 except _Left:
@@ -296,7 +296,7 @@ class Compiled:
         version = self._agreed(call)
         if version is None:
             self.fallbacks += 1
-            with self._frames.strictly(self._name):
+            with self._frames.strictly(self.name):
                 return self._model(*call.args, **call.kwargs)
         copied = self._copied(version, call) if version.contiguous else None
         try:
@@ -311,7 +311,7 @@ class Compiled:
         try:
             copied = Contiguous(version.contiguous, self._positional(call.args), call.args, call.kwargs)
         except Exception as error:  # the others are on their way into the vote on guards
-            self._frames.fails(self._name, error)
+            self._frames.fails(self.name, error)
             raise
         call.args, call.kwargs = copied.args, copied.kwargs
         return copied
@@ -344,7 +344,7 @@ class Compiled:
         call, last = self._call, self.last
         assert call is not None and call.observation is not None and last is not None
         try:
-            with self._frames.waiting(self._name):
+            with self._frames.waiting(self.name):
                 call.outcome = self._vote(call.observation, last.entry, not found)
             if call.outcome is None:
                 if last.is_new:
@@ -375,7 +375,7 @@ class Compiled:
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
         """The same, of graphs that ranks have traced, with the first node that differs. Collective."""
         lines, self._lines = self._lines, []
-        _, seen = self.agreement.audit(f"the graph of {self._name}", None, _compared(lines), None, is_new=True,
+        _, seen = self.agreement.audit(f"the graph of {self.name}", None, _compared(lines), None, is_new=True,
                                        program_text="\n".join([f"{len(lines)} nodes", *lines]))
         where = None if seen is None else re.search(r"from line \d+ on \(.*?\)(?=; )", seen.message)
         if where is None:
@@ -385,7 +385,7 @@ class Compiled:
                                                       text=error.finding.text.replace(error.message, message)))
 
     def _agree(self, call: _Call) -> Agreed:
-        with self._frames.waiting(self._name):  # on something else than a frame
+        with self._frames.waiting(self.name):  # on something else than a frame
             try:
                 read, observation = call.observation, None
                 if read is None and self._fields is None:  # which no plan reads
@@ -396,11 +396,11 @@ class Compiled:
                         if self._fields is None:
                             self._site.learn((call.args, call.kwargs), observation)
             except Exception:
-                self.agreement.agree(self._name, None, self._build)  # the others are on their way into the call
+                self.agreement.agree(self.name, None, self._build)  # the others are on their way into the call
                 raise
             if read is None:
-                return self.agreement.agree(self._name, observation, self._build)
-            return self.agreement._agree(self._name, read, self._build, [])
+                return self.agreement.agree(self.name, observation, self._build)
+            return self.agreement._agree(self.name, read, self._build, [])
 
     def _build(self, entry: int, decision: Decision) -> str:
         assert self._call is not None
@@ -418,7 +418,7 @@ class Compiled:
         except Exception as error:
             if not small or not needs_a_value(error):
                 raise
-            self._needs[small] = f"{self._name} {_NEEDS}: {_first_line(error)}"
+            self._needs[small] = f"{self.name} {_NEEDS}: {_first_line(error)}"
             raise _NeedsValue(self._needs[small]) from error
 
     def _observation(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> Observation:
@@ -450,7 +450,7 @@ class Compiled:
             self._versions[entry] = made
             return "in pieces"
         self._is_tracing = True
-        self._frames.group.note(f"compiling {self._name}")
+        self._frames.group.note(f"compiling {self.name}")
         self._watch.progress.compile_starts()
         try:
             with self._watch.tracing() as graphs, tracing_as_decided(example.dynamic_ints), \
@@ -462,7 +462,7 @@ class Compiled:
             self._watch.progress.compile_ends()
         # A backend that finds a graph in its cache adds them in another order than one that builds it.
         for guard in sorted({known.condition: known for known in reversed(guards)}.values()):
-            decision.guard(guard.condition, guard.place or self._name)
+            decision.guard(guard.condition, guard.place or self.name)
         self._versions[entry] = made
         self._lines = [line for graph in graphs for line in (
             graph.nodes if self._consistency == "same_graph" else graph.collectives)]
@@ -472,7 +472,7 @@ class Compiled:
         """Where inductor builds, once for all ranks."""
         if self._built_with is None:
             return contextlib.nullcontext()
-        name = f"{self._name} {self._nth} {self._built_with}"
+        name = f"{self.name} {self._nth} {self._built_with}"
         return SharedBuild(decision, name, self._frames.group.rank == 0, self._watch.progress.compile_starts).building()
 
     def _copy(self, which: str) -> Callable[..., Any]:
@@ -481,9 +481,9 @@ class Compiled:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        name = f"{re.sub('[^0-9a-zA-Z]', '_', self._name)}_{self._nth}_{which}"  # by which torch keeps what it has seen
-        made: Callable[..., Any] = _outside(call, name, self._name, *_place(model, self._name))
-        made.__qualname__ = f"{self._name} ({which})"
+        name = f"{re.sub('[^0-9a-zA-Z]', '_', self.name)}_{self._nth}_{which}"  # by which torch keeps what it has seen
+        made: Callable[..., Any] = outside(call, name, self.name, *_place(model, self.name))
+        made.__qualname__ = f"{self.name} ({which})"
         return made
 
     def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard]) -> Callable[..., Any]:
@@ -512,26 +512,6 @@ def _place(model: Any, name: str) -> Tuple[str, int]:
     return code.co_filename, code.co_firstlineno
 
 
-def _outside(function: Any, name: str, called: str, file: str, line: int) -> Any:
-    """The same with a code of its own, in no file of this package, which torch.compile leaves alone. `called`: by reports."""
-    code = function.__code__.replace(co_name=name, co_filename=file, co_firstlineno=line)
-    if hasattr(code, "co_qualname"):
-        code = code.replace(co_qualname=called)
-    return types.FunctionType(code, function.__globals__, name, None, function.__closure__)
-
-
-def _function(model: Any, agreed: Compiled) -> Any:
-    is_compiling = torch.compiler.is_compiling
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # within another function that is compiled
-            return model(*args, **kwargs)
-        return agreed(*args, **kwargs)
-    made: Any = functools.update_wrapper(_outside(call, "call", "call", f"<{agreed._name}>", 1), model, updated=())
-    made.agreed = agreed
-    return made
-
-
 def _compared(lines: List[str]) -> str:
     """Without the places in the user's code."""
     return "\n".join(line.split("\t", 1)[0] for line in lines)
@@ -539,41 +519,3 @@ def _compared(lines: List[str]) -> str:
 
 def _first_line(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line), type(error).__name__)
-
-
-def _plain(module: Any) -> Any:
-    return module
-
-
-class _Module(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """A module with the parameters and attributes of the compiled one, which is `_orig_mod`. Copies, and what
-    is saved of it, are of that one, not compiled."""
-
-    def __init__(self, module: torch.nn.Module, agreed: Compiled) -> None:
-        super().__init__()
-        self._orig_mod = module
-        self.training = module.training
-        self.__dict__["agreed"] = agreed
-        self.__dict__["_call"] = _function(module, agreed)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("_orig_mod"), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("__class__", "_orig_mod", "training") or "_orig_mod" not in self.__dict__.get("_modules", {}):
-            super().__setattr__(name, value)
-        else:
-            setattr(self._orig_mod, name, value)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _plain, (self._orig_mod,)
-
-
-def _forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    return self._call(*args, **kwargs)
-
-
-_Module.forward = _outside(_forward, "forward", "forward", "<a compiled module>", 1)
