@@ -122,6 +122,9 @@ class GuardProgram {
 /// Takes a name off the start of `rest` and returns its expression; nullopt: `rest` begins with no
 /// known name.
 using NameReader = std::function<std::optional<Expr>(std::string_view& rest)>;
+/// Reads a size or int as users write it: "x.size(0) * 2". As parse_condition().
+[[nodiscard]] std::optional<Expr> parse_expr(std::string_view text, const NameReader& names,
+                                             std::string_view& unread);
 /// Reads a condition as users write it, with their names in place of symbols: "x.size(0) % 8 == 0".
 /// nullopt: the text is not a condition; `unread` is then the part that could not be read.
 [[nodiscard]] std::optional<Predicate> parse_condition(std::string_view text,

@@ -179,14 +179,30 @@ class Parser {
   bool failed_ = false;
 };
 
+template <class T>
+std::optional<T> read(std::optional<T> (Parser::*whole)(), std::string_view text,
+                      const NameReader& names, std::string_view& unread) {
+  Parser parser(text, names);
+  std::optional<T> out;
+  try {
+    out = (parser.*whole)();
+  } catch (const OverflowError&) {
+    out.reset();
+  }
+  unread = parser.rest();
+  return out;
+}
+
 }  // namespace
 
 std::optional<Expr> parse_expr(std::string_view text) {
-  try {
-    return Parser(text, take_symbol).whole_sum();
-  } catch (const OverflowError&) {
-    return std::nullopt;
-  }
+  std::string_view unread;
+  return parse_expr(text, take_symbol, unread);
+}
+
+std::optional<Expr> parse_expr(std::string_view text, const NameReader& names,
+                               std::string_view& unread) {
+  return read(&Parser::whole_sum, text, names, unread);
 }
 
 std::optional<Predicate> parse_predicate(std::string_view text) {
@@ -196,15 +212,7 @@ std::optional<Predicate> parse_predicate(std::string_view text) {
 
 std::optional<Predicate> parse_condition(std::string_view text, const NameReader& names,
                                          std::string_view& unread) {
-  Parser parser(text, names);
-  try {
-    auto read = parser.whole_predicate();
-    unread = parser.rest();
-    return read;
-  } catch (const OverflowError&) {
-    unread = parser.rest();
-    return std::nullopt;
-  }
+  return read(&Parser::whole_predicate, text, names, unread);
 }
 
 }  // namespace lockstep::shapes

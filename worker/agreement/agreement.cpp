@@ -5,12 +5,13 @@
 namespace lockstep::worker {
 namespace {
 
-/// What ranks that compile the same have in common; where they have no guards, the program alone.
-shapes::Fingerprint with_guards(const Built& built) {
-  if (built.guards.empty()) return built.program;
+/// What ranks that compile the same have in common; where it relies on nothing, the program alone.
+shapes::Fingerprint with_needs(const Built& built) {
+  if (built.guards.empty() && built.uniform.empty()) return built.program;
   shapes::FingerprintBuilder builder;
   builder.add(built.program);
   for (const shapes::Guard& guard : built.guards) builder.add(guard.predicate.text());
+  for (const UniformSize& size : built.uniform) builder.add(size.expr.text());
   return builder.finish();
 }
 
@@ -33,10 +34,11 @@ class BuildSteps final : public CallSteps {
     Result<Built> built = build_(entry_, decision);
     if (built && built->ended) return *built->ended;
     if (built) {
-      report.graph = with_guards(*built);
+      report.graph = with_needs(*built);
       report.collectives = built->program;
       report.caller_built = true;
       report.guards = std::move(built->guards);
+      report.uniform = std::move(built->uniform);
     } else {
       report.failure = built.error();
     }

@@ -46,6 +46,10 @@ struct Built {
   /// (BranchDivergence where one is false), and an entry fits only inputs for which all are true.
   /// Under same_graph all ranks give the same.
   std::vector<shapes::Guard> guards;
+  /// Over the decision's symbols: what all ranks have to have alike, read_uniform(). Compared
+  /// before the entry comes into being and in each call of it (ConstraintViolation where they
+  /// differ).
+  std::vector<UniformSize> uniform{};
   /// Not empty: a round that the build itself made with all ranks of the group ended in this error
   /// on all of them; nothing was built.
   std::optional<Status> ended{};

@@ -95,7 +95,7 @@ class Builder {
   Result<Built> operator()(int entry, const Decision& decision) {
     made_ = std::make_unique<lockstep_decision>(decision);
     lockstep_fingerprint program{0, 0};
-    lockstep_built built{made_->decision, {}, {}, group_};
+    lockstep_built built{made_->decision, {}, {}, {}, group_};
     const int code = call(entry, program, built);
     if (built.ended) return Built{.program = {}, .guards = {}, .ended = std::move(built.ended)};
     if (built.failure) return *built.failure;
@@ -106,7 +106,7 @@ class Builder {
                                 code),
                     {},
                     {}};
-    return Built{own(program), std::move(built.guards)};
+    return Built{own(program), std::move(built.guards), std::move(built.uniform)};
   }
   [[nodiscard]] std::unique_ptr<lockstep_decision> take() { return std::move(made_); }
 
@@ -262,6 +262,23 @@ int lockstep_build_guard(lockstep_built* built, const char* condition, const cha
     if (!guard && !built->failure) built->failure = guard.error();
     if (!guard) return guard.error();
     if (*guard) built->guards.push_back(**std::move(guard));
+    return {};
+  });
+}
+
+int lockstep_build_uniform(lockstep_built* built, const char* size, const char* what,
+                           const char* where) {
+  return guarded([&]() -> Result<void> {
+    if (built == nullptr)
+      return bad_input(
+          "built is NULL; uniform sizes are given in the build callback, while it runs");
+    auto uniform =
+        size == nullptr || what == nullptr
+            ? bad_input("size or what is NULL; a size is written like \"x.size(0) * 2\"")
+            : worker::read_uniform(size, what, location_of(plain(where)), built->decision);
+    if (!uniform && !built->failure) built->failure = uniform.error();
+    if (!uniform) return uniform.error();
+    if (*uniform) built->uniform.push_back(**std::move(uniform));
     return {};
   });
 }

@@ -44,6 +44,7 @@ struct lockstep_decision {
 struct lockstep_built {
   const lockstep::worker::Decision& decision;
   std::vector<lockstep::shapes::Guard> guards;
+  std::vector<lockstep::worker::UniformSize> uniform;
   std::optional<lockstep::Status> failure;  // the first
   lockstep::capi::Group& group;
   lockstep::Bytes shared{};                 // what the callback was given last

@@ -160,8 +160,8 @@ int lockstep_finish(lockstep_group* group);
  * they may be running a prefetched call, the watchdog ends the job at once, with that reason and
  * exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
-/* Whether a rank that is lost ends the job also while this process waits for nobody in a call of the
- * group. At first it does. Never waits. */
+/* Whether a rank that is lost ends the job also while this process waits for nobody in a call of
+ * the group. At first it does. Never waits. */
 int lockstep_ends_at_loss(lockstep_group* group, int ends);
 /* This rank makes no more calls of the group. Never waits. If others still make one, their watchdog
  * ends the job once this rank has freed the group, and names it. */
@@ -367,6 +367,13 @@ void lockstep_build_failed(lockstep_built* built, int code, const char* text);
  * fail the build whatever it returns: BAD_INPUT (a text that cannot be read, a size that is marked
  * unbacked), BRANCH_DIVERGENCE (the decision's static sizes make it false). */
 int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where);
+/* A size or int that `what`, such as "all_reduce", needs to be the same on all ranks, though it may
+ * differ between calls: "x.size(0) * 2", with the operators of guards. Compared before the version
+ * is added, and with the vote of each call of it, at no cost of its own: where ranks differ, that
+ * is CONSTRAINT_VIOLATION on all of them, with the values, `what` and `where`, and the next call
+ * works. All ranks give the same ones. Errors, which fail the build: BAD_INPUT, as for a guard. */
+int lockstep_build_uniform(lockstep_built* built, const char* size, const char* what,
+                           const char* where);
 /* What one rank builds, for all: it is built once per job, and kept for the next. `of` covers all
  * that the bytes depend on, such as the compiler's version and the processor. `bytes` becomes NULL
  * where there are none; else they are valid until the next of these two functions or the callback's

@@ -79,30 +79,45 @@ class SourceNames {
 
 Status refused(Code code, std::string message) { return {code, std::move(message), {}, {}}; }
 
+/// `read` a text with the names of a decision. `what` it is, "the guard"; `like`: an example.
+template <class T>
+Result<T> read_with(SourceNames& names, std::string_view text, std::string_view what,
+                    std::string_view like,
+                    std::optional<T> (*read)(std::string_view, const shapes::NameReader&,
+                                             std::string_view&)) {
+  std::string_view unread;
+  auto out = read(
+      text, [&](std::string_view& rest) { return names.take(rest); }, unread);
+  if (!out)
+    return refused(
+        Code::BadInput,
+        fmt::format("{} cannot be read {}; write it like \"{}\", about the sizes and ints of this "
+                    "version: {}",
+                    what, unread.empty() ? "to its end" : fmt::format("from \"{}\" on", unread),
+                    like, names.known()));
+  if (!names.unbacked().empty())
+    return refused(Code::BadInput,
+                   fmt::format("{} is about {}, which is marked unbacked: no version may rely on "
+                               "its value; mark it dynamic instead",
+                               what, names.unbacked()));
+  return *std::move(out);
+}
+
+std::string named(std::string_view kind, std::string_view text, const shapes::Location& where) {
+  return fmt::format("the {} \"{}\"{}{}", kind, text, where.file.empty() ? "" : " at ",
+                     where.file.empty() ? "" : where.text());
+}
+
 }  // namespace
 
 Result<std::optional<shapes::Guard>> read_guard(std::string_view condition,
                                                 const shapes::Location& where,
                                                 const Decision& decision) {
   SourceNames names(decision);
-  std::string_view unread;
-  auto predicate = shapes::parse_condition(
-      condition, [&](std::string_view& rest) { return names.take(rest); }, unread);
-  const std::string what =
-      fmt::format("the guard \"{}\"{}{}", condition, where.file.empty() ? "" : " at ",
-                  where.file.empty() ? "" : where.text());
-  if (!predicate)
-    return refused(
-        Code::BadInput,
-        fmt::format("{} cannot be read {}; write it like \"x.size(0) % 8 == 0\", about "
-                    "the sizes and ints of this version: {}",
-                    what, unread.empty() ? "to its end" : fmt::format("from \"{}\" on", unread),
-                    names.known()));
-  if (!names.unbacked().empty())
-    return refused(Code::BadInput,
-                   fmt::format("{} is about {}, which is marked unbacked: no version may rely on "
-                               "its value; mark it dynamic instead",
-                               what, names.unbacked()));
+  const std::string what = named("guard", condition, where);
+  auto predicate =
+      read_with(names, condition, what, "x.size(0) % 8 == 0", &shapes::parse_condition);
+  if (!predicate) return predicate.error();
   const auto settled = predicate->constant();
   if (settled && !*settled)
     return refused(
@@ -112,6 +127,17 @@ Result<std::optional<shapes::Guard>> read_guard(std::string_view condition,
                     what, names.fixed().empty() ? "" : ", in which ", names.fixed()));
   if (settled) return std::optional<shapes::Guard>();
   return std::optional(shapes::Guard{*std::move(predicate), where});
+}
+
+Result<std::optional<UniformSize>> read_uniform(std::string_view size, std::string_view what,
+                                                const shapes::Location& where,
+                                                const Decision& decision) {
+  SourceNames names(decision);
+  auto expr = read_with<shapes::Expr>(names, size, named("uniform size", size, where),
+                                      "x.size(0) * 2", &shapes::parse_expr);
+  if (!expr) return expr.error();
+  if (expr->constant()) return std::optional<UniformSize>();
+  return std::optional(UniformSize{*std::move(expr), {}, std::string(what), where});
 }
 
 }  // namespace lockstep::worker

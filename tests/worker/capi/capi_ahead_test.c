@@ -260,6 +260,51 @@ static void a_version_fits_only_where_its_guards_hold(void) {
   lockstep_observation_free(seen);
 }
 
+static int build_uniform(void* context, int entry, const lockstep_decision* decision,
+                         lockstep_fingerprint* program, lockstep_built* built) {
+  const char* const* const asked = context;
+  (void)entry, (void)program, (void)decision;
+  CHECK(!lockstep_build_uniform(built, "tokens.size(1) * 2", "all_gather", NULL)); /* a number */
+  lockstep_build_uniform(built, *asked, "all_reduce", "kernel.c:33");
+  return 0;
+}
+
+static void what_all_need_alike_is_compared_in_each_call(void) {
+  lockstep_agreement* agreement = NULL;
+  lockstep_observation* seen = make_observation();
+  const char* asked = "tokens.size(0) * n";
+  int entry = -1, is_new = -1;
+  CHECK(!lockstep_agreement_create(group, "uniform", NULL, &agreement));
+#define AGREE lockstep_agree(agreement, "step", seen, build_uniform, &asked, &entry, &is_new, NULL)
+  set(seen, 8, 1, 3);
+  CHECK(!AGREE && entry == 0);
+  set(seen, last() ? 5 : 8, 1, 3);
+  if (size > 1) { /* before there is a version */
+    CHECK_FAILS(
+        AGREE, LOCKSTEP_CONSTRAINT_VIOLATION,
+        "step: 3*tokens.size(0) differs between ranks, and all_reduce at kernel.c:33 needs it");
+    CHECK(lockstep_report_rows(lockstep_last_error()) == 2U);
+    CHECK(strcmp(lockstep_report_value(lockstep_last_error(), 1), "15") == 0);
+  }
+  set(seen, 12, 1, 3);
+  CHECK(!AGREE && entry == 1 && is_new);
+  set(seen, 16, 1, 3);
+  CHECK(!AGREE && entry == 1 && !is_new);
+  set(seen, last() ? 5 : 16, 1, 3);
+  if (size > 1) CHECK_FAILS(AGREE, LOCKSTEP_CONSTRAINT_VIOLATION, "needs it to be the same on all");
+  set(seen, 20, 1, 3);
+  CHECK(!AGREE && entry == 1 && !is_new);
+  asked = "tokens.rows";
+  set(seen, 20, 0, 3);
+  CHECK_FAILS(AGREE, LOCKSTEP_BAD_INPUT,
+              "the uniform size \"tokens.rows\" at kernel.c:33 cannot be read");
+  CHECK_FAILS(lockstep_build_uniform(NULL, "n", "all_reduce", NULL), LOCKSTEP_BAD_INPUT,
+              "built is NULL");
+#undef AGREE
+  lockstep_agreement_free(agreement);
+  lockstep_observation_free(seen);
+}
+
 struct nested {
   lockstep_agreement* agreement;
   int code;
@@ -316,6 +361,7 @@ static void all_calls(void) {
   a_broken_prefetch_is_every_ranks_error_where_a_version_is_built();
   resync_brings_ranks_into_step();
   a_version_fits_only_where_its_guards_hold();
+  what_all_need_alike_is_compared_in_each_call();
   what_one_rank_builds_all_have();
   misuse_of_what_is_ahead_is_one_clear_sentence();
 }

@@ -200,4 +200,32 @@ TEST(SourceGuard, OthersOnAnotherRank_AreOtherPrograms) {
 }
 
 }  // namespace
+TEST(SourceGuard, UniformSizes_AreReadInTheNamesOfTheInputs) {
+  const Decision decision = sample();
+  const auto read = [&](std::string_view size) {
+    const auto uniform = read_uniform(size, "all_reduce", {"k.c", 7}, decision);
+    if (!uniform) return uniform.error().text();
+    if (!*uniform) return std::string("a number");
+    EXPECT_EQ((*uniform)->where.text(), "k.c:7");
+    EXPECT_EQ((*uniform)->what, "all_reduce");
+    EXPECT_EQ((*uniform)->group, "");
+    return (*uniform)->expr.text(decision.source_namer());
+  };
+  EXPECT_EQ(read("batch.x[0].size(0) * 2"), "2*batch.x[0].size(0)");
+  EXPECT_EQ(read("Max(n, y.size(0)) - n"), read(" Max(n,y.size(0))-n "));
+  EXPECT_EQ(read("batch.x[0].size(1) * k"), "a number");
+  const std::string names =
+      "write it like \"x.size(0) * 2\", about the sizes and ints of this version: "
+      "batch.x[0].size(0), batch.x[0].size(1), y.size(0), y.size(1), n, k and 2 more";
+  EXPECT_EQ(
+      read("n == 3"),
+      "BAD_INPUT: the uniform size \"n == 3\" at k.c:7 cannot be read from \"== 3\" on; " + names);
+  EXPECT_EQ(read(""),
+            "BAD_INPUT: the uniform size \"\" at k.c:7 cannot be read to its end; " + names);
+  EXPECT_EQ(
+      read("y.size(1)"),
+      "BAD_INPUT: the uniform size \"y.size(1)\" at k.c:7 is about y.size(1), which is marked "
+      "unbacked: no version may rely on its value; mark it dynamic instead");
+}
+
 }  // namespace lockstep::worker::source_guard_test

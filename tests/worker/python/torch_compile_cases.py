@@ -193,6 +193,17 @@ def compiled_small(watch):
         tell(model=name, fallbacks=agreed.agreed.fallbacks, compiles=case.compiles)
 
 
+def compiled_uniform(watch):
+    """Sizes that a collective needs alike, and others that it does not."""
+    def step(x, y):
+        gathered = functional.all_gather_tensor(x.repeat(2), 0, dist.group.WORLD)
+        return total(gathered.sum() + y.sum())
+    agreed = compiled(step)
+    for rows in ((4, 4), (5, 7), (5, 5), (6, 6), (6, 7), (1, 2), (1, 1), (0, 0), (0, 9), (9, 9)):
+        attempt(f"{rows}", agreed, torch.ones(rows[RANK % 2]), torch.ones(3 + RANK + rows[0]))
+    tell(compiles=case.compiles)
+
+
 def compiled_fails(watch):
     """A call that runs uncompiled, and fails on one rank alone."""
     bad = []

@@ -276,6 +276,21 @@ def jagged():
     return out
 
 
+def sends_first():
+    """A graph that sends to a peer, or receives, before its collective: nobody waits for that peer at its entry."""
+    torch._dynamo.config.enable_p2p_compilation = True
+
+    def step(x):
+        y = x * 2
+        (dist.isend(y, 1) if RANK == 0 else dist.irecv(y, 0)).wait()
+        return total(y)
+    step, out = compiled(step), []
+    for i in range(3):
+        time.sleep(0.5 * RANK)
+        out.append(float(step(torch.ones(3 + i) * (RANK + 1))))
+    return out
+
+
 def roots():
     """A root and the others call from different lines; ranks come to a barrier from different lines."""
     x = torch.full((3,), float(RANK))

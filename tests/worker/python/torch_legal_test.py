@@ -21,7 +21,7 @@ CASES = {"evaluation": (2, False), "join": (2, False), "micro_batches": (2, Fals
          "one_forward_one_backward": (2, False), "mesh_2d": (4, None), "stages_in_groups": (4, False), "sharded_blocks": (2, None), "other_threads": (2, None),
          "whole_steps": (2, None), "stances": (2, False), "without_a_batch": (2, False), "inner": (2, None), "jagged": (2, None),
          "deep_queue": (2, None), "loader_workers": (2, None), "odd_inputs": (2, None), "own_caches": (2, None),
-         "roots": (2, True), "ends_apart": (2, None),
+         "roots": (2, True), "ends_apart": (2, None), "sends_first": (2, None),
          "accelerate": (2, None), "trainer": (2, None), "lightning": (2, None), "torchtitan": (2, None)}
 PACKAGES = ("accelerate", "trainer", "lightning", "torchtitan")
 

@@ -345,6 +345,17 @@ def case_compiled_small():
     return f"compiles {[t['compiles'] for t in told.values()]}, 3 calls of 7 without a compiled version"
 
 
+def case_compiled_uniform():
+    seen = Ranks("compiled_uniform")
+    for rows in ((4, 4), (5, 5), (6, 6), (1, 1), (0, 0), (9, 9)):
+        seen.all_give(f"{rows}", 8.0 * rows[0] + 7 + 2 * rows[0])
+    for a, b in ((5, 7), (6, 7), (1, 2), (0, 9)):
+        seen.all_raise(f"{(a, b)}", "ConstraintViolation", "step: 2*x.size(0) differs between ranks",
+                       "all_gather_into_tensor at torch_compile_cases.py:", f"[rank 0: {2 * a}; rank 1: {2 * b}]")
+    assert not any(seen.codes), seen.text
+    return f"before it runs; compiles {seen.value('compiles')}"
+
+
 def compiled_lone(name):
     def case():
         seen = Ranks(f"compiled_lone:{name}")

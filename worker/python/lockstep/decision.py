@@ -20,6 +20,7 @@ class Symbol(NamedTuple):
     source: str  # "batch.tokens.size(0)"
     min: Optional[int]
     hint: int    # an example, the same on all ranks
+    unbacked: bool = False  # it is marked so: no version may rely on its value
 
 
 class Decision:
@@ -32,8 +33,8 @@ class Decision:
         #: Per source: a list of sizes, an int or a bool; a symbol is its name.
         self.inputs: Dict[str, Any] = whole["decisions"]
         self.symbols: Dict[str, Symbol] = {
-            name: Symbol(name, s["source"], s["min"], s["hint"])
-            for name, s in whole["symbols"].items()}
+            name: Symbol(name, s["source"], s["min"], s["hint"], _is_unbacked(handle, i))
+            for i, (name, s) in enumerate(whole["symbols"].items())}
         #: Of Observation.observe(): the joined value by name; of a union a tuple.
         self.fields: Dict[str, Any] = joined_fields(handle)
 
@@ -48,10 +49,13 @@ class Decision:
         some rank is BranchDivergence on all; from then on the version fits only inputs for which it is
         true. All ranks give the same ones. `where`: "kernel.py:41" (default: the caller's line).
         Raises BadInput for a text that cannot be read; the build has then failed in any case."""
-        if where is None:
-            caller = sys._getframe(1)
-            where = f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
-        check(lib.build_guard(self._built, condition.encode(), where.encode()))
+        check(lib.build_guard(self._built, condition.encode(), _place(where).encode()))
+
+    def uniform(self, size: str, what: str, where: Optional[str] = None) -> None:
+        """While the version is built: `what`, such as "all_reduce", needs this to be the same on all ranks: "x.size(0) * 2"
+        (operators as of guard()). Where it is not, now or in a later call of the version, that is ConstraintViolation on
+        all ranks, with the values. All ranks give the same ones. `where` and BadInput as for guard()."""
+        check(lib.build_uniform(self._built, size.encode(), what.encode(), _place(where).encode()))
 
     def kept(self, of: str) -> Optional[bytes]:
         """While the version is built: what this rank has kept under `of` by share(), in files that only this
@@ -74,3 +78,17 @@ class Decision:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _place(where: Optional[str]) -> str:
+    """Of the caller's caller, where none is given."""
+    if where is not None:
+        return where
+    caller = sys._getframe(2)
+    return f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
+
+
+def _is_unbacked(decision: int, symbol: int) -> bool:
+    found = ctypes.c_int()
+    check(lib.decision_symbol(decision, symbol, None, None, ctypes.byref(found)))
+    return bool(found.value)

@@ -421,6 +421,29 @@ class GroupMaking:
             setattr(_c10d, "_new_group_with_tag", self._makes)
 
 
+def sizes_of(node: Any) -> List[Any]:
+    """Those of the tensors that go into a node of a graph, and that are no numbers, as sympy has them. Seen in 2.15."""
+    values = [arg.meta.get("example_value", arg.meta.get("val")) for arg in node.all_input_nodes]
+    return [size.node.expr for value in values for size in getattr(value, "shape", ()) if not isinstance(size, int)]
+
+
+def sources_without_value(graph: Any) -> Dict[str, str]:
+    """torch's names of the sources of sizes of inputs that have no value while they are traced, by symbol. grapharg: seen in
+    2.15."""
+    found: Dict[str, str] = {}
+    for node in graph.graph.nodes:
+        source = getattr(node.meta.get("grapharg"), "source", None) if node.op == "placeholder" else None
+        for dim, size in enumerate(getattr(node.meta.get("example_value"), "shape", ()) if source is not None else ()):
+            if not isinstance(size, int) and size.node.expr.is_Symbol:
+                found[str(size.node.expr)] = f"{name_of_source(source)}.size()[{dim}]"
+    return found
+
+
+def name_of_source(source: Any) -> str:
+    name = source.name  # a method before torch 2.10
+    return str(name() if callable(name) else name)
+
+
 def hint(size: Any) -> Optional[int]:
     """A size of a tensor in a graph: the one of this call; None: not known before it runs. Seen in 2.15."""
     if isinstance(size, int):

@@ -62,6 +62,8 @@ def module_path(module: torch.nn.Module) -> str:
     return ".".join(part for part in path.split(".") if part not in ("_orig_mod", "_fsdp_wrapped_module"))
 
 
+#: Of graphs: what is between two ranks.
+POINT_TO_POINT = ("isend", "irecv", "batch_p2p_ops")
 #: Collectives of graphs: the word, and whether all ranks have the same sizes.
 _IN_GRAPHS: Dict[str, Tuple[str, bool]] = {
     "all_to_all_single": ("all_to_all_single", False), "wait_tensor": ("", False),
@@ -76,3 +78,8 @@ def graph_word(operator: Any) -> Optional[Tuple[str, bool]]:
         return None
     word, sizes = _IN_GRAPHS.get(name.rstrip("_"), (name.rstrip("_"), True))
     return (word, sizes) if word else None
+
+
+def needs_equal_sizes(word: str) -> bool:
+    """Whether a collective of graphs has operands of the same sizes on all ranks."""
+    return word not in ("all_to_all_single", *POINT_TO_POINT)

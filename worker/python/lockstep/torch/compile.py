@@ -23,7 +23,7 @@ from .as_given import as_given, outside
 from .collectives import is_user
 from .example import Example, marks_of
 from .graph_text import groups_of
-from .guard_text import SizeGuard, size_guards
+from .guard_text import SizeGuard, UniformSize, size_guards, uniform_sizes
 from .layout import Contiguous, is_layout, made_contiguous
 from .rendezvous import group_of_mesh
 from .shared_build import SharedBuild
@@ -440,7 +440,8 @@ class Compiled:
         """Version `entry`; returns what ranks compare of it."""
         example = Example(decision, self._positional(args), args, kwargs)
         guards: List[SizeGuard] = []
-        copy, backend = self._copy(f"v{entry}"), self._tracing(example.names, guards)
+        uniform: List[UniformSize] = []
+        copy, backend = self._copy(f"v{entry}"), self._tracing(example.names, guards, uniform)
         version = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic, backend=backend)
         # Finds the same compiled code, at less cost: with fullgraph PyTorch prepares for compiling on every call.
         found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
@@ -463,6 +464,8 @@ class Compiled:
         # A backend that finds a graph in its cache adds them in another order than one that builds it.
         for guard in sorted({known.condition: known for known in reversed(guards)}.values()):
             decision.guard(guard.condition, guard.place or self.name)
+        for known in uniform:
+            decision.uniform(known.size, known.what, known.place or self.name)
         self._versions[entry] = made
         self._lines = [line for graph in graphs for line in (
             graph.nodes if self._consistency == "same_graph" else graph.collectives)]
@@ -486,12 +489,15 @@ class Compiled:
         made.__qualname__ = f"{self.name} ({which})"
         return made
 
-    def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard]) -> Callable[..., Any]:
+    def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard], uniform: List[UniformSize]) -> Callable[..., Any]:
         """The backend, whose results do not run while the version is traced; then what the graph relies
-        on goes to `guards`."""
+        on goes to `guards` and `uniform`."""
         def backend(graph: Any, inputs: List[Any]) -> Any:
-            compiled, shape_env = self._backend(graph, inputs), shape_env_of(inputs)
-            if shape_env is not None and self._is_tracing:
+            shape_env = shape_env_of(inputs) if self._is_tracing else None
+            if shape_env is not None:  # before the backend changes the graph
+                uniform.extend(uniform_sizes(graph, self._process_group, shape_env, names))
+            compiled = self._backend(graph, inputs)
+            if shape_env is not None:
                 guards.extend(size_guards(shape_env, names))
 
             @functools.wraps(compiled, assigned=())

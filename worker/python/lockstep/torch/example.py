@@ -27,7 +27,7 @@ class Example:
         """`names`: of the positional arguments. `marks_only`: `args` and `kwargs` are those of the call,
         with their sizes marked."""
         self._decision, self._marks_only = decision, marks_only
-        #: lockstep's names of sizes and ints, by torch's names of their sources.
+        #: lockstep's names of sizes and ints on which a version may rely, by torch's names of their sources.
         self.names: Dict[str, str] = {}
         self._made: Dict[int, torch.Tensor] = {}  # by the tensor of the call: one may be there twice
         #: torch's names of ints that are symbols.
@@ -71,7 +71,8 @@ class Example:
         """The sizes of `made` that are symbols; `value`: as it is in the call."""
         for dim in range(made.dim()):
             size = self._decision.size(name, dim)
-            self.names[f"{path}.size()[{dim}]"] = f"{name}.size({dim})"
+            if not isinstance(size, Symbol) or not size.unbacked:
+                self.names[f"{path}.size()[{dim}]"] = f"{name}.size({dim})"
             if isinstance(size, Symbol):
                 mark_size(made, dim, size.min, size.hint, dim in getattr(value, "_dynamo_dynamic_indices", ()))
 

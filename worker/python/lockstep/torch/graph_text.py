@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
 
 import torch
 
 from ._hooks import group_named, hint, nested_graphs
-from .collectives import INSIDE, dtype_name, graph_word, tensor_text
+from .collectives import INSIDE, POINT_TO_POINT, dtype_name, graph_word, tensor_text
 
 # What differs between ranks that do the same: addresses, and the numbers of their devices.
 _OWN = re.compile(r" at 0x[0-9a-f]+|(?<=\bcuda):\d+|(?<=device\(type='cuda'), index=\d+")
@@ -51,17 +51,29 @@ def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
 
 
 def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
-    """The process groups of the collectives in it, and in those within it, each once; None for one that is not known."""
+    """The process groups whose ranks run a graph together: those of the collectives in it, and in those within it, each once;
+    None for one that is not known. None at all where it sends or receives before: a peer may have to come there first."""
     found: List[Any] = []
-    for module in graph.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            if node.op == "call_function" and graph_word(node.target) is not None:
-                group = _group_of(node)
-                found += [] if any(group is known for known in found) else [group]
+    for word, node in collective_nodes(graph):
+        if word in POINT_TO_POINT:
+            if not found:
+                return []
+            continue
+        group = group_of(node)
+        found += [] if any(group is known for known in found) else [group]
     return found
 
 
-def _group_of(node: Any) -> Any:
+def collective_nodes(graph: torch.fx.GraphModule) -> Iterator[Tuple[str, Any]]:
+    """The collectives in a graph, and in those within it, each with its word."""
+    for module in graph.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            collective = graph_word(node.target) if node.op == "call_function" else None
+            if collective is not None:
+                yield collective[0], node
+
+
+def group_of(node: Any) -> Any:
     """Of a collective; None: it is not known."""
     names = [str(arg) for arg in reversed(node.args) if isinstance(arg, str)]
     return next((group for group in map(group_named, names) if group is not None), None)
@@ -75,7 +87,7 @@ def collective_places(output: Any) -> List[Tuple[str, str]]:
             collective = graph_word(node.target) if node.op == "call_function" else None
             if collective is not None:
                 module = _module(node)
-                found.append((collective[0], _place(node)[4:] + (f" ({module})" if module else "")))
+                found.append((collective[0], place_of(node) + (f" ({module})" if module else "")))
     return found
 
 
@@ -95,7 +107,7 @@ def _add(out: GraphText, graph: Any, indent: str, watched: str) -> None:
     for node in graph.nodes:
         collective = graph_word(node.target) if node.op == "call_function" else None
         groups = [str(arg) for arg in node.args if isinstance(arg, str)] if collective else []
-        group = _group_of(node) if collective else None
+        group = group_of(node) if collective else None
         where = "" if group is None or group.group_name == watched else f" in a group of {group.size()}"
         args = ", ".join([*(_argument(arg, group) for arg in node.args),
                           *(f"{key}={_argument(arg, group)}" for key, arg in node.kwargs.items())])
@@ -136,6 +148,11 @@ def _tensor(node: Any, sizes: bool) -> str:
     if not hasattr(value, "dtype"):
         return "?"
     return tensor_text(value.dtype, [hint(size) for size in value.shape]) if sizes else dtype_name(value.dtype)
+
+
+def place_of(node: Any) -> str:
+    """ "train.py:41"; "" where it is not known."""
+    return _place(node)[4:]
 
 
 def _place(node: Any) -> str:

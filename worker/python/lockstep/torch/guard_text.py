@@ -1,11 +1,14 @@
-"""Conditions on sizes that a compiled graph relies on, in lockstep's names of the inputs."""
+"""Conditions on sizes that a compiled graph relies on, and sizes that its collectives need alike, in lockstep's names of the
+inputs."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ._hooks import equals_of, is_implied, least_size, ranges_of
+from ._hooks import equals_of, is_implied, least_size, name_of_source, ranges_of, sizes_of, sources_without_value
+from .collectives import needs_equal_sizes
+from .graph_text import collective_nodes, group_of, place_of
 from .size_ranges import tightened
 
 _RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
@@ -24,11 +27,7 @@ def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
     was found in a cache, which keeps a condition that bounds imply as those bounds, has the guards of one that was
     built. `names`: of sizes and ints, by torch's names of their sources ("L['args'][0].size()[0]"). Conditions that
     lockstep's guards cannot express are left out: torch tests them itself, and the ranks vote on it."""
-    symbols: Dict[str, str] = {}
-    for symbol, sources in shape_env.var_to_sources.items():
-        known = [names[text] for text in map(_name_of, sources) if text in names]
-        if known:
-            symbols[str(symbol)] = known[0]
+    symbols = _symbols(shape_env, names)
     places: Dict[str, str] = {}
     simplified: List[Tuple[str, Any]] = []
     for guard in shape_env.guards:
@@ -50,6 +49,38 @@ def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
     return [SizeGuard(condition, places.get(condition, "")) for condition in (*filter(None, equal), *bounds, *others)]
 
 
+class UniformSize(NamedTuple):
+    size: str   # "x.size(0)"
+    what: str   # "all_reduce"
+    place: str  # "train.py:41"
+
+
+def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, str]) -> List[UniformSize]:
+    """Sizes of inputs that the collectives of a graph over `group` need alike on its ranks, each once. Of what comes from
+    data, and of what lockstep's guards cannot express, the ranks learn when it is issued."""
+    symbols = {**_symbols(shape_env, names), **{
+        symbol: names[source] for symbol, source in sources_without_value(graph).items() if source in names}}
+    found: Dict[str, UniformSize] = {}
+    for word, node in collective_nodes(graph):
+        if not needs_equal_sizes(word) or group_of(node) != group:
+            continue
+        for size in sizes_of(node):
+            text = _text(shape_env.simplify(size), symbols)
+            if text is not None and not text.isdecimal():
+                found.setdefault(text, UniformSize(text, word, place_of(node)))
+    return list(found.values())
+
+
+def _symbols(shape_env: Any, names: Mapping[str, str]) -> Dict[str, str]:
+    """lockstep's names of sizes and ints, by the symbols of a ShapeEnv."""
+    symbols: Dict[str, str] = {}
+    for symbol, sources in shape_env.var_to_sources.items():
+        known = [names[text] for text in map(name_of_source, sources) if text in names]
+        if known:
+            symbols[str(symbol)] = known[0]
+    return symbols
+
+
 def _condition(expression: Any, symbols: Mapping[str, str]) -> Optional[str]:
     relation = _RELATIONS.get(type(expression).__name__)
     if relation is None:
@@ -69,11 +100,6 @@ def _relation(relation: str, left: Optional[str], right: Optional[str]) -> Optio
     if relation in ("==", "!=") and not right.isdecimal():
         left, right = sorted((left, right))
     return f"{left} {relation} {right}"
-
-
-def _name_of(source: Any) -> str:
-    name = source.name  # a method before torch 2.10
-    return str(name() if callable(name) else name)
 
 
 def _text(value: Any, symbols: Mapping[str, str]) -> Optional[str]:
