@@ -15,7 +15,8 @@ def as_given(model: Any, agreed: Any) -> Any:
     """`model`, called through `agreed`, which it has as an attribute."""
     if not isinstance(model, torch.nn.Module):
         return _function(model, agreed)
-    return _class_like(type(model))(model, agreed)
+    kind: Any = type(model)
+    return _class_like(kind)(model, agreed)
 
 
 def outside(function: Any, name: str, called: str, file: str, line: int) -> Any:
@@ -95,7 +96,7 @@ _OWN = frozenset(("__dict__", "__weakref__", "__module__", "__doc__", "__qualnam
 
 
 @functools.lru_cache(maxsize=None)
-def _class_like(kind: Type[torch.nn.Module]) -> Type[_Module]:
+def _class_like(kind: Any) -> Type[_Module]:
     """_Module, with instances that are of `kind`, too: what `kind` adds to torch.nn.Module is that of the compiled module, and
     what it changes there is as torch.nn.Module has it, so that parameters have the names that they have under
     torch.compile."""
