@@ -155,7 +155,7 @@ class Agreeing(unittest.TestCase):
         vote = HitVote(agreement, "f", lambda entry, decision: built.append(entry))
 
         def observed(rows):
-            return lockstep.Observation(x=numpy.zeros(rows))._handle(agreement._declared).value
+            return lockstep.Observation(x=numpy.zeros(rows))._handle(agreement._declared)
 
         agreement.agree("f", lockstep.Observation(x=numpy.zeros(4)))
         self.assertIsNone(vote(observed(4), 0, False))

@@ -103,7 +103,7 @@ def _address(function):
 
 class Reading(unittest.TestCase):
     def setUp(self):
-        _library.native.bind(_address(_set_all), _address(_set_sizes), _address(_library.lib.agree_tested))
+        _library.native.bind(_address(_set_all), _address(_set_sizes))
 
     def read(self, plan, value):
         """As an Observation has it; None: the plan is for another structure."""
@@ -290,10 +290,65 @@ class Answers(unittest.TestCase):
             sys.unraisablehook = hook
 
 
+class Functions(unittest.TestCase):
+    """What goes into the functions of the library, and comes out, by the types of their parameters."""
+
+    def test_outputs_follow_the_code(self):
+        code, handle = _library.lib.observation_create()
+        self.assertEqual(code, 0)
+        self.addCleanup(_library.lib.observation_free, handle)
+        self.assertEqual(_library.lib.observe_tensor(handle, "x", 8, 2), (0, 0))
+        self.assertEqual(_library.lib.observe_int(handle, b"n", ), (0, 1))
+        self.assertEqual(_library.lib.set_all(handle, [3, 4, 5]), 0)
+        self.assertEqual(_library.lib.set_sizes(handle, 0, (3, 4), None), 0)
+        self.assertEqual(_library.lib.observe_field(handle, "f", 3, 0), (0, 0))
+        self.assertEqual(_library.lib.set_field_bytes(handle, 0, b"a\0b"), 0)
+
+    def test_what_the_library_refuses_is_a_code(self):
+        code, handle = _library.lib.observation_create()
+        self.addCleanup(_library.lib.observation_free, handle)
+        for value in (2**40, -2**40):  # no dtype has such a number, cut to 32 bits or not
+            self.assertNotEqual(_library.lib.observe_tensor(handle, "x", value, 2)[0], 0)
+        self.assertNotEqual(_library.lib.set_all(handle, [1]), 0)
+        self.assertNotEqual(_library.lib.set_all(None, []), 0)
+        self.assertIn("NULL", _library.lib.report_text(_library.lib.last_error()))
+
+    def test_what_is_no_argument_is_a_type_error(self):
+        lib = _library.lib
+        code, handle = lib.observation_create()
+        self.addCleanup(lib.observation_free, handle)
+        for call in (lambda: lib.observation_free(), lambda: lib.observation_free(handle, 1), lambda: lib.set_all(handle, 3),
+                     lambda: lib.set_all(handle, ["3"]), lambda: lib.observe_int(handle, 3), lambda: lib.busy(handle, "1"),
+                     lambda: lib.fingerprint_of("text"), lambda: lib.agreement_create(None, "world", (0, 1, 1, 8)),
+                     lambda: lib.build_kept(None, (1,)), lambda: lib.controller_put(None, [(1, (2,))], "x")):
+            with self.assertRaises(TypeError):
+                call()
+        with self.assertRaises(OverflowError):
+            lib.set_field_int(handle, 0, 2**64)
+
+    def test_text_that_is_no_utf8_is_replaced(self):
+        code, handle = _library.lib.observation_create()
+        self.addCleanup(_library.lib.observation_free, handle)
+        self.assertEqual(_library.lib.observe_int(handle, "a\ud800"), (0, 0))
+        self.assertEqual(_library.lib.observe_int(handle, "a\ud800")[0] != 0, True)
+        self.assertIn("a\\ud800", _library.lib.report_text(_library.lib.last_error()))
+
+    def test_a_fingerprint_is_two_numbers(self):
+        high, low = _library.lib.fingerprint_of(b"frames")
+        self.assertNotEqual((high, low), _library.lib.fingerprint_of(b"frame"))
+        self.assertTrue(0 < high < 2**64 and 0 < low < 2**64)
+
+    def test_a_library_that_is_none_is_said(self):
+        with self.assertRaisesRegex(OSError, "no_such_library"):
+            _library.native.load(b"/no_such_library.so")
+        with self.assertRaisesRegex(OSError, "has no function lockstep_abi"):
+            _library.native.load(b"libm.so.6")
+
+
 class Sites(unittest.TestCase):
     def test_most_recent_structure_first_and_the_oldest_goes(self):
         lib = _library.lib
-        _library.native.bind(_address(lib.set_all), _address(lib.set_sizes), _address(lib.agree_tested))
+        _library.native.bind(lib.set_all.__self__, lib.set_sizes.__self__)
         site = CallSite()
         values = [{"x": [1] * n} for n in range(1, 19)]
         for value in values:

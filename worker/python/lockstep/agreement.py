@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from ._library import BUILD, Config, Fingerprint, NUMBERS, Run, lib, native
+from ._library import NUMBERS, lib, native
 from .call_site import CallSite
 from .decision import Decision
 from .errors import Error, Finding, check, finding_of, said
@@ -35,25 +34,14 @@ def program_bytes(program: Any) -> bytes:
 #: lockstep_agree_tested(): its code, the entry, whether it is new, the address of its decision, and whether some
 #: rank has not tested what its program relies on.
 Said = Tuple[int, int, int, int, int]
-BuildC = Callable[[int, int, int, int], int]
-
-
-def _call_by_ctypes(agreement: int, frame: bytes, observation: int, untested: bool,
-                    build: BuildC) -> Said:
-    entry, is_new, decision, some = ctypes.c_int(-1), ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int(untested)
-    code = lib.agree_tested(agreement, frame, observation or None, ctypes.byref(some),
-                            BUILD(lambda _context, *arguments: build(*arguments)), None,
-                            ctypes.byref(entry), ctypes.byref(is_new), ctypes.byref(decision))
-    return code, entry.value, is_new.value, decision.value or 0, some.value
-
-
-_call = _call_by_ctypes if native is None else native.agree
+#: See native/module.cpp.
+BuildC = Callable[[int, int, int], Optional[Tuple[int, ...]]]
 
 
 def _builder(build: Optional[Build], raised: List[BaseException]) -> BuildC:
     """For the library. What `build` raises goes to `raised`."""
 
-    def build_c(entry: int, decision: int, program: int, built: int) -> int:
+    def build_c(entry: int, decision: int, built: int) -> Optional[Tuple[int, ...]]:
         try:
             made = None
             if build is not None:
@@ -62,15 +50,12 @@ def _builder(build: Optional[Build], raised: List[BaseException]) -> BuildC:
                     made = build(entry, of_version)
                 finally:
                     of_version._built = None
-            if made is not None:
-                text = program_bytes(made)
-                mark = lib.fingerprint_of(text, len(text))
-                ctypes.cast(program, ctypes.POINTER(Fingerprint))[0] = mark
-            return 0
+            fingerprint: Tuple[int, ...] = () if made is None else lib.fingerprint_of(program_bytes(made))
+            return fingerprint
         except BaseException as error:  # noqa: B902 - every rank has to hear of it
             raised.append(error)
-            lib.build_failed(built, NUMBERS["COMPILE_ERROR"], said(error).encode())
-            return 1
+            lib.build_failed(built, NUMBERS["COMPILE_ERROR"], said(error))
+            return None
     return build_c
 
 
@@ -86,7 +71,7 @@ class HitVote:
         """Collective. `untested`: this rank has not found that what the version relies on beyond its inputs holds.
         None: all run that of the call before, and have found it to hold. Else what was agreed on, and the ranks
         have yet to test it. Raises as Agreement.agree(), which another rank may call."""
-        said_c = _call(self._agreement._handle.value or 0, self._name, observation, untested, self._build)
+        said_c = native.agree(self._agreement._handle, self._name, observation, untested, self._build)
         code, entry, is_new, _, some = said_c
         if code == 0 and entry == expected and not is_new and not some:
             return None
@@ -105,15 +90,13 @@ class Agreement:
                  automatic_dynamic: bool = True, assume_at_least_two: bool = True,
                  recompile_limit: int = 8, settle: bool = True) -> None:
         self.group = group
-        self._handle = ctypes.c_void_p()
         self._decisions: Dict[Tuple[str, int], Decision] = {}
         self._declared: Declared = {}
         self._untested = False  # the ranks test together what a version relies on beyond its inputs (HitVote)
         self._sites: List[CallSite] = []  # whose observations are freed with this
-        config = Config(ctypes.sizeof(Config), _CONSISTENCY.get(consistency, -1),
-                         automatic_dynamic, assume_at_least_two, recompile_limit, settle)
-        check(lib.agreement_create(group._handle, name.encode(), ctypes.byref(config),
-                                     ctypes.byref(self._handle)))
+        config = _CONSISTENCY.get(consistency, -1), automatic_dynamic, assume_at_least_two, recompile_limit, settle
+        code, self._handle = lib.agreement_create(group._handle, name, config)
+        check(code)
         group._agreements.append(self)
 
     def agree(self, frame: str, observation: Optional[Observation],
@@ -124,7 +107,7 @@ class Agreement:
         with self.group._turns:
             handle = None if observation is None else self._observed(observation, raised)
             try:
-                return self._agree(frame, None if handle is None else handle.value, build, raised)
+                return self._agree(frame, handle, build, raised)
             finally:
                 if observation is not None and handle is not None:
                     observation._unmark(handle)
@@ -132,8 +115,7 @@ class Agreement:
     def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
                raised: List[BaseException]) -> Agreed:
         """`observation`: the library's, by address. `raised`: what a failure was caused by."""
-        said_c = _call(self._handle.value or 0, frame.encode(), observation or 0, self._untested,
-                       _builder(build, raised))
+        said_c = native.agree(self._handle, frame.encode(), observation or 0, self._untested, _builder(build, raised))
         return self._agreed(frame, said_c, raised)
 
     def _agreed(self, frame: str, said_c: Said, raised: List[BaseException]) -> Agreed:
@@ -163,7 +145,7 @@ class Agreement:
             if handle is None:
                 return  # the call says so, on all ranks
             try:
-                check(lib.prefetch(self._handle, frame.encode(), handle))
+                check(lib.prefetch(self._handle, frame, handle))
             finally:
                 observation._unmark(handle)
 
@@ -178,27 +160,24 @@ class Agreement:
         since its last audited call. Fields of the observation are not looked at. Returns how often the finding
         has been made by now (1: show it; 0: there is none) and the finding. Raises, on all ranks and before
         anything runs, where collectives do not match."""
-        text = program_bytes(program)
-        calls = "\n".join(line.split("\t", 1)[0] for line in collectives or []).encode()
-        run = Run(ctypes.sizeof(Run), is_new, lib.fingerprint_of(text, len(text)),
-                  0 if collectives is None else 3 if issued else 2 if collectives else 1,
-                  lib.fingerprint_of(calls, len(calls)), program_text.encode(),
-                  "\n".join(collectives or []).encode(), None if trouble is None else trouble.encode())
-        times = ctypes.c_uint64()
+        calls = "\n".join(line.split("\t", 1)[0] for line in collectives or [])
+        run = (is_new, lib.fingerprint_of(program_bytes(program)),
+               0 if collectives is None else 3 if issued else 2 if collectives else 1,
+               lib.fingerprint_of(calls.encode()), program_text, "\n".join(collectives or []), trouble)
         with self.group._turns:
             handle = None if observation is None else self._observed(observation, [])
-            check(lib.audit(self._handle, frame.encode(), handle, ctypes.byref(run),
-                            ctypes.byref(times)))
+            code, times = lib.audit(self._handle, frame, handle, run)
+            check(code)
             report = lib.finding(self._handle)
-            return times.value, finding_of(report) if report else None
+            return times, finding_of(report) if report else None
 
     def summary(self) -> str:
         """Of the audit, for the end of the job."""
-        text: bytes = lib.audit_summary(self._handle)
-        return text.decode(errors="replace")
+        text: str = lib.audit_summary(self._handle)
+        return text
 
     def _observed(self, observation: Observation,
-                  raised: List[BaseException]) -> Optional[ctypes.c_void_p]:
+                  raised: List[BaseException]) -> Optional[int]:
         """A rank whose inputs cannot be declared still takes part, and brings that."""
         try:
             return observation._handle(self._declared)
@@ -212,4 +191,4 @@ class Agreement:
         for site in self._sites:
             site.free()
         lib.agreement_free(self._handle)
-        self._handle = ctypes.c_void_p()
+        self._handle = 0

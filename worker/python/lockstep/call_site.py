@@ -54,7 +54,7 @@ class CallSite:
     def __init__(self, whole: bool = False) -> None:
         """`whole`: as for Observation.of()."""
         self._whole = whole
-        self._plans: List[Tuple[Any, Any]] = []
+        self._plans: List[Tuple[Any, int]] = []
 
     def read(self, value: Any) -> Optional[int]:
         """The observation with this value, by address; None: no plan fits it. Raises BadInput."""
@@ -64,20 +64,19 @@ class CallSite:
                 if i > 0:
                     self._plans.insert(0, self._plans.pop(i))
                 check(code)
-                address: int = handle.value
-                return address
+                return handle
         return None
 
     def learn(self, value: Any, observation: Observation) -> None:
         """From now on values like this one are read by a plan; `observation` is of this one."""
-        tree = None if native is None else plan_of(value, self._whole)
+        tree = plan_of(value, self._whole)
         if tree is None:
             return
         if len(self._plans) >= _MOST_PLANS:
             lib.observation_free(self._plans.pop()[1])
         handle = observation._declare()
         observation._mark(handle)
-        self._plans.insert(0, (native.Plan(tree, handle.value), handle))
+        self._plans.insert(0, (native.Plan(tree, handle), handle))
 
     def free(self) -> None:
         for _, handle in self._plans:

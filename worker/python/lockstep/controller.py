@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import collections
-import ctypes
 import math
 import numbers
 import os
@@ -22,9 +21,9 @@ import re
 import signal
 import struct
 import threading
-from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._library import INTERRUPTED, Array, Value, lib
+from ._library import lib, native
 from .errors import check
 from .observation import dtype_word
 from .turns import Turns
@@ -40,11 +39,9 @@ _BY_TORCH = {"bool": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 
              "float32": 8, "float64": 9}
 
 
-class _Local(NamedTuple):
-    """A tensor of this process as C takes it, and what keeps its elements."""
-
-    array: Array
-    owner: Any
+#: A tensor of this process, as the library takes it: the dtype, the sizes, the elements or their address; and what keeps
+#: those.
+_Local = Tuple[Tuple[int, Tuple[int, ...], Union[bytes, int]], Any]
 
 
 def _local(value: Any, what: str) -> _Local:
@@ -71,9 +68,7 @@ def _local(value: Any, what: str) -> _Local:
     if number < 0:
         raise TypeError(f"{what} has dtype {getattr(value, 'dtype', None) or getattr(value, 'format', '?')}, which "
                         "lockstep does not have")
-    sizes = (ctypes.c_int64 * max(1, len(shape)))(*shape)
-    pointer = ctypes.cast(ctypes.c_char_p(owner), ctypes.c_void_p) if isinstance(owner, bytes) else ctypes.c_void_p(address)
-    return _Local(Array(number, len(shape), sizes, pointer), (owner, sizes))
+    return (number, tuple(shape), owner if isinstance(owner, bytes) else address), owner
 
 
 class _Noted:
@@ -110,7 +105,7 @@ class _Noted:
 class RemoteTensor:
     """A tensor of the workers: a handle. Sizes and elements are theirs. They free it once no such object is left."""
 
-    def __init__(self, controller: Controller, handle: ctypes.c_void_p) -> None:
+    def __init__(self, controller: Controller, handle: int) -> None:
         self._controller = controller
         self._handle = handle
 
@@ -127,23 +122,21 @@ class RemoteTensor:
     @property
     def label(self) -> str:
         """As it was put, or which output of which program it is."""
-        return str(lib.tensors_name(self._handle, 0).decode())
+        return str(lib.tensors_name(self._handle, 0))
 
     def sizes(self) -> List[Tuple[int, ...]]:
         """On every worker. Waits for all that makes it."""
-        with self._controller._fetched(lib.controller_sizes, self._handle) as array:
-            workers, ndim = array.sizes[0], array.sizes[1]
-            flat = ctypes.cast(array.elements, ctypes.POINTER(ctypes.c_int64))[:workers * ndim]
+        _, (workers, ndim), elements = self._controller._fetched(8, lib.controller_sizes, self._handle)
+        flat = struct.unpack(f"={workers * ndim}q", elements)
         return [tuple(flat[w * ndim:(w + 1) * ndim]) for w in range(workers)]
 
     def fetch(self, worker: int = 0) -> Any:
         """The tensor of one worker: a numpy array (of bf16 one of float32, which has the same values), or, where
         there is no numpy, a memoryview (of bf16 of its bits). Waits for all that makes it."""
-        with self._controller._fetched(lib.controller_fetch, self._handle, worker) as array:
-            shape = tuple(array.sizes[:array.ndim])
-            name, typestr, code = _DTYPES[array.dtype]
-            width = {"bf16": 2}.get(name) or int(typestr[-1])
-            data = bytearray(ctypes.string_at(array.elements, math.prod(shape) * width) if array.elements else b"")
+        name, typestr, code = _DTYPES[lib.tensors_dtype(self._handle, 0)]
+        width = {"bf16": 2}.get(name) or int(typestr[-1])
+        _, shape, elements = self._controller._fetched(width, lib.controller_fetch, self._handle, worker)
+        data = bytearray(elements)
         try:
             import numpy
         except ImportError:
@@ -204,7 +197,7 @@ def _empty(box: Any) -> None:
 class Program:
     """A saved program on the workers."""
 
-    def __init__(self, controller: Controller, handle: ctypes.c_void_p) -> None:
+    def __init__(self, controller: Controller, handle: int) -> None:
         self._controller = controller
         self._handle = handle
 
@@ -224,52 +217,36 @@ class Program:
         return self._call(box, list(_leaves("", box)), boxed=True)
 
     def _call(self, box: Dict[str, Any], leaves: List[Tuple[str, Any]], boxed: bool) -> Dict[str, Any]:
-        owners: List[ctypes.c_void_p] = []  # handles of this call alone
-        values = (Value * max(1, len(leaves)))()
-        count = len(leaves)
+        owners: List[int] = []  # handles of this call alone
         try:
-            for place in range(count):
-                self._fill(values[place], *leaves[place], owners)
+            values = [self._given(name, given, owners) for name, given in leaves]
             leaves.clear()
             if boxed:
                 _empty(box)
-            out = self._controller._made(lib.tensors_free, lib.program_call, self._handle, values, count)
+            out = self._controller._made(lib.tensors_free, lib.program_call, self._handle, values)
         finally:
             for handle in owners:
                 lib.tensors_free(handle)
         return _nested(self._controller._named(out))
 
-    def _fill(self, value: Value, name: str, given: Any, owners: List[Any]) -> None:
-        value.name = name.encode()
+    def _given(self, name: str, given: Any, owners: List[int]) -> Tuple[str, int, int, int, int, float]:
+        """As the library takes it: the name, the kind, a tensor, whether it is moved, an int or bool, a float."""
         if isinstance(given, bool) or type(given).__name__ in ("bool_", "bool"):
-            value.kind, value.integer = _BOOL, int(given)
-        elif isinstance(given, numbers.Integral):
-            value.kind, value.integer = _INT, int(given)
-        elif isinstance(given, numbers.Real):
-            value.kind, value.real = _FLOAT, float(given)
+            return name, _BOOL, 0, 0, int(given), 0.0
+        if isinstance(given, numbers.Integral):
+            return name, _INT, 0, 0, int(given), 0.0
+        if isinstance(given, numbers.Real):
+            return name, _FLOAT, 0, 0, 0, float(given)
+        if isinstance(given, RemoteTensor):
+            code, handle = lib.tensors_one(given._handle, 0)
+            check(code)
         else:
-            handle = ctypes.c_void_p()
-            if isinstance(given, RemoteTensor):
-                check(lib.tensors_one(given._handle, 0, ctypes.byref(handle)))
-            else:
-                handle = self._controller._put([given], name)
-            owners.append(handle)
-            value.kind, value.tensor, value.moved = _TENSOR, handle, 1
+            handle = self._controller._put([given], name)
+        owners.append(handle)
+        return name, _TENSOR, handle, 1, 0, 0.0
 
     def __repr__(self) -> str:
-        return f"<{lib.program_text(self._handle).decode()}>"
-
-
-class _Fetched:
-    def __init__(self, handle: ctypes.c_void_p) -> None:
-        self._handle = handle
-
-    def __enter__(self) -> Array:
-        array: Array = lib.fetched_array(self._handle)
-        return array
-
-    def __exit__(self, *error: Any) -> None:
-        lib.fetched_free(self._handle)
+        return f"<{lib.program_text(self._handle)}>"
 
 
 class Controller:
@@ -281,14 +258,14 @@ class Controller:
     ends the workers at the end; an exception that leaves the block leaves them to the next controller."""
 
     def __init__(self, where: Optional[os.PathLike[str] | str] = None, deadline: float = 60.0) -> None:
-        self._handle = ctypes.c_void_p()
+        self._handle = 0
         self._noted: Optional[_Noted] = None
         self._turns = Turns("a controller")
-        self._dead: Deque[ctypes.c_void_p] = collections.deque()  # handles that nobody has any more
-        self._asked = INTERRUPTED(lambda _: int(self._noted is not None and self._noted.signal is not None))
+        self._dead: Deque[int] = collections.deque()  # handles that nobody has any more
+        self._asked = lambda: self._noted is not None and self._noted.signal is not None
         with self._waiting():
-            check(lib.controller_connect(None if where is None else os.fsencode(where), deadline, self._asked, None,
-                                         ctypes.byref(self._handle)))
+            code, self._handle = native.connect(None if where is None else os.fsencode(where), deadline, self._asked)
+            check(code)
         self.workers: int = lib.controller_workers(self._handle)
 
     def put(self, tensor: Any, label: str = "a tensor") -> RemoteTensor:
@@ -301,9 +278,7 @@ class Controller:
 
     def read(self, path: os.PathLike[str] | str, names: Sequence[str]) -> Dict[str, RemoteTensor]:
         """Tensors of a safetensors file that each worker reads: "{rank}" in `path` is its number."""
-        texts = (ctypes.c_char_p * max(1, len(names)))(*(name.encode() for name in names))
-        return self._named(self._made(lib.tensors_free, lib.controller_read, self._handle, os.fsencode(path), texts,
-                                      len(names)))
+        return self._named(self._made(lib.tensors_free, lib.controller_read, self._handle, os.fsencode(path), list(names)))
 
     def load(self, path: os.PathLike[str] | str) -> Program:
         """A saved program: frame.save() or `lockstep trace --save` has made the file. The workers get it once."""
@@ -327,7 +302,7 @@ class Controller:
         """Leaves the workers, with all that they have, to the next controller. Tensors and programs of this one are
         of no use any more."""
         with self._turns:
-            handle, self._handle = self._handle, ctypes.c_void_p()
+            handle, self._handle = self._handle, 0
             if lib is not None:
                 self._free_dead()
                 lib.controller_free(handle)
@@ -347,35 +322,41 @@ class Controller:
     def __repr__(self) -> str:
         return f"<controller of {self.workers} workers>"
 
-    def _put(self, each: Sequence[Any], label: str) -> ctypes.c_void_p:
+    def _put(self, each: Sequence[Any], label: str) -> int:
         locals_ = [_local(value, label) for value in each]
-        arrays = (Array * len(locals_))(*(local.array for local in locals_))
-        return self._made(lib.tensors_free, lib.controller_put, self._handle, arrays, len(locals_), label.encode())
+        return self._made(lib.tensors_free, lib.controller_put, self._handle, [array for array, _ in locals_], label)
 
-    def _fetched(self, ask: Callable[..., int], *what: Any) -> _Fetched:
-        return _Fetched(self._made(lib.fetched_free, ask, self._handle, *what))
+    def _fetched(self, width: int, ask: Callable[..., Tuple[int, int]], *what: Any) -> Tuple[int, Tuple[int, ...], bytes]:
+        """The dtype, the sizes, and the elements, each of so many bytes."""
+        handle = self._made(lib.fetched_free, ask, self._handle, *what)
+        try:
+            dtype, sizes, elements = lib.fetched_array(handle)
+            return dtype, sizes, native.bytes_at(elements, math.prod(sizes) * width)
+        finally:
+            lib.fetched_free(handle)
 
-    def _made(self, free: Callable[[ctypes.c_void_p], None], ask: Callable[..., int], *what: Any) -> ctypes.c_void_p:
+    def _made(self, free: Callable[[int], None], ask: Callable[..., Tuple[int, int]], *what: Any) -> int:
         """The handle that `ask` gives; freed where Ctrl-C comes before anybody has it."""
-        out = ctypes.c_void_p()
+        out = 0
         try:
             with self._waiting():
-                check(ask(*what, ctypes.byref(out)))
+                code, out = ask(*what)
+                check(code)
         except BaseException:
             free(out)
             raise
         return out
 
-    def _tensors(self, handle: ctypes.c_void_p) -> Iterator[RemoteTensor]:
+    def _tensors(self, handle: int) -> Iterator[RemoteTensor]:
         try:
             for index in range(lib.tensors_count(handle)):
-                one = ctypes.c_void_p()
-                check(lib.tensors_one(handle, index, ctypes.byref(one)))
+                code, one = lib.tensors_one(handle, index)
+                check(code)
                 yield RemoteTensor(self, one)
         finally:
             lib.tensors_free(handle)
 
-    def _named(self, handle: ctypes.c_void_p) -> Dict[str, RemoteTensor]:
+    def _named(self, handle: int) -> Dict[str, RemoteTensor]:
         return {tensor.label: tensor for tensor in self._tensors(handle)}
 
     def _free_dead(self) -> None:

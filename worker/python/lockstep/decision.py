@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import sys
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from ._library import lib
 from .errors import check
@@ -28,7 +27,7 @@ class Decision:
 
     def __init__(self, handle: int, built: Optional[int] = None) -> None:
         self._built = built  # while the version is built
-        self.text: str = lib.decision_text(handle).decode(errors="replace")
+        self.text: str = lib.decision_text(handle)
         whole = json.loads(lib.decision_json(handle))
         #: Per source: a list of sizes, an int or a bool; a symbol is its name.
         self.inputs: Dict[str, Any] = whole["decisions"]
@@ -49,13 +48,13 @@ class Decision:
         some rank is BranchDivergence on all; from then on the version fits only inputs for which it is
         true. All ranks give the same ones. `where`: "kernel.py:41" (default: the caller's line).
         Raises BadInput for a text that cannot be read; the build has then failed in any case."""
-        check(lib.build_guard(self._built, condition.encode(), _place(where).encode()))
+        check(lib.build_guard(self._built, condition, _place(where)))
 
     def uniform(self, size: str, what: str, where: Optional[str] = None) -> None:
         """While the version is built: `what`, such as "all_reduce", needs this to be the same on all ranks: "x.size(0) * 2"
         (operators as of guard()). Where it is not, now or in a later call of the version, that is ConstraintViolation on
         all ranks, with the values. All ranks give the same ones. `where` and BadInput as for guard()."""
-        check(lib.build_uniform(self._built, size.encode(), what.encode(), _place(where).encode()))
+        check(lib.build_uniform(self._built, size, what, _place(where)))
 
     def kept(self, of: str) -> Optional[bytes]:
         """While the version is built: what this rank has kept under `of` by share(), in files that only this
@@ -68,13 +67,12 @@ class Decision:
         has none, and on those that lack them where there are more than 64 MiB. Called before the build on
         ranks that wait for rank 0's, and after it there. Ranks that have kept the same bytes, by their SHA-256,
         receive none. Raises Environment where other bytes have come."""
-        return self._bytes(lib.build_share, of, mine, len(mine or b""))
+        return self._bytes(lib.build_share, of, mine)
 
-    def _bytes(self, function: Any, of: str, *more: Any) -> Optional[bytes]:
-        text, data, size = of.encode(), ctypes.c_void_p(), ctypes.c_size_t()
-        check(function(self._built, lib.fingerprint_of(text, len(text)), *more, ctypes.byref(data),
-                       ctypes.byref(size)))
-        return ctypes.string_at(data, size.value) if data.value else None
+    def _bytes(self, function: Callable[..., Tuple[int, Optional[bytes]]], of: str, *more: Any) -> Optional[bytes]:
+        code, found = function(self._built, lib.fingerprint_of(of.encode()), *more)
+        check(code)
+        return found
 
     def __str__(self) -> str:
         return self.text
@@ -89,6 +87,6 @@ def _place(where: Optional[str]) -> str:
 
 
 def _is_unbacked(decision: int, symbol: int) -> bool:
-    found = ctypes.c_int()
-    check(lib.decision_symbol(decision, symbol, None, None, ctypes.byref(found)))
-    return bool(found.value)
+    code, _, _, unbacked = lib.decision_symbol(decision, symbol)
+    check(code)
+    return bool(unbacked)

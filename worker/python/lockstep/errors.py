@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, NamedTuple, Optional, Tuple, Type
+from typing import Dict, NamedTuple, Tuple, Type
 
 from ._library import CODES, NUMBERS, lib
 
@@ -20,14 +20,10 @@ class Finding(NamedTuple):
     text: str
 
 
-def finding_of(report: Optional[int]) -> Finding:
-    rows = tuple((lib.report_ranks(report, i).decode(errors="replace"),
-                  lib.report_value(report, i).decode(errors="replace"))
-                 for i in range(lib.report_rows(report)))
-    return Finding(CODES[lib.report_code(report)],
-                   lib.report_message(report).decode(errors="replace"),
-                   lib.report_source(report).decode(errors="replace"), rows,
-                   lib.report_text(report).decode(errors="replace"))
+def finding_of(report: int) -> Finding:
+    rows = tuple((lib.report_ranks(report, i), lib.report_value(report, i)) for i in range(lib.report_rows(report)))
+    return Finding(CODES[lib.report_code(report)], lib.report_message(report), lib.report_source(report), rows,
+                   lib.report_text(report))
 
 
 class Error(Exception):

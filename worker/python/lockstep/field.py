@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, Dict, Tuple, Union
 
 from ._library import lib
@@ -59,20 +58,20 @@ def _encoded(value: Union[str, bytes]) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def declare_field(handle: ctypes.c_void_p, spec: Spec) -> None:
+def declare_field(handle: int, spec: Spec) -> None:
     name, kind, join = spec
-    check(lib.observe_field(handle, name.encode(), kind, join, None))
+    code, _ = lib.observe_field(handle, name, kind, join)
+    check(code)
 
 
-def set_field(handle: ctypes.c_void_p, number: int, spec: Spec, value: Value) -> None:
+def set_field(handle: int, number: int, spec: Spec, value: Value) -> None:
     if spec[1] == _BOOL:
         check(lib.set_field_bool(handle, number, value))
     elif spec[1] == _INT:
         check(lib.set_field_int(handle, number, value))
     else:
         assert isinstance(value, (str, bytes))
-        raw = _encoded(value)
-        check(lib.set_field_bytes(handle, number, raw, len(raw)))
+        check(lib.set_field_bytes(handle, number, _encoded(value)))
 
 
 def joined_fields(decision: int) -> Dict[str, Any]:
@@ -83,17 +82,14 @@ def joined_fields(decision: int) -> Dict[str, Any]:
         values = tuple(_value(decision, field, i, kind)
                        for i in range(lib.decision_field_values(decision, field)))
         union = lib.decision_field_join(decision, field) == _JOINS["union"]
-        out[lib.decision_field_name(decision, field).decode(errors="replace")] = (
-            values if union else values[0])
+        out[lib.decision_field_name(decision, field)] = values if union else values[0]
     return out
 
 
 def _value(decision: int, field: int, place: int, kind: int) -> Value:
     if kind in (_BOOL, _INT):
-        number = ctypes.c_int64()
-        check(lib.decision_field_int(decision, field, place, ctypes.byref(number)))
-        return bool(number.value) if kind == _BOOL else number.value
-    length = ctypes.c_size_t()
-    start = lib.decision_field_bytes(decision, field, place, ctypes.byref(length))
-    raw = ctypes.string_at(start, length.value)
+        code, number = lib.decision_field_int(decision, field, place)
+        check(code)
+        return bool(number) if kind == _BOOL else int(number)
+    raw: bytes = lib.decision_field_bytes(decision, field, place)
     return raw if kind == _BYTES else raw.decode(errors="replace")

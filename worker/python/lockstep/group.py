@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Callable, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
 from ._library import NUMBERS, lib
 from .errors import BadInput, Error, check, said
@@ -34,7 +33,7 @@ class Group:
                  report_folder: Optional[str] = None, *, alone: bool = False) -> None:
         if alone and comm is not None:
             raise ValueError("a group of this process alone has no communicator; leave one of the two out")
-        self._handle = ctypes.c_void_p()
+        self._handle = 0
         self._process = os.getpid()
         self._agreements: List[Agreement] = []
         self._told_busy: Optional[Callable[[float], None]] = None
@@ -43,14 +42,16 @@ class Group:
         self._turns = Turns("a group")  # of its agreements' calls, too
         together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
         if alone or (comm is None and not together):
-            check(lib.group_alone(ctypes.byref(self._handle)))
+            code, self._handle = lib.group_alone()
+            check(code)
         else:
             address = None
             if comm is not None:
                 from mpi4py import MPI
                 address = MPI._addressof(comm)
             folder = None if report_folder is None else os.fsencode(report_folder)
-            check(lib.group_open(address, deadline, folder, ctypes.byref(self._handle)))
+            code, self._handle = lib.group_open(address, deadline, folder)
+            check(code)
             if ranks_of_launch() > 1:
                 limit_threads(ranks_of_launch())
         self.rank: int = lib.group_rank(self._handle)
@@ -78,7 +79,7 @@ class Group:
     def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
         """This rank has failed; the next collective call raises `code` on all ranks, but for one whose
         prefetched vote is out already."""
-        check(lib.trouble(self._handle, NUMBERS.get(code, 0), text.encode()))
+        check(lib.trouble(self._handle, NUMBERS.get(code, 0), text))
 
     def busy(self, seconds: float) -> None:
         """This process compiles: it does not count as stuck for that long from now."""
@@ -88,13 +89,13 @@ class Group:
 
     def note(self, text: str) -> None:
         """What this process does from now on, for the watchdog and the status page. Never waits."""
-        check(lib.note(self._handle, text.encode()))
+        check(lib.note(self._handle, text))
 
     def issues(self, text: str) -> None:
         """This process is about to issue a collective of its own on all ranks of the group, the next in
         its order; `text` begins with its name. For the watchdog, which names ranks that do not come to
         it. Never waits."""
-        check(lib.issues(self._handle, text.encode()))
+        check(lib.issues(self._handle, text))
 
     def stalls(self) -> None:
         """The program's thread has not moved on for a while since issues(): this rank counts as waiting
@@ -124,7 +125,7 @@ class Group:
         """This rank ends without the others, whose next call raises Gone. Where they may be running a
         prefetched call the watchdog ends the job at once, with this reason and exit code 3."""
         sys.stdout.flush()
-        check(lib.leave(self._handle, why.encode()))
+        check(lib.leave(self._handle, why))
 
     def close(self) -> None:
         """Frees the group; one that is neither finished nor left leaves."""
@@ -135,7 +136,7 @@ class Group:
                 for agreement in self._agreements:
                     agreement._free()
                 lib.group_close(self._handle)
-        self._handle = ctypes.c_void_p()
+        self._handle = 0
         atexit.unregister(self._at_exit)
 
     def __enter__(self) -> "Group":
@@ -152,18 +153,18 @@ class Group:
         finally:
             self.close()
 
-    def _vote(self, function: Callable[..., int], mine: object) -> bool:
-        result = ctypes.c_int()
+    def _vote(self, function: Callable[..., Tuple[int, int]], mine: object) -> bool:
         with self._turns:
-            check(function(self._handle, 1 if mine else 0, ctypes.byref(result)))
-        return bool(result.value)
+            code, result = function(self._handle, 1 if mine else 0)
+            check(code)
+        return bool(result)
 
     def _at_exit(self) -> None:
         error = getattr(sys, "last_value", None)
         if self._handle and self._process == os.getpid() and error is not None and not self._ends_apart:
-            lib.leave(self._handle, said(error).encode())
+            lib.leave(self._handle, said(error))
         try:
             self.close()
         except BadInput as refused:  # a thread that ends with the process has a call under way
-            if lib.leave(self._handle, said(refused).encode()) != 0:
+            if lib.leave(self._handle, said(refused)) != 0:
                 lib.group_close(self._handle)  # the library ends the job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import numbers
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
@@ -27,7 +26,7 @@ def dtype_word(dtype: Any) -> str:
 
 
 def _number_of(word: str) -> int:
-    number: int = lib.dtype_from_name(_DTYPES.get(word, word).encode())
+    number: int = lib.dtype_from_name(_DTYPES.get(word, word))
     return number
 
 
@@ -183,7 +182,7 @@ def layout_of(sizes: List[int], strides: List[int]) -> int:
 _MOST_DIGITS = 9
 
 #: An agreement's declared observations, so that a call only sets values.
-Declared = Dict[Tuple[Any, ...], ctypes.c_void_p]
+Declared = Dict[Tuple[Any, ...], int]
 _MOST_DECLARED = 256
 
 
@@ -257,7 +256,7 @@ class Observation:
                 out.append((numbers[name], int(dim), _MARKS[mark]))
         return out
 
-    def _handle(self, declared: Declared) -> ctypes.c_void_p:
+    def _handle(self, declared: Declared) -> int:
         """The library's observation with these values; until the next one of the same sources."""
         what = (self.sources, *self._fields) if self._fields else self.sources
         handle = declared.get(what)
@@ -265,41 +264,37 @@ class Observation:
             if len(declared) >= _MOST_DECLARED:
                 free_declared(declared)
             handle = declared[what] = self._declare()
-        count = len(self.values)
-        check(lib.set_all(handle, (ctypes.c_int64 * count)(*self.values), count))
+        check(lib.set_all(handle, self.values))
         at = 0
         for i, (_, kind, _, ndim) in enumerate(self.sources):
             if i in self._strides:
-                sizes = (ctypes.c_int64 * ndim)(*self.values[at:at + ndim])
-                check(lib.set_sizes(handle, i, sizes, (ctypes.c_int64 * ndim)(*self._strides[i])))
+                check(lib.set_sizes(handle, i, self.values[at:at + ndim], self._strides[i]))
             at += ndim if kind == _TENSOR else kind != _FLOAT
         for number, (spec, value) in enumerate(self._fields.items()):
             set_field(handle, number, spec, value)
         self._mark(handle)
         return handle
 
-    def _mark(self, handle: ctypes.c_void_p) -> None:
+    def _mark(self, handle: int) -> None:
         for source, dim, mark in self._marks:
             check(lib.set_mark(handle, source, dim, mark))
 
-    def _unmark(self, handle: ctypes.c_void_p) -> None:
+    def _unmark(self, handle: int) -> None:
         for source, dim, _ in self._marks:
             check(lib.set_mark(handle, source, dim, 0))
 
-    def _declare(self) -> ctypes.c_void_p:
-        handle = ctypes.c_void_p()
-        check(lib.observation_create(ctypes.byref(handle)))
+    def _declare(self) -> int:
+        code, handle = lib.observation_create()
+        check(code)
+        declare = {_INT: lib.observe_int, _FLOAT: lib.observe_float, _BOOL: lib.observe_bool}
         try:
             for name, kind, dtype, ndim in self.sources:
-                text = name.encode()
-                if kind == _TENSOR:
-                    check(lib.observe_tensor(handle, text, dtype, ndim, None))
-                else:
-                    declare = {_INT: lib.observe_int, _FLOAT: lib.observe_float, _BOOL: lib.observe_bool}
-                    check(declare[kind](handle, text, None))
+                code, _ = (lib.observe_tensor(handle, name, dtype, ndim) if kind == _TENSOR else
+                           declare[kind](handle, name))
+                check(code)
             for spec in self._fields:
                 declare_field(handle, spec)
         except Error:
             lib.observation_free(handle)
             raise
-        return handle
+        return int(handle)

@@ -1,19 +1,17 @@
-// The extension module lockstep._native: plans, the call of agree() without ctypes, and answers to
+// The extension module lockstep._native: the functions of liblockstep, plans, and answers to
 // callers that can take no exception.
+#include "library.h"
 #include "plan.h"
+#include <lockstep_controller.h>
 
 namespace {
 
 using lockstep::python::Functions;
+using lockstep::python::Owned;
 using lockstep::python::Plan;
 
-using Build = int (*)(void* context, int entry, const void* decision, void* program, void* built);
-using Agree = int (*)(void* agreement, const char* frame, const void* observation, int* untested,
-                      Build build, void* context, int* entry, int* is_new, const void** decision);
-
-/// Set once, by bind().
+/// Of the library that has been loaded, or of a test.
 Functions functions;
-Agree agree_function = nullptr;
 
 template <class F>
 bool address(PyObject* number, F& out) {
@@ -27,28 +25,45 @@ bool address(PyObject* number, F& out) {
 }
 
 PyObject* bind(PyObject*, PyObject* arguments) {
-  PyObject *all = nullptr, *sizes = nullptr, *agree = nullptr;
-  if (PyArg_ParseTuple(arguments, "OOO:bind", &all, &sizes, &agree) == 0) return nullptr;
-  if (!address(all, functions.set_all) || !address(sizes, functions.set_sizes) ||
-      !address(agree, agree_function))
-    return nullptr;
+  PyObject *all = nullptr, *sizes = nullptr;
+  if (PyArg_ParseTuple(arguments, "OO:bind", &all, &sizes) == 0) return nullptr;
+  if (!address(all, functions.set_all) || !address(sizes, functions.set_sizes)) return nullptr;
   Py_RETURN_NONE;
 }
 
-/// `context` is the Python callable. It raises nothing: it keeps what went wrong and returns 1.
-int build(void* context, int entry, const void* decision, void* program, void* built) {
+template <class F>
+F function_named(const char* name, F) {
+  return reinterpret_cast<F>(lockstep::python::loaded(name));
+}
+
+PyObject* load(PyObject*, PyObject* arguments) {
+  const char* path = nullptr;
+  if (PyArg_ParseTuple(arguments, "y:load", &path) == 0) return nullptr;
+  PyObject* made = lockstep::python::load(path);
+  if (made == nullptr) return nullptr;
+  functions = {function_named("set_all", functions.set_all),
+               function_named("set_sizes", functions.set_sizes)};
+  return made;
+}
+
+/// `context` is the Python callable: (entry, decision, built) -> the program's fingerprint, () for
+/// none, or None where it has failed. It raises nothing: it keeps what went wrong.
+int build(void* context, int entry, const lockstep_decision* decision,
+          lockstep_fingerprint* program, lockstep_built* built) {
   const PyGILState_STATE state = PyGILState_Ensure();
-  const auto pointer = [](const void* p) { return reinterpret_cast<unsigned long long>(p); };
-  PyObject* result = PyObject_CallFunction(static_cast<PyObject*>(context), "iKKK", entry,
-                                           pointer(decision), pointer(program), pointer(built));
-  long code = result == nullptr ? -1 : PyLong_AsLong(result);
-  if (PyErr_Occurred() != nullptr) {
-    PyErr_WriteUnraisable(static_cast<PyObject*>(context));
-    code = 1;
+  PyObject* made = PyObject_CallFunction(static_cast<PyObject*>(context), "iKK", entry,
+                                         reinterpret_cast<unsigned long long>(decision),
+                                         reinterpret_cast<unsigned long long>(built));
+  bool fails = made == nullptr || made == Py_None;
+  if (!fails && PyTuple_Size(made) != 0) {
+    unsigned long long high = 0, low = 0;
+    fails = PyArg_ParseTuple(made, "KK", &high, &low) == 0;
+    *program = {high, low};
   }
-  Py_XDECREF(result);
+  if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(static_cast<PyObject*>(context));
+  Py_XDECREF(made);
   PyGILState_Release(state);
-  return static_cast<int>(code);
+  return fails ? 1 : 0;
 }
 
 /// agree(agreement, frame, observation, untested, build) -> (code, entry, is_new, decision,
@@ -61,24 +76,49 @@ PyObject* agree(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "KyKpO:agree", &agreement, &frame, &observation, &untested,
                        &callable) == 0)
     return nullptr;
-  if (agree_function == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "bind() has not been called");
-    return nullptr;
-  }
+  static const auto function = function_named("agree_tested", &lockstep_agree_tested);
   int entry = -1, is_new = 0, code = 0;
-  const void* decision = nullptr;
-  Py_BEGIN_ALLOW_THREADS
-  code = agree_function(reinterpret_cast<void*>(agreement), frame,
-                        reinterpret_cast<void*>(observation), &untested, build, callable, &entry,
-                        &is_new, &decision);
-  Py_END_ALLOW_THREADS
-  return Py_BuildValue("iiiKi", code, entry, is_new,
-                       reinterpret_cast<unsigned long long>(decision), untested);
+  const lockstep_decision* decision = nullptr;
+  Py_BEGIN_ALLOW_THREADS code = function(reinterpret_cast<lockstep_agreement*>(agreement), frame,
+                                         reinterpret_cast<lockstep_observation*>(observation),
+                                         &untested, build, callable, &entry, &is_new, &decision);
+  Py_END_ALLOW_THREADS return Py_BuildValue(
+      "iiiKi", code, entry, is_new, reinterpret_cast<unsigned long long>(decision), untested);
+}
+
+/// `context` is the Python callable; what it raises ends the wait.
+int interrupted(void* context) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const Owned said(PyObject_CallFunctionObjArgs(static_cast<PyObject*>(context), nullptr));
+  const int ends = said ? PyObject_IsTrue(said.get()) : -1;
+  if (ends < 0) PyErr_WriteUnraisable(static_cast<PyObject*>(context));
+  PyGILState_Release(state);
+  return ends == 0 ? 0 : 1;
+}
+
+/// connect(where, seconds, interrupted) -> (code, controller). `interrupted` outlives that one.
+PyObject* connect(PyObject*, PyObject* arguments) {
+  const char* where = nullptr;
+  double seconds = 0;
+  PyObject* callable = nullptr;
+  if (PyArg_ParseTuple(arguments, "zdO:connect", &where, &seconds, &callable) == 0) return nullptr;
+  static const auto function = function_named("controller_connect", &lockstep_controller_connect);
+  lockstep_controller* controller = nullptr;
+  int code = 0;
+  Py_BEGIN_ALLOW_THREADS code = function(where, seconds, interrupted, callable, &controller);
+  Py_END_ALLOW_THREADS return Py_BuildValue("iK", code,
+                                            reinterpret_cast<unsigned long long>(controller));
+}
+
+PyObject* bytes_at(PyObject*, PyObject* arguments) {
+  unsigned long long from = 0;
+  Py_ssize_t size = 0;
+  if (PyArg_ParseTuple(arguments, "Kn:bytes_at", &from, &size) == 0) return nullptr;
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), from == 0 ? 0 : size);
 }
 
 struct PlanObject {
-  PyObject_HEAD
-  Plan* plan;
+  PyObject_HEAD Plan* plan;
 };
 
 PyObject* plan_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
@@ -86,7 +126,7 @@ PyObject* plan_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
   if (PyArg_ParseTuple(arguments, "OO:Plan", &tree, &observation) == 0) return nullptr;
   void* handle = nullptr;
   if (functions.set_all == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "bind() has not been called");
+    PyErr_SetString(PyExc_RuntimeError, "load() has not been called");
     return nullptr;
   }
   if (!address(observation, handle)) return nullptr;
@@ -145,15 +185,27 @@ PyObject* answering(PyObject*, PyObject* function) {
   return PyCFunction_New(&answer_method, function);
 }
 
-PyMethodDef methods[] = {{"bind", bind, METH_VARARGS, "Takes addresses of the library's functions."},
-                         {"agree", agree, METH_VARARGS, "lockstep_agree_tested()."},
-                         {"answering", answering, METH_O,
-                          "A function of one argument for callers that can take no exception: "
-                          "where the given one returns an exception's class in place of a bool, it "
-                          "returns True, and the class is raised at the thread's next Python code."},
-                         {nullptr, nullptr, 0, nullptr}};
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "lockstep._native", nullptr, -1,     methods, nullptr,
-                      nullptr,               nullptr,            nullptr};
+PyMethodDef methods[] = {
+    {"load", load, METH_VARARGS, "The functions of the library at a path."},
+    {"bind", bind, METH_VARARGS,
+     "Addresses of set_all() and set_sizes() in place of the library's."},
+    {"agree", agree, METH_VARARGS, "lockstep_agree_tested()."},
+    {"connect", connect, METH_VARARGS, "lockstep_controller_connect()."},
+    {"bytes_at", bytes_at, METH_VARARGS, "So many bytes from an address on."},
+    {"answering", answering, METH_O,
+     "A function of one argument for callers that can take no exception: "
+     "where the given one returns an exception's class in place of a bool, it "
+     "returns True, and the class is raised at the thread's next Python code."},
+    {nullptr, nullptr, 0, nullptr}};
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "lockstep._native",
+                      nullptr,
+                      -1,
+                      methods,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
 
 }  // namespace
 

@@ -3,26 +3,13 @@
 // a value that has changed is never taken for the one before.
 #pragma once
 
-#define Py_LIMITED_API 0x03090000
-#define PY_SSIZE_T_CLEAN
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "dlpack.h"
-#include <Python.h>
+#include "python_api.h"
 
 namespace lockstep::python {
-
-struct Release {
-  void operator()(PyObject* object) const { Py_DECREF(object); }
-};
-/// A counted reference; null: a Python exception is set, unless said otherwise.
-using Owned = std::unique_ptr<PyObject, Release>;
-inline Owned share(PyObject* object) {
-  Py_XINCREF(object);
-  return Owned(object);
-}
 
 /// The functions of liblockstep that a plan calls (lockstep.h), by address: the library is loaded
 /// by the package.

@@ -4,9 +4,7 @@ native/torch_operators.h."""
 
 from __future__ import annotations
 
-import ctypes
 import sys
-import threading
 import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -24,15 +22,20 @@ _MOST_LINES = 4096
 _SHOWN_TENSORS = 4
 
 
-class Operation(ctypes.Structure):
+class Operation(NamedTuple):
     """lockstep_operation."""
 
-    _fields_ = [("struct_size", ctypes.c_uint32), *((name, ctypes.c_char_p) for name in
-                                                    ("kind", "dtype", "reduction", "place")),
-                *((name, ctypes.c_int32) for name in ("root", "needs", "paired")), ("tensors", ctypes.c_uint32),
-                ("elements", ctypes.c_void_p), ("ndim", ctypes.c_uint32), ("shape", ctypes.c_void_p),
-                ("to_count", ctypes.c_uint32), ("from_count", ctypes.c_uint32),
-                ("to", ctypes.c_void_p), ("from", ctypes.c_void_p)]
+    kind: str
+    dtype: Optional[str] = None
+    reduction: Optional[str] = None
+    place: str = ""
+    root: int = -1
+    needs: int = NEEDS_ALL
+    paired: int = 0
+    elements: Sequence[int] = ()
+    shape: Sequence[int] = ()
+    to: Sequence[int] = ()
+    of: Sequence[int] = ()
 
 
 class Read:
@@ -164,7 +167,7 @@ def _text(operator: _Operator, reduces: str, payload: List[torch.Tensor]) -> str
 class PythonKernels:
     """Posts what this process issues, and notes what the watched thread issues on the watched group."""
 
-    def __init__(self, handle: ctypes.c_void_p, group: Callable[[str, str, int, int, int], int], watched: str,
+    def __init__(self, handle: int, group: Callable[[str, str, int, int, int], int], watched: str,
                  before: Callable[[str, str], bool], error: Callable[[], Error], issued: Callable[[], None]) -> None:
         """`handle`: of the lines; `group`: as Lines._group(). `before`(what, place) is called before each operation on the
         group `watched`, on whatever thread issues it. False: it is not noted. `error`: that of this thread's last call, which is
@@ -175,7 +178,6 @@ class PythonKernels:
         self._is_on = True
         self._notes: List[str] = []
         self._numbers: Dict[Tuple[Any, ...], int] = {}
-        self._of_thread = threading.local()
         self._from_any: Dict[Tuple[Any, int], bool] = {}
         self._kernels = Kernels({name: self._around(name, operator) for name, operator in _OPERATORS.items()},
                                 self._issued)
@@ -218,32 +220,16 @@ class PythonKernels:
         if pair[0] >= 0:
             read.root, read.needs = 0, NEEDS_NOBODY if operator.kind == "send" else NEEDS_ROOT
         shape = read.payload[0].shape if read.payload else ()
-        told, numbers = self._told(operator.kind, dtype_name(read.payload[0].dtype) if read.payload else "", reduces, place,
-                                   read.root, read.needs, pair[0] >= 0, len(read.elements), len(shape), len(read.to), len(read.of))
-        numbers[:] = [*read.elements, *shape, *read.to, *read.of]
-        if lib.lines_issue(self._handle, number, told, None) == 0:
+        code, _ = lib.lines_issue(self._handle, number, Operation(
+            operator.kind, dtype_name(read.payload[0].dtype) if read.payload else None, reduces or None, place, read.root,
+            read.needs, pair[0] >= 0, read.elements, shape, read.to, read.of))
+        if code == 0:
             self._goes_on()
             return number
         error = self._error()
         if self.marks.audits:
             return None
         raise error
-
-    def _told(self, *about: Any) -> Tuple[Any, Any]:
-        """An operation of this thread's, and the numbers that it refers to, to be filled in."""
-        if not hasattr(self._of_thread, "told"):
-            self._of_thread.told = {}
-        known: Dict[Tuple[Any, ...], Tuple[Any, Any]] = self._of_thread.told
-        found = known.get(about)
-        if found is None:
-            kind, dtype, reduces, place, root, needs, paired, elements, shape, to, of = about
-            numbers = (ctypes.c_int64 * (elements + shape + to + of))()
-            at = ctypes.addressof(numbers)
-            told = Operation(ctypes.sizeof(Operation), kind.encode(), dtype.encode() or None, reduces.encode() or None,
-                             place.encode(), root, needs, paired, elements, at, shape, at + 8 * elements, to, of,
-                             at + 8 * (elements + shape), at + 8 * (elements + shape + to))
-            found = known[about] = (ctypes.byref(told), numbers)
-        return found
 
     def _pair(self, operator: _Operator, given: _Arguments, rank: int, group: Any) -> Optional[Tuple[int, int, int]]:
         """Sender, receiver and tag of a directed pair; -1, -1, 0: it is a collective. None: whose send a receive takes is
@@ -263,9 +249,8 @@ class PythonKernels:
             return
         self._notes.append(f"{what}\tat {place}")
         if len(self._notes) > _MOST_LINES:
-            text = "\n".join(line.split("\t")[0] for line in self._notes).encode()
-            mark = lib.fingerprint_of(text, len(text))
-            self._notes = [f"{len(self._notes)} collectives, {mark.high:x} {mark.low:x}"]
+            high, low = lib.fingerprint_of("\n".join(line.split("\t")[0] for line in self._notes).encode())
+            self._notes = [f"{len(self._notes)} collectives, {high:x} {low:x}"]
 
     def notes(self) -> List[str]:
         """Those since clear(), one a line; the place follows a tab."""

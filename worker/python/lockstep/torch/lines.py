@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import logging
 import os
 import sys
@@ -28,15 +27,7 @@ _log = logging.getLogger("lockstep.torch")
 #: Seconds between two looks at whether a wait can end.
 _LOOK = 0.02
 #: What frame_tales.py tells is told about this.
-_TALES = lib.fingerprint_of(b"frames", 6)
-
-
-class _Told(ctypes.Structure):
-    """lockstep_told."""
-
-    _fields_ = [("struct_size", ctypes.c_uint32), ("times", ctypes.c_uint64),
-                *((name, ctypes.c_char_p) for name in ("kind", "dtype", "reduction", "place")),
-                ("to_count", ctypes.c_size_t), ("to", ctypes.POINTER(ctypes.c_int64))]
+_TALES = lib.fingerprint_of(b"frames")
 
 
 class Lines:
@@ -60,11 +51,10 @@ class Lines:
         self._start = 0  # of torch.distributed, in which this process is
         self._world: Any = dist.group.WORLD
         self._patience = patience
-        self._handle = ctypes.c_void_p()
-        check(lib.lines_open(dist.get_rank(), ctypes.byref(self._handle)))
-        words = [word.encode() for word in exchange(lib.lines_place(self._handle).decode())]
-        places = (ctypes.c_char_p * len(words))(*words)
-        check(lib.lines_join(self._handle, places, len(words), None))
+        code, self._handle = lib.lines_open(dist.get_rank())
+        check(code)
+        code, _ = lib.lines_join(self._handle, exchange(lib.lines_place(self._handle)))
+        check(code)
         self._meet(exchange)
         self.look_for_threads()
         part = load_part()
@@ -111,45 +101,34 @@ class Lines:
             numbers = range(self._apart_told + 1, lib.lines_apart(self._handle) + 1)
             self._apart_told += len(numbers)
         for number in numbers:
-            self._apart(lib.lines_apart_text(self._handle, number).decode(errors="replace"))
+            self._apart(lib.lines_apart_text(self._handle, number))
 
     def tell(self, tale: Told) -> None:
         """Posts what peers may read of the frames of this rank."""
-        numbers = (ctypes.c_int64 * len(tale.numbers))(*tale.numbers)
-        told = Operation(ctypes.sizeof(Operation), kind=tale.frame.encode(errors="replace"), dtype=tale.digest.encode(),
-                         reduction=tale.about.encode(), place=tale.graph.encode(), root=-1, needs=NEEDS_NOBODY,
-                         to_count=len(numbers), to=ctypes.addressof(numbers))
-        lib.lines_tell(self._handle, _TALES, ctypes.byref(told))
+        check(lib.lines_tell(self._handle, _TALES, Operation(
+            tale.frame, tale.digest, tale.about, tale.graph, needs=NEEDS_NOBODY, to=tale.numbers)))
 
     def times_told(self, rank: int) -> int:
         """How often a rank has told something."""
-        return int(self._read(rank, 0).times)
+        code, told = lib.lines_told(self._handle, _TALES, rank, 0)
+        check(code)
+        return int(told[0])
 
     def told(self, rank: int, number: int) -> Optional[Told]:
         """What it has told the `number`-th time, from 1; None: that is not kept."""
-        found = self._read(rank, number)
-        if not found.kind:
-            return None
-        frame, digest, about, graph = (text.decode(errors="replace") for text in (
-            found.kind, found.dtype, found.reduction, found.place))
-        return Told(frame, digest, about, graph, tuple(found.to[:found.to_count]))
-
-    def _read(self, rank: int, number: int) -> _Told:
-        found = _Told(ctypes.sizeof(_Told))
-        check(lib.lines_told(self._handle, _TALES, rank, number, ctypes.byref(found)))
-        return found
+        code, (_, frame, digest, about, graph, numbers) = lib.lines_told(self._handle, _TALES, rank, number)
+        check(code)
+        return Told(frame, digest, about, graph, numbers) if frame else None
 
     def _meet(self, exchange: Callable[[str], List[str]]) -> None:
         """Where ranks cannot read each other's posts, the lowest of each host tells those of others what is posted there."""
-        head = ctypes.c_int32()
-        has_room = lib.lines_head(self._handle, ctypes.byref(head)) == 0
-        heads = [int(word) if word else -1 for word in exchange(str(head.value) if has_room else f"! {_error()}")]
+        code, head = lib.lines_head(self._handle)
+        heads = [int(word) if word else -1 for word in exchange(str(head) if code == 0 else f"! {_error()}")]
         first = min(head for head in heads if head >= 0)
         if set(heads) <= {-1, first}:
             return
         at, secret = exchange(meeting_place() if dist.get_rank() == first else "-")[first].split()
-        check(lib.lines_meet(self._handle, (ctypes.c_int32 * len(heads))(*heads), len(heads), at.encode(), secret.encode(),
-                             self._patience))
+        check(lib.lines_meet(self._handle, heads, at, secret, self._patience))
         atexit.register(self.leave)
 
     def leave(self) -> None:
@@ -161,20 +140,18 @@ class Lines:
     def _making(self, ranks: List[int], come: List[int]) -> Iterator[None]:
         """The call that makes a process group is an operation of those that come, and then one of its members, who wait for
         each other: in C++, where nothing can be raised, so that a wait that cannot end ends this process."""
-        told = Operation(ctypes.sizeof(Operation), kind=f"new_group of {_phrase(ranks)}".encode(),
-                         place=user_place(sys._getframe(1)).encode(), root=-1, needs=NEEDS_NOBODY)
-        self._issue(self._line(come, f"groups made by {_phrase(come)}"), ctypes.byref(told))
+        told = Operation(f"new_group of {_phrase(ranks)}", place=user_place(sys._getframe(1)), needs=NEEDS_NOBODY)
+        self._issue(self._line(come, f"groups made by {_phrase(come)}"), told)
         if dist.get_rank() not in ranks:
             yield
             return
-        told.needs = NEEDS_ALL
         group = self._line(ranks, f"groups made of {_phrase(ranks)}")
-        number = self._issue(group, ctypes.byref(told))
+        number = self._issue(group, told._replace(needs=NEEDS_ALL))
         if number is None:
             yield
             return
-        wait = ctypes.c_void_p()
-        check(lib.wait_begin(self._handle, group, number, ctypes.byref(wait)))
+        code, wait = lib.wait_begin(self._handle, group, number)
+        check(code)
         over = threading.Event()
 
         def look() -> None:
@@ -197,17 +174,19 @@ class Lines:
 
     def _line(self, members: List[int], name: str) -> int:
         """Of these ranks, and no process group's."""
-        text = f"{self._start_now()}\n{name}".encode()
-        line = ctypes.c_int()
-        check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)), (ctypes.c_int32 * len(members))(*members),
-                              len(members), name.encode(), ctypes.byref(line)))
-        return line.value
+        return self._made(f"{self._start_now()}\n{name}", members, name)
 
-    def _issue(self, line: int, operation: Any) -> Optional[int]:
-        """Its number there; None: it was refused, under audit. `operation`: by reference."""
-        number = ctypes.c_uint64()
-        if lib.lines_issue(self._handle, line, operation, ctypes.byref(number)) == 0:
-            return number.value
+    def _made(self, key: str, members: List[int], name: str) -> int:
+        """The number of a line; what has the same key is one line."""
+        code, line = lib.lines_group(self._handle, lib.fingerprint_of(key.encode()), members, name)
+        check(code)
+        return int(line)
+
+    def _issue(self, line: int, operation: Operation) -> Optional[int]:
+        """Its number there; None: it was refused, under audit."""
+        code, number = lib.lines_issue(self._handle, line, operation)
+        if code == 0:
+            return int(number)
         error = self._error()
         if not self._audits:
             raise error
@@ -232,12 +211,7 @@ class Lines:
             members = [ranks[sender], ranks[receiver]]
             pair = f"{sender} {receiver} {tag}"
             called = f"the sends from rank {members[0]} to rank {members[1]} with tag {tag} in {called}"
-        text = f"{start}\n{name}\n{ranks}\n{device}\n{pair}".encode()
-        found = ctypes.c_int()
-        check(lib.lines_group(self._handle, lib.fingerprint_of(text, len(text)),
-                              (ctypes.c_int32 * len(members))(*members), len(members), called.encode(),
-                              ctypes.byref(found)))
-        return found.value
+        return self._made(f"{start}\n{name}\n{ranks}\n{device}\n{pair}", members, called)
 
     def _start_now(self) -> int:
         """Of torch.distributed: groups of another one may have the same names."""
@@ -262,7 +236,7 @@ class Lines:
 
     def gone(self, text: str) -> None:
         """This process ends by a failure, and issues nothing more."""
-        lib.lines_gone(self._handle, text.encode())
+        lib.lines_gone(self._handle, text)
 
     def end(self, error: Error) -> NoReturn:
         """Where nothing can be raised: this process ends, as the watchdog would end it."""
@@ -293,21 +267,20 @@ class _Vote:
 
     def __init__(self, lines: Lines, members: List[int], name: str) -> None:
         self._lines, self._line = lines, lines._line(members, f"votes of {_phrase(members)}")
-        self._told = Operation(ctypes.sizeof(Operation), kind=b"vote", place=name.encode(errors="replace"), root=-1,
-                               needs=NEEDS_ALL, paired=1)
-        self._operation, self._wait = ctypes.byref(self._told), ctypes.c_void_p()
-        self._to_wait = ctypes.byref(self._wait)
+        self._operation = Operation("vote", place=name, paired=1)
+        self._wait = 0
 
     def __enter__(self) -> None:
         lines, line = self._lines, self._line
         number = lines._issue(line, self._operation)
         if number is not None:
             lib.lines_issued(lines._handle, line)
-            check(lib.wait_begin(lines._handle, line, number, self._to_wait))
+            code, self._wait = lib.wait_begin(lines._handle, line, number)
+            check(code)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         lib.wait_end(self._wait)
-        self._wait.value = None
+        self._wait = 0
 
 
 def _error() -> Error:

@@ -49,14 +49,13 @@ def load_part() -> Optional[Any]:
 class Part:
     """Posts what this process issues, frees its waits, and notes what the watched thread issues on the watched group."""
 
-    def __init__(self, part: Any, handle: ctypes.c_void_p, group: Callable[..., int], error: Callable[[], Exception],
+    def __init__(self, part: Any, handle: int, group: Callable[..., int], error: Callable[[], Exception],
                  is_user: Callable[[str], bool], module_path: Callable[[Any], str], threads: Callable[[], None], watching: Any, watched: str,
                  asked: Callable[[str, str], None], apart_grows: Callable[[], None], compiling: Callable[[], bool]) -> None:
         """See native/torch_python.h. `asked`(what, place) is called before each noted operation while `marks.asks`; what
         it raises is raised there."""
         self._part = part
-        functions = {name: ctypes.cast(getattr(lib, function), ctypes.c_void_p)
-                     for name, function in _FUNCTIONS.items()}
+        functions = {name: getattr(lib, function).__self__ for name, function in _FUNCTIONS.items()}  # their addresses
         self.marks: Marks = part.lockstep_torch_lines_marks().contents
         self._given = _Given(lines=handle, group=group, error=error, is_user=is_user, module_path=module_path, watching=watching,
                              watched=watched.encode(), before=asked, threads=threads, apart_grows=apart_grows, compiling=compiling, **functions)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 import threading
 import types
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from .._library import Run, lib
+from .._library import lib
 from ..agreement import Agreement
 from ..errors import ERRORS, Error, FrameMismatch, check, finding_of, said
 from ..group import Group
@@ -45,7 +44,7 @@ class FrameVotes:
         self.group = group
         self._watch, self._members, self._raises = watch, members, raises
         self._agreement = Agreement(group, "torch.compile")
-        self._handle = self._agreement._handle.value
+        self._handle = self._agreement._handle
         self._on = int(raises)                  # users of the votes
         self._alone = 0
         self._strict = 0                        # strictly() under way
@@ -58,9 +57,7 @@ class FrameVotes:
         self.instead: Optional[Callable[[bool], Any]] = None
         #: Called before a frame that has versions compiles another one; None: nobody is.
         self.on_recompile: Optional[Callable[[], None]] = None
-        self._times = ctypes.c_uint64()
-        self._to_times = ctypes.byref(self._times)
-        self._runs = {new: _run_of(new) for new in (False, True)}
+        self._times = 0  # that the finding of the last vote has been made
         watch.marks.votes |= int(raises)
         self._asks()
 
@@ -215,16 +212,14 @@ class FrameVotes:
         """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
         self._raise_pending()
         notes = self._watch.notes
-        run, lines = self._runs[new], notes.notes()
+        lines = notes.notes()
         notes.clear()
-        if lines or run.collectives_text:
-            compared = "\n".join(line.split("\t", 1)[0] for line in lines).encode()
-            run.collectives = lib.fingerprint_of(compared, len(compared))
-            run.collectives_text = "\n".join(lines).encode()
+        run = _RUNS[new] if not lines else _run_of(new, lines)
         self.votes += 1
         with self.waiting(name), _own_words():
-            check(lib.audit(self._handle, name.encode(), None, ctypes.byref(run), self._to_times))
-        differs = self._times.value > 0
+            code, self._times = lib.audit(self._handle, name, None, run)
+            check(code)
+        differs = self._times > 0
         if differs and self._raises:  # else nothing differs after it
             self._differs()
         return None if differs else new
@@ -251,10 +246,10 @@ class FrameVotes:
         compile_ = self._compile
         assert compile_ is not None
         with self.waiting(f"the graph of {self._name}"):
-            self._times.value, _ = self._agreement.audit(
+            self._times, _ = self._agreement.audit(
                 f"the graph of {self._name}", _observation(compile_.variables), nodes, graph.collectives,
                 is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
-        if self._times.value > 0:
+        if self._times > 0:
             self._differs()
 
     def _differs(self) -> None:
@@ -262,7 +257,7 @@ class FrameVotes:
         finding = finding_of(lib.finding(self._handle))
         if self._raises:
             raise ERRORS[finding.code](finding)
-        if self._times.value == 1 and self.group.rank == 0:
+        if self._times == 1 and self.group.rank == 0:
             self._watch.told(finding)
 
 
@@ -279,10 +274,15 @@ def _own_words() -> Iterator[None]:
             message=message, text=error.finding.text.replace(error.message, message))) from None
 
 
-def _run_of(new: bool) -> Run:
-    words = b"needs a new version" if new else b"has a version"
-    return Run(ctypes.sizeof(Run), new, lib.fingerprint_of(words, len(words)), _ISSUED,
-               lib.fingerprint_of(b"", 0), words)
+def _run_of(new: bool, issued: List[str]) -> Tuple[Any, ...]:
+    """lockstep_run: whether this rank needs a new version, and what it has issued, a line each."""
+    words = "needs a new version" if new else "has a version"
+    compared = "\n".join(line.split("\t", 1)[0] for line in issued)
+    return (new, lib.fingerprint_of(words.encode()), _ISSUED, lib.fingerprint_of(compared.encode()), words, "\n".join(issued),
+            None)
+
+
+_RUNS = {new: _run_of(new, []) for new in (False, True)}
 
 
 def _observation(variables: Dict[str, Any]) -> Optional[Observation]:

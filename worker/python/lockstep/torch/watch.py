@@ -70,9 +70,6 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
         raise ValueError(f"policy is {policy!r}; use one of " + ", ".join(map(repr, _POLICIES)))
     if not deadline > 0 or not compile_deadline > 0:
         raise ValueError("deadline and compile_deadline are seconds, more than 0")
-    if native is None:
-        raise RuntimeError("lockstep.torch.watch() needs the extension lockstep._native; install the package "
-                           "with pip, or build the target lockstep_native")
     if _watch is not None:
         raise RuntimeError("lockstep.torch.watch() has been called; close() what it returned first")
     return _watching()(policy, process_group, deadline, compile_deadline, report)
