@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any, List, Optional, Tuple
 
 from ._library import lib, native
 from .errors import check
+from .nesting import ITEMS, KEYS, kind_of, members_of
 from .observation import Observation, gradient_of, is_jagged, is_known, is_scalar, strides_of
 
 _OTHER = -1  # Plan::kOther
@@ -17,21 +16,14 @@ _MOST_PLANS = 16
 def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
     """What the extension needs to know to read values like this one (native/plan.cpp); None: it cannot.
     Sources come in the order of Observation.of()."""
-    kind = type(value)
-    if kind is dict and all(type(key) is str for key in value):  # 1 and True are equal, their names are not
-        return _whole("keys", kind, [(key, plan_of(value[key], whole)) for key in value])
-    if isinstance(value, Mapping):
-        return None
-    fields = None
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field.name for field in dataclasses.fields(value)]
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = list(value._fields)
-    if fields is not None:
-        return _whole("fields", kind, [(name, plan_of(getattr(value, name), whole)) for name in fields])
-    if isinstance(value, (list, tuple)):
-        children = tuple(plan_of(item, whole) for item in value)
-        return None if None in children else ("items", kind, children)
+    kind, holds = type(value), kind_of(value)
+    if holds is not None:
+        if holds == KEYS and (kind is not dict or any(type(key) is not str for key in value)):
+            return None  # 1 and True are equal, their names are not
+        children = tuple((key, plan_of(member, whole)) for key, member in members_of(value))
+        if any(child is None for _, child in children):
+            return None
+        return holds, kind, tuple(child for _, child in children) if holds == ITEMS else children
     if value is None or kind is str:
         return ("same", kind, value)
     if kind in (bool, int, float):
@@ -41,11 +33,6 @@ def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
     with_gradient = whole and gradient_of(value) is not None
     return ("tensor", value, value.dtype, with_gradient, whole and not is_known(value.dtype),
             with_gradient and bool(strides_of(value)))
-
-
-def _whole(word: str, kind: type, members: List[Tuple[Any, Optional[Tuple[Any, ...]]]]
-           ) -> Optional[Tuple[Any, ...]]:
-    return None if any(child is None for _, child in members) else (word, kind, tuple(members))
 
 
 class CallSite:

@@ -25,6 +25,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional
 
 from ._library import lib, native
 from .errors import check
+from .nesting import end_of, kind_of, members_of
 from .observation import dtype_word
 from .turns import Turns
 
@@ -175,14 +176,12 @@ def _nested(named: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _leaves(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(f"{name}.{key}" if name else str(key), inner)
-    elif isinstance(value, (list, tuple)):
-        for index, inner in enumerate(value):
-            yield from _leaves(f"{name}[{index}]", inner)
-    else:
+    kind = kind_of(value)
+    if kind is None:
         yield name, value
+        return
+    for key, member in members_of(value):
+        yield from _leaves(name + end_of(kind, key) if name else str(key), member)
 
 
 def _empty(box: Any) -> None:

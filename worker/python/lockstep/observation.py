@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import numbers
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ._library import lib
 from .errors import Error, check
 from .field import Spec, Value, declare_field, field_of, object_field, set_field
+from .nesting import end_of, kind_of, members_of
 from .objects import ObjectTable, Opaque, key_order_text, object_text
 
 _DTYPES = {"bool": "bool", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32",
@@ -52,14 +52,9 @@ def is_scalar(value: Any) -> bool:
 
 def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
     """What a nested value holds, each with the end of its name; None: it is not nested."""
-    if isinstance(value, Mapping):
-        return ((f".{key}", value[key]) for key in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return ((f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return ((f".{field}", getattr(value, field)) for field in value._fields)
-    if isinstance(value, (list, tuple)):
-        return ((f"[{i}]", item) for i, item in enumerate(value))
+    kind = kind_of(value)
+    if kind is not None:
+        return ((end_of(kind, key), member) for key, member in members_of(value))
     if is_jagged(value):
         return iter(((".values()", value.values()), (".offsets()", value.offsets())))
     return None
@@ -70,14 +65,14 @@ def is_jagged(value: Any) -> bool:
     return bool(getattr(value, "is_nested", False)) and str(value.layout) == "torch.jagged"
 
 
-def walked(name: str, value: Any, depth: int = 8) -> Iterator[Tuple[str, Any]]:
+def walked(name: str, value: Any, depth: Optional[int] = None) -> Iterator[Tuple[str, Any]]:
     """What a value holds that holds nothing else, by name; no deeper than `depth`."""
     members = _members(value)
     if members is None:
         yield name, value
-    elif depth > 0:
+    elif depth != 0:
         for end, member in members:
-            yield from walked(name + end, member, depth - 1)
+            yield from walked(name + end, member, None if depth is None else depth - 1)
 
 
 def gradient_of(value: Any) -> Optional[bool]:

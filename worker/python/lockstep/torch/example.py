@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import torch
 
 from ..decision import Decision, Symbol
-from ..observation import is_jagged
+from ..observation import is_jagged, walked
 from ._hooks import mark_size
 from .layout import order_of
 from .nested import rebuilt
@@ -92,21 +90,11 @@ def _zeros_like(value: torch.Tensor, sizes: List[int], order: Optional[List[int]
 def marks_of(value: Any, name: str, out: Dict[str, Dict[int, str]], dynamic: bool) -> None:
     """Adds the marks that the program has set on tensors within `value`. `dynamic`: sizes without a mark are
     maybe_dynamic."""
-    if isinstance(value, torch.Tensor):
+    for at, leaf in walked(name, value):
+        if not isinstance(leaf, torch.Tensor):
+            continue
         if dynamic:
-            out.setdefault(name, {}).update({dim: "maybe_dynamic" for dim in range(value.dim())})
+            out.setdefault(at, {}).update({dim: "maybe_dynamic" for dim in range(leaf.dim())})
         for attribute, mark in _MARKED:
-            for dim in getattr(value, attribute, ()):
-                out.setdefault(name, {})[dim] = mark
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            marks_of(item, f"{name}.{key}", out, dynamic)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            marks_of(getattr(value, field.name), f"{name}.{field.name}", out, dynamic)
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for part in value._fields:
-            marks_of(getattr(value, part), f"{name}.{part}", out, dynamic)
-    elif isinstance(value, (list, tuple)):
-        for i, item in enumerate(value):
-            marks_of(item, f"{name}[{i}]", out, dynamic)
+            for dim in getattr(leaf, attribute, ()):
+                out.setdefault(at, {})[dim] = mark

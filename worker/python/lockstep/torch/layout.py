@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 import torch
 
 from ..decision import Decision
+from ..nesting import end_of, kind_of, members_of, put, with_members
 from ..observation import contiguous_strides
 
 _END = ".layout"
@@ -74,24 +73,25 @@ class Contiguous:
                     at = value.untyped_storage().data_ptr()
                     self._memory[at] = self._memory.get(at, 0) + 1
             else:
-                self._count([item for _, item in _members(value)])
+                self._count([item for _, item in members_of(value)])
 
     def _within(self, value: Any, name: str) -> Any:
         if isinstance(value, torch.Tensor):
             return self._copied(value) if name in self._names else value
         if not any(known.startswith((name + ".", name + "[")) for known in self._names):
             return value
-        members = [(key, item, self._within(item, f"{name}[{key}]" if isinstance(value, (list, tuple)) and not hasattr(
-            value, "_fields") else f"{name}.{key}")) for key, item in _members(value)]
-        changed = [member for member in members if member[1] is not member[2]]
-        if not changed:
+        kind = kind_of(value)
+        if kind is None:
+            return value
+        members = [(key, old, self._within(old, name + end_of(kind, key))) for key, old in members_of(value)]
+        if all(old is new for _, old, new in members):
             return value
         if isinstance(value, tuple):
-            made = [new for _, _, new in members]
-            return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
-        for key, old, new in changed:
-            _put(value, key, new)
-            self._undo.append(lambda key=key, old=old, new=new: _put_back(value, key, old, new))  # type: ignore[misc]
+            return with_members(value, [new for _, _, new in members])
+        for key, old, new in members:
+            if old is not new:
+                put(value, key, new)
+                self._undo.append(lambda key=key, old=old, new=new: _put_back(value, key, old, new))  # type: ignore[misc]
         return value
 
     def _copied(self, value: torch.Tensor) -> torch.Tensor:
@@ -112,25 +112,7 @@ def _is_plain(value: torch.Tensor) -> bool:
     return type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided and value.numel() > 0
 
 
-def _members(value: Any) -> List[Tuple[Any, Any]]:
-    """With keys, names or numbers; in the order of Observation.of()."""
-    if isinstance(value, Mapping):
-        return list(value.items())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return [(field, getattr(value, field)) for field in value._fields]
-    return list(enumerate(value)) if isinstance(value, (list, tuple)) else []
-
-
-def _put(holder: Any, key: Any, item: Any) -> None:
-    if dataclasses.is_dataclass(holder) and not isinstance(holder, (Mapping, list)):
-        object.__setattr__(holder, key, item)
-    else:
-        holder[key] = item
-
-
 def _put_back(holder: Any, key: Any, old: Any, new: Any) -> None:
     """Where the function has left it."""
-    if any(known == key and item is new for known, item in _members(holder)):
-        _put(holder, key, old)
+    if any(known == key and item is new for known, item in members_of(holder)):
+        put(holder, key, old)

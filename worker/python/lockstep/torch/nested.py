@@ -1,12 +1,10 @@
-"""Values that hold others: lists, tuples, mappings, dataclasses, and tensors of rows of other lengths."""
+"""What can be read of inputs, and inputs made anew."""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-from collections.abc import Mapping
 from typing import Any, Callable, Dict
 
+from ..nesting import ITEMS, end_of, kind_of, members_of, python_end_of, with_members
 from ..observation import is_jagged, is_scalar
 
 
@@ -27,20 +25,8 @@ def readable(name: str, value: Any) -> Dict[str, Any]:
 def rebuilt(value: Any, path: str, name: str, leaf: Callable[[Any, str, str], Any]) -> Any:
     """A nested value with what `leaf` makes of each value that holds no others. It gets torch's name of the
     place and lockstep's."""
-    if isinstance(value, Mapping):
-        mapping: Any = copy.copy(value)
-        for key, item in value.items():
-            mapping[key] = rebuilt(item, f"{path}[{key!r}]", f"{name}.{key}", leaf)
-        return mapping
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        made = copy.copy(value)
-        for field in dataclasses.fields(value):
-            object.__setattr__(made, field.name, rebuilt(
-                getattr(value, field.name), f"{path}.{field.name}", f"{name}.{field.name}", leaf))
-        return made
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(rebuilt(getattr(value, field), f"{path}.{field}", f"{name}.{field}", leaf)
-                             for field in value._fields))
-    if type(value) in (list, tuple):
-        return type(value)(rebuilt(item, f"{path}[{i}]", f"{name}[{i}]", leaf) for i, item in enumerate(value))
-    return leaf(value, path, name)
+    kind = kind_of(value)
+    if kind is None or kind == ITEMS and type(value) not in (list, tuple):
+        return leaf(value, path, name)
+    return with_members(value, [rebuilt(member, path + python_end_of(kind, key), name + end_of(kind, key), leaf)
+                                for key, member in members_of(value)])

@@ -34,7 +34,7 @@ from .votes import FrameVotes
 
 _log = logging.getLogger("lockstep.torch")
 _POLICIES = ("recompile", "audit", "error")
-_MOST_INPUTS = 256  # of a frame are told
+_MOST_INPUTS, _DEEPEST = 256, 8  # of a frame are told
 _watch: Optional["Watch"] = None
 
 
@@ -473,7 +473,7 @@ def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
     def leaves() -> Iterator[Tuple[str, Any]]:
         for name, value in variables.items():
             with contextlib.suppress(Exception):  # of an object that cannot be read now
-                yield from walked(name, value)
+                yield from walked(name, value, _DEEPEST)
     found: Dict[str, str] = {}
     for name, leaf in itertools.islice(leaves(), _MOST_INPUTS):
         for read, seen in readable(name, leaf).items():
