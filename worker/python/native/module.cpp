@@ -1,8 +1,8 @@
 // The extension module lockstep._native: the functions of liblockstep, plans, and answers to
 // callers that can take no exception.
+#include "arguments.h"
 #include "library.h"
 #include "plan.h"
-#include <lockstep_controller.h>
 
 namespace {
 
@@ -98,14 +98,16 @@ int interrupted(void* context) {
 
 /// connect(where, seconds, interrupted) -> (code, controller). `interrupted` outlives that one.
 PyObject* connect(PyObject*, PyObject* arguments) {
-  const char* where = nullptr;
+  PyObject *place = nullptr, *callable = nullptr;
   double seconds = 0;
-  PyObject* callable = nullptr;
-  if (PyArg_ParseTuple(arguments, "zdO:connect", &where, &seconds, &callable) == 0) return nullptr;
+  lockstep::python::In<const char*> where;
+  if (PyArg_ParseTuple(arguments, "OdO:connect", &place, &seconds, &callable) == 0 ||
+      !where.read(place))
+    return nullptr;
   static const auto function = function_named("controller_connect", &lockstep_controller_connect);
   lockstep_controller* controller = nullptr;
   int code = 0;
-  Py_BEGIN_ALLOW_THREADS code = function(where, seconds, interrupted, callable, &controller);
+  Py_BEGIN_ALLOW_THREADS code = function(where.get(), seconds, interrupted, callable, &controller);
   Py_END_ALLOW_THREADS return Py_BuildValue("iK", code,
                                             reinterpret_cast<unsigned long long>(controller));
 }
