@@ -206,6 +206,19 @@ def names(watch):
         attempt("alike", one, torch.ones(1))
     attempt("apart", both[RANK > 0], torch.ones(1))
 
+    class Hooked(torch.nn.Module):
+        def forward(self, x):
+            return total(x)
+    hooked = Hooked()
+    hooked.register_forward_hook(lambda *_: None)
+    hooked.compile(backend=counting)
+    attempt("hooked", hooked if RANK else both[0], torch.ones(1))
+    inner = Hooked()
+    inner.register_forward_pre_hook(lambda *_: None)
+    inner.forward = torch.compile(inner.forward, backend=counting)
+    outer = torch.nn.Sequential(inner)
+    attempt("within", outer if RANK else both[0], torch.ones(1))
+
 
 def one_breaks(watch, where):
     """On rank 0 torch gives up the frame, and runs it without a graph."""

@@ -151,6 +151,8 @@ def case_names():
     seen = Ranks("names", policy="error")
     seen.all_raise("apart", "FrameMismatch", "rank 0: names.<locals>.made.<locals>.<lambda>; rank 1: names.<locals>.made."
                    "<locals>.<lambda> (2)")
+    for label in ("hooked", "within"):
+        seen.all_raise(label, "FrameMismatch", "names.<locals>.Hooked.forward")
     return "numbered in the order in which they are met"
 
 

@@ -310,9 +310,9 @@ def wrapped_function(frame: types.FrameType) -> Optional[Any]:
 
 
 def called_module(frame: types.FrameType) -> Optional[Any]:
-    """The module whose forward() is called, where `frame` is torch's code for it. Seen in 2.15."""
+    """The module whose forward() is called, where `frame` is torch's code for it, with hooks or without. Seen in 2.15."""
     code = frame.f_code
-    if code.co_name != "_call_impl" or not code.co_filename.endswith("nn/modules/module.py"):
+    if code.co_name not in ("_call_impl", "inner") or not code.co_filename.endswith("nn/modules/module.py"):
         return None
     return frame.f_locals.get("self")
 

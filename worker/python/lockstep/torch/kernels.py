@@ -168,11 +168,13 @@ class PythonKernels:
     """Posts what this process issues, and notes what the watched thread issues on the watched group."""
 
     def __init__(self, handle: int, group: Callable[[str, str, int, int, int], int], watched: str,
-                 before: Callable[[str, str], bool], error: Callable[[], Error], issued: Callable[[], None]) -> None:
+                 before: Callable[[str, str], bool], after: Callable[[str, str], bool], error: Callable[[], Error],
+                 issued: Callable[[], None]) -> None:
         """`handle`: of the lines; `group`: as Lines._group(). `before`(what, place) is called before each operation on the
-        group `watched`, on whatever thread issues it. False: it is not noted. `error`: that of this thread's last call, which is
+        group `watched`, on whatever thread issues it: whether it counts. If it does, and is not refused, `after`(what, place)
+        says whether it is noted. `error`: that of this thread's last call, which is
         raised unless `marks.audits`; `issued`: is called after each operation that was not refused."""
-        self._handle, self._group, self._watched, self._before = handle, group, watched, before
+        self._handle, self._group, self._watched, self._before, self._after = handle, group, watched, before, after
         self._error, self._goes_on = error, issued
         self.marks = Marks()
         self._is_on = True
@@ -215,21 +217,24 @@ class PythonKernels:
         if number < 0:
             return None
         place = user_place(sys._getframe(2))
-        if pair[0] < 0 and group.group_name == self._watched:
-            self._note(_text(operator, reduces, read.payload), place)
+        what = _text(operator, reduces, read.payload) if pair[0] < 0 and group.group_name == self._watched else ""
+        counts = what and self._before(what, place)
         if pair[0] >= 0:
             read.root, read.needs = 0, NEEDS_NOBODY if operator.kind == "send" else NEEDS_ROOT
         shape = read.payload[0].shape if read.payload else ()
         code, _ = lib.lines_issue(self._handle, number, Operation(
             operator.kind, dtype_name(read.payload[0].dtype) if read.payload else None, reduces or None, place, read.root,
             read.needs, pair[0] >= 0, read.elements, shape, read.to, read.of))
-        if code == 0:
-            self._goes_on()
-            return number
-        error = self._error()
-        if self.marks.audits:
+        if code != 0:
+            error = self._error()
+            if not self.marks.audits:
+                raise error
+        if counts and self._after(what, place):
+            self._note(f"{what}\tat {place}")
+        if code != 0:
             return None
-        raise error
+        self._goes_on()
+        return number
 
     def _pair(self, operator: _Operator, given: _Arguments, rank: int, group: Any) -> Optional[Tuple[int, int, int]]:
         """Sender, receiver and tag of a directed pair; -1, -1, 0: it is a collective. None: whose send a receive takes is
@@ -244,10 +249,8 @@ class PythonKernels:
             return rank, given["dst"], tag
         return None if (group, tag) in self._from_any else (given["src"], rank, tag)
 
-    def _note(self, what: str, place: str) -> None:
-        if not self._before(what, place):
-            return
-        self._notes.append(f"{what}\tat {place}")
+    def _note(self, line: str) -> None:
+        self._notes.append(line)
         if len(self._notes) > _MOST_LINES:
             high, low = lib.fingerprint_of("\n".join(line.split("\t")[0] for line in self._notes).encode())
             self._notes = [f"{len(self._notes)} collectives, {high:x} {low:x}"]

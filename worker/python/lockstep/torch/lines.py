@@ -34,12 +34,13 @@ class Lines:
     """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
 
     def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
-                 asked: Callable[[str, str], None], counts: Callable[[str, str], bool], patience: float, audits: bool,
+                 asked: Callable[[str, str], None], before: Callable[[str, str], bool], after: Callable[[str, str], bool],
+                 patience: float, audits: bool,
                  explained: Callable[[Finding], str], apart: Callable[[str], None],
                  compiling: Callable[[], bool]) -> None:
         """`exchange`: each rank's word, by rank of the job. Hosts have met within `patience` seconds. Of the process group
         `watched`, what the calling thread issues is told to the handle `watching` of its ranks (None: there is none).
-        `asked`(what, place): see Part; `counts`: see PythonKernels. `audits`: nothing is raised, and no process ended:
+        `asked`(what, place): see Part; `before`, `after`: see PythonKernels. `audits`: nothing is raised, and no process ended:
         errors are told. `explained`: what is known of a refusal beyond its text. `apart`: is told of equal operations at
         different places. `compiling`: whether a peer compiles."""
         self._apart, self._apart_told = apart, 0
@@ -67,7 +68,8 @@ class Lines:
         if self.sees_waits:  # the watchdog need not
             watching = None
         self.kernels: Union[Part, PythonKernels] = (
-            PythonKernels(self._handle, self._group, watched.group_name, counts, self._error, self._look_apart) if part is None else
+            PythonKernels(self._handle, self._group, watched.group_name, before, after, self._error, self._look_apart)
+            if part is None else
             Part(part, self._handle, self._group, self._error, is_user, module_path, self.look_for_threads, watching, watched.group_name,
                  asked, self._look_apart, compiling))
         self.kernels.marks.audits = int(audits)

@@ -104,7 +104,8 @@ class Watch:
         self._tales = FrameTales(dist.get_rank(), self._members, lambda told: self.lines.tell(told),
                                  lambda rank: self.lines.times_told(rank), lambda rank, number: self.lines.told(rank, number))
         self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
-                           None if self._group is None else self._group._handle, self._asked, self._before_collective,
+                           None if self._group is None else self._group._handle, self._asked, self._counts_collective,
+                           self._notes_collective,
                            5 * deadline, policy == "audit", self._explained, self._tell, self._peer_compiles)
         self.notes = self.lines.kernels
         if self._group is not None and policy != "error" and self.lines.sees_waits:
@@ -437,10 +438,13 @@ class Watch:
         else:
             self.progress.compile_ends()
 
-    def _before_collective(self, what: str, place: str) -> bool:
+    def _counts_collective(self, what: str, place: str) -> bool:
         if threading.get_ident() != self.thread or self.within > 0:
             return False
         self._asked(what, place)
+        return True
+
+    def _notes_collective(self, what: str, place: str) -> bool:
         if self._group is not None and not self.lines.sees_waits:
             self._group.issues(f"{what} at {place}")
         return bool(self.marks.votes)
