@@ -10,11 +10,12 @@ import inspect
 import sys
 import threading
 import types
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
 from .frame_tales import Seen
+from .frames import Compile
 
 _torch: Any = torch
 _c10d: Any = importlib.import_module("torch.distributed.distributed_c10d")
@@ -37,15 +38,6 @@ def store_host(store: Any) -> Optional[str]:
         store, seen = store.underlying_store, seen + 1
     host = getattr(store, "host", None)
     return host if isinstance(host, str) else None
-
-
-class Compile(NamedTuple):
-    """A compile under way."""
-
-    code: types.CodeType               # of the function
-    closure: Any                       # the cells of its closure
-    variables: Dict[str, Any]          # its local variables, by name
-    caller: Optional[types.FrameType]  # that calls the function
 
 
 class _Thread(threading.local):

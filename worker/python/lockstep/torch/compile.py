@@ -22,6 +22,7 @@ from ._hooks import backend_named, compiles, looks_up, needs_a_value, shape_env_
 from .as_given import as_given, outside
 from .collectives import is_user
 from .example import Example, marks_of
+from .frames import compared
 from .graph_text import groups_of
 from .guard_text import SizeGuard, UniformSize, size_guards, uniform_sizes
 from .layout import Contiguous, is_layout, made_contiguous
@@ -375,7 +376,7 @@ class Compiled:
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
         """The same, of graphs that ranks have traced, with the first node that differs. Collective."""
         lines, self._lines = self._lines, []
-        _, seen = self.agreement.audit(f"the graph of {self.name}", None, _compared(lines), None, is_new=True,
+        _, seen = self.agreement.audit(f"the graph of {self.name}", None, compared(lines), None, is_new=True,
                                        program_text="\n".join([f"{len(lines)} nodes", *lines]))
         where = None if seen is None else re.search(r"from line \d+ on \(.*?\)(?=; )", seen.message)
         if where is None:
@@ -469,7 +470,7 @@ class Compiled:
         self._versions[entry] = made
         self._lines = [line for graph in graphs for line in (
             graph.nodes if self._consistency == "same_graph" else graph.collectives)]
-        return _compared(self._lines) or "nothing"
+        return compared(self._lines) or "nothing"
 
     def _sharing(self, decision: Decision) -> contextlib.AbstractContextManager[None]:
         """Where inductor builds, once for all ranks."""
@@ -516,11 +517,6 @@ def _place(model: Any, name: str) -> Tuple[str, int]:
     if code is None or not is_user(code.co_filename):
         return f"<{name}>", 1
     return code.co_filename, code.co_firstlineno
-
-
-def _compared(lines: List[str]) -> str:
-    """Without the places in the user's code."""
-    return "\n".join(line.split("\t", 1)[0] for line in lines)
 
 
 def _first_line(error: BaseException) -> str:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 import torch
 
 from ._hooks import group_named, hint, nested_graphs
 from .collectives import INSIDE, POINT_TO_POINT, dtype_name, graph_word, tensor_text
+from .frames import GraphText
 
 # What differs between ranks that do the same: addresses, and the numbers of their devices.
 _OWN = re.compile(r" at 0x[0-9a-f]+|(?<=\bcuda):\d+|(?<=device\(type='cuda'), index=\d+")
 _ITEM, _ROOT = re.compile(r"\._modules\['([^']*)'\]"), re.compile(r"^[LG]\['[^']*'\]")
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-class GraphText(NamedTuple):
-    """Lines; what follows a tab in a line is the place in the user's code, which may differ."""
-
-    nodes: List[str]
-    collectives: List[str]
 
 
 def graph_text(output: Any, watched: str) -> GraphText:

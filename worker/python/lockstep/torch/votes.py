@@ -1,4 +1,5 @@
-"""Votes of the ranks before frames: those of policy "error", and those within calls of what compile() has made."""
+"""Votes of the ranks before frames: those of policy "error", and those within calls of what compile() has made. Pure:
+without torch."""
 
 from __future__ import annotations
 
@@ -6,22 +7,50 @@ import contextlib
 import sys
 import threading
 import types
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Protocol
 
-from .._library import lib
-from ..agreement import Agreement
-from ..errors import ERRORS, Error, FrameMismatch, check, finding_of, said
+from ..errors import ERRORS, Error, Finding, FrameMismatch, said
 from ..group import Group
 from ..observation import Observation
-from ._hooks import Compile, passing
-from .graph_text import GraphText
+from .frames import UNTRACED, Compile, GraphText
 from .nested import readable
-from .site import FrameNames
 
-if TYPE_CHECKING:
-    from .watch import Watch
 
-_ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
+class Ballot(Protocol):
+    """ballot.py, or that of a test."""
+
+    group: Group
+
+    def enter(self, name: str, new: bool, issued: List[str]) -> int: ...
+    def compare(self, name: str, inputs: Optional[Observation], graph: GraphText, trouble: Optional[str]) -> int: ...
+    def all(self, mine: bool) -> bool: ...
+    def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None: ...
+    def finding(self) -> Finding: ...
+    def summary(self) -> str: ...
+
+
+class Notes(Protocol):
+    """Of collectives that the watched thread has issued."""
+
+    def notes(self) -> List[str]: ...
+    def clear(self) -> None: ...
+
+
+class Watched(Protocol):
+    """What votes need of the watch: `thread` is voted, but not `within` its own calls."""
+
+    thread: int
+    marks: Any
+
+    @property
+    def notes(self) -> Notes: ...
+    @property
+    def within(self) -> int: ...
+    def waiting(self, members: List[int], name: str) -> ContextManager[None]: ...
+    def votes_begin(self, votes: "FrameVotes") -> None: ...
+    def votes_end(self) -> None: ...
+    def training(self, graph: GraphText, backwards: Optional[List[Any]]) -> GraphText: ...
+    def told(self, finding: Finding) -> None: ...
 
 
 class _Pending(NamedTuple):
@@ -29,22 +58,18 @@ class _Pending(NamedTuple):
     code: types.CodeType  # of the frame that runs without a graph here, and not on all ranks
 
 
-#: Of a frame that runs without a graph: its collectives are as little known as its work.
-_UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"])
-
-
 class FrameVotes:
-    """Of the ranks of `group`, on the watched thread: `votes`, how many there have been; `elsewhere`, how many frames ran on
+    """Of the ranks of a group, on the watched thread: `votes`, how many there have been; `elsewhere`, how many frames ran on
     other threads, without one."""
 
-    def __init__(self, watch: "Watch", group: Group, members: List[int], raises: bool) -> None:
-        """`members`: its ranks of the job. `raises`: differences that let no rank wait are errors (policy "error"); each
-        collective is voted."""
+    def __init__(self, watch: Watched, ballot: Ballot, members: List[int], raises: bool,
+                 name_of: Callable[[types.FrameType], str], passing: Callable[[Error], BaseException]) -> None:
+        """`members`: the ranks of the job. `raises`: differences that let no rank wait are errors (policy "error"); each
+        collective is voted. `name_of`: the frame that a caller calls; `passing`: an error as torch hands it on."""
         self.votes = self.elsewhere = 0
-        self.group = group
-        self._watch, self._members, self._raises = watch, members, raises
-        self._agreement = Agreement(group, "torch.compile")
-        self._handle = self._agreement._handle
+        self.group = ballot.group
+        self._watch, self._ballot, self._members, self._raises = watch, ballot, members, raises
+        self._name_of, self._passing = name_of, passing
         self._on = int(raises)                  # users of the votes
         self._alone = 0
         self._strict = 0                        # strictly() under way
@@ -52,12 +77,10 @@ class FrameVotes:
         self._compile: Optional[Compile] = None # under way and voted on
         self._compared = False                  # its graph
         self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event; see _asks()
-        self._names = FrameNames()
         #: Takes the place of the next frame's vote, and says what it has come to as guards_tested() does.
         self.instead: Optional[Callable[[bool], Any]] = None
         #: Called before a frame that has versions compiles another one; None: nobody is.
         self.on_recompile: Optional[Callable[[], None]] = None
-        self._times = 0  # that the finding of the last vote has been made
         watch.marks.votes |= int(raises)
         self._asks()
 
@@ -92,12 +115,9 @@ class FrameVotes:
         self.elsewhere += 1
         return False
 
-    @contextlib.contextmanager
-    def waiting(self, name: str) -> Iterator[None]:
+    def waiting(self, name: str) -> ContextManager[None]:
         """This rank is in a vote, and waits for the others."""
-        kind = name.split("[", 1)[0]  # of a collective, without its sizes, which vary
-        with self._watch.inside(), self._watch.lines.voting(self._members, kind):
-            yield
+        return self._watch.waiting(self._members, name.split("[", 1)[0])  # of a collective, without its sizes, which vary
 
     @contextlib.contextmanager
     def strictly(self, name: str) -> Iterator[None]:
@@ -118,7 +138,7 @@ class FrameVotes:
 
     def fails(self, name: str, error: Exception) -> None:
         """This rank cannot take part in the frame of which the others are on their way into the vote."""
-        self.group.trouble(said(error))
+        self._ballot.trouble(said(error))
         with contextlib.suppress(Error):
             self._vote(name, False)
 
@@ -128,7 +148,7 @@ class FrameVotes:
                 and self._pending is None and not self._watch.notes.notes())
 
     def summary(self) -> str:
-        return self._agreement.summary()
+        return self._ballot.summary()
 
     # What torch.compile does, as it comes.
 
@@ -140,7 +160,7 @@ class FrameVotes:
         if instead is not None:
             return instead(found)
         try:
-            name = self._names.of(caller)
+            name = self._name_of(caller)
             fresh = self._vote(name, not found)
         except BaseException as error:  # what a signal's handler raises as well
             return _raising(error)
@@ -153,14 +173,14 @@ class FrameVotes:
     def compile_starts(self, compiled: Compile) -> None:
         instead, self.instead = self.instead, None
         if instead is not None:  # its versions are gone
-            raise passing(instead(False)())
-        name = "a frame" if compiled.caller is None else self._names.of(compiled.caller)
+            raise self._passing(instead(False)())
+        name = "a frame" if compiled.caller is None else self._name_of(compiled.caller)
         looked_up, self._looked_up = self._looked_up, None
         try:
             if looked_up != name:  # the first time that this rank meets the frame
                 self._vote(name, True)
         except Error as error:
-            raise passing(error) from None
+            raise self._passing(error) from None
         self._compile, self._name, self._compared = compiled, name, False
 
     def graph_traced(self, code: types.CodeType, graph: GraphText, backwards: Optional[List[Any]]) -> None:
@@ -170,7 +190,7 @@ class FrameVotes:
         try:
             self._compare(graph, backwards)
         except Error as error:
-            raise passing(error) from None
+            raise self._passing(error) from None
 
     def compile_ended(self, error: Optional[BaseException], goes_on: bool) -> None:
         compiled = self._compile
@@ -180,7 +200,7 @@ class FrameVotes:
             interrupted = error is not None and not isinstance(error, Exception)  # it goes on to end this rank
             if not self._compared and not interrupted and not isinstance(error, Error):
                 failed = isinstance(error, Exception) and not goes_on
-                self._compare(_UNTRACED, [], said(error) if failed and error is not None else None)
+                self._compare(UNTRACED, [], said(error) if failed and error is not None else None)
         except Error as joint:
             if error is None or goes_on:  # the frame runs now, and nothing can be raised here
                 self._pends(_Pending(joint, compiled.code))
@@ -211,18 +231,14 @@ class FrameVotes:
     def _vote(self, name: str, new: bool) -> Optional[bool]:
         """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
         self._raise_pending()
-        notes = self._watch.notes
-        lines = notes.notes()
-        notes.clear()
-        run = _RUNS[new] if not lines else _run_of(new, lines)
+        issued = self._watch.notes.notes()
+        self._watch.notes.clear()
         self.votes += 1
         with self.waiting(name), _own_words():
-            code, self._times = lib.audit(self._handle, name, None, run)
-            check(code)
-        differs = self._times > 0
-        if differs and self._raises:  # else nothing differs after it
-            self._differs()
-        return None if differs else new
+            times = self._ballot.enter(name, new, issued)
+        if times > 0 and self._raises:  # else nothing differs after it
+            self._differs(times)
+        return None if times > 0 else new
 
     def _raise_pending(self) -> None:
         """What the others have raised for a frame that runs here, while it does; else all ranks raise it
@@ -236,28 +252,25 @@ class FrameVotes:
             if frame.f_code is pending.code:
                 raise pending.error
             frame = frame.f_back
-        self.group.trouble(pending.error.message, "COMPILE_ERROR")
+        self._ballot.trouble(pending.error.message, "COMPILE_ERROR")
 
     def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
         with self.waiting(f"the graph of {self._name}"):
-            if self.group.all(backwards is not None):  # else some ranks know nothing of their backward pass
+            if self._ballot.all(backwards is not None):  # else some ranks know nothing of their backward pass
                 graph = self._watch.training(graph, backwards)
-        nodes = "\n".join(line.split("\t", 1)[0] for line in graph.nodes)
         compile_ = self._compile
         assert compile_ is not None
         with self.waiting(f"the graph of {self._name}"):
-            self._times, _ = self._agreement.audit(
-                f"the graph of {self._name}", _observation(compile_.variables), nodes, graph.collectives,
-                is_new=True, program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
-        if self._times > 0:
-            self._differs()
+            times = self._ballot.compare(f"the graph of {self._name}", _observation(compile_.variables), graph, trouble)
+        if times > 0:
+            self._differs(times)
 
-    def _differs(self) -> None:
-        """The last audited call has a finding, on all ranks."""
-        finding = finding_of(lib.finding(self._handle))
+    def _differs(self, times: int) -> None:
+        """The last vote has a finding, on all ranks, for so many times."""
+        finding = self._ballot.finding()
         if self._raises:
             raise ERRORS[finding.code](finding)
-        if self._times == 1 and self.group.rank == 0:
+        if times == 1 and self.group.rank == 0:
             self._watch.told(finding)
 
 
@@ -272,17 +285,6 @@ def _own_words() -> Iterator[None]:
                                      "itself goes into `with watch.alone():`")
         raise FrameMismatch(error.finding._replace(
             message=message, text=error.finding.text.replace(error.message, message))) from None
-
-
-def _run_of(new: bool, issued: List[str]) -> Tuple[Any, ...]:
-    """lockstep_run: whether this rank needs a new version, and what it has issued, a line each."""
-    words = "needs a new version" if new else "has a version"
-    compared = "\n".join(line.split("\t", 1)[0] for line in issued)
-    return (new, lib.fingerprint_of(words.encode()), _ISSUED, lib.fingerprint_of(compared.encode()), words, "\n".join(issued),
-            None)
-
-
-_RUNS = {new: _run_of(new, []) for new in (False, True)}
 
 
 def _observation(variables: Dict[str, Any]) -> Optional[Observation]:

@@ -19,17 +19,19 @@ from .._library import lib, native
 from ..errors import Error, Finding, GraphDivergence, said
 from ..group import Group
 from ..observation import walked
-from ._hooks import BackwardGraphs, Compile, FrameEvents, see_sizes, sizes_seen
+from ._hooks import BackwardGraphs, FrameEvents, passing, see_sizes, sizes_seen
+from .ballot import Ballot
 from .collectives import tensor_text
 from .frame_tales import BACKWARD, FrameTales, Tale, ranks_named
-from .graph_text import GraphText, backward_text, collective_places, graph_text
+from .frames import Compile, GraphText
+from .graph_text import backward_text, collective_places, graph_text
 from .lines import Lines
 from .nested import readable
 from .progress import Progress
 from .rendezvous import exchange
 from .rendezvous import group as open_group
 from .rendezvous import group_of_mesh
-from .site import closure_text, frame_name
+from .site import FrameNames, closure_text, frame_name
 from .votes import FrameVotes
 
 _log = logging.getLogger("lockstep.torch")
@@ -170,11 +172,12 @@ class Watch:
         if found is not None:
             return found
         members, watched = dist.get_process_group_ranks(process_group), process_group is self._watched
-        with self.inside(), self.lines.voting(members, "the first call together"):
+        with self.waiting(members, "the first call together"):
             group = self.group if watched else open_group(process_group, self._deadline)
             if not watched:
                 self._use(group)
-            found = self._votes_of[process_group] = FrameVotes(self, group, members, watched and self._policy == "error")
+            found = self._votes_of[process_group] = FrameVotes(
+                self, Ballot(group), members, watched and self._policy == "error", FrameNames().of, passing)
         group._ends_apart = False
         lib.ends_at_loss(group._handle, 1)
         return found
@@ -191,6 +194,12 @@ class Watch:
     @property
     def _votes(self) -> Optional[FrameVotes]:
         return self._voting[-1] if self._voting else None
+
+    @contextlib.contextmanager
+    def waiting(self, members: List[int], name: str) -> Iterator[None]:
+        """This rank waits for `members` in a vote on `name`."""
+        with self.inside(), self.lines.voting(members, name):
+            yield
 
     @property
     def votes(self) -> int:
