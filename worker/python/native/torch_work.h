@@ -46,11 +46,18 @@ inline void raise_reason(int group, uint64_t number) {
 struct TimeUp {
   std::chrono::steady_clock::time_point when;
   std::chrono::milliseconds own;
+  std::chrono::steady_clock::time_point asks{};  // whether a peer compiles; none: not yet
 
-  /// Raises what gloo would have. Where nobody is missing, who works it off in turn, and where a
-  /// peer compiles, the time begins anew.
+  /// Raises what gloo would have. Where nobody is missing, who works it off in turn, and while a
+  /// peer compiles, the time begins anew; so a peer that has just compiled has all of it.
   void look(int group, uint64_t number) {
+    constexpr std::chrono::milliseconds kAsks{250};
     const auto now = std::chrono::steady_clock::now();
+    if (now >= asks) {
+      const bool is_first = asks == std::chrono::steady_clock::time_point{};
+      asks = now + std::min(kAsks, own / 8);
+      if (!is_first && peer_compiles()) when = now + own;
+    }
     if (now < when) return;
     if (given.arrived(given.lines, group, number) != LOCKSTEP_ARRIVED_ALL && !peer_compiles())
       throw std::runtime_error("Timed out waiting " + std::to_string(own.count()) +
