@@ -202,6 +202,9 @@ def compiled_uniform(watch):
     for rows in ((4, 4), (5, 7), (5, 5), (6, 6), (6, 7), (1, 2), (1, 1), (0, 0), (0, 9), (9, 9)):
         attempt(f"{rows}", agreed, torch.ones(rows[RANK % 2]), torch.ones(3 + RANK + rows[0]))
     tell(compiles=case.compiles)
+    reduced = compiled(lambda x: functional.all_reduce(x * 1, "sum", dist.group.WORLD).sum())
+    for shapes in (((2, 6), (3, 4)), ((4, 5), (2, 10)), ((2, 6), (3, 5)), ((6, 6), (4, 9))):
+        attempt(f"{shapes}", reduced, torch.ones(shapes[RANK % 2]))
 
 
 def compiled_fails(watch):

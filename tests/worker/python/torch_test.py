@@ -354,6 +354,9 @@ def case_compiled_uniform():
     for a, b in ((5, 7), (6, 7), (1, 2), (0, 9)):
         seen.all_raise(f"{(a, b)}", "ConstraintViolation", "step: 2*x.size(0) differs between ranks",
                        "all_gather_into_tensor at torch_compile_cases.py:", f"[rank 0: {2 * a}; rank 1: {2 * b}]")
+    for shapes in (((2, 6), (3, 4)), ((4, 5), (2, 10)), ((6, 6), (4, 9))):  # gloo needs as many elements, no more
+        seen.all_give(f"{shapes}", 2.0 * shapes[0][0] * shapes[0][1])
+    seen.all_raise(f"{((2, 6), (3, 5))}", "ConstraintViolation", "x.size(0)*x.size(1) differs between ranks", "[rank 0: 12; rank 1: 15]")
     assert not any(seen.codes), seen.text
     return f"before it runs; compiles {seen.value('compiles')}"
 

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import math
 import sys
 import threading
 import types
@@ -413,10 +414,14 @@ class GroupMaking:
             setattr(_c10d, "_new_group_with_tag", self._makes)
 
 
-def sizes_of(node: Any) -> List[Any]:
-    """Those of the tensors that go into a node of a graph, and that are no numbers, as sympy has them. Seen in 2.15."""
-    values = [arg.meta.get("example_value", arg.meta.get("val")) for arg in node.all_input_nodes]
-    return [size.node.expr for value in values for size in getattr(value, "shape", ()) if not isinstance(size, int)]
+def elements_of(node: Any) -> List[Any]:
+    """Of each tensor that goes into a node of a graph the product of its sizes that are no numbers, as sympy has it. Seen
+    in 2.15."""
+    found = []
+    for value in [arg.meta.get("example_value", arg.meta.get("val")) for arg in node.all_input_nodes]:
+        sizes = [size.node.expr for size in getattr(value, "shape", ()) if not isinstance(size, int)]
+        found += [math.prod(sizes[1:], start=sizes[0])] if sizes else []
+    return found
 
 
 def sources_without_value(graph: Any) -> Dict[str, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ._hooks import equals_of, is_implied, least_size, name_of_source, ranges_of, sizes_of, sources_without_value
+from ._hooks import elements_of, equals_of, is_implied, least_size, name_of_source, ranges_of, sources_without_value
 from .collectives import needs_equal_sizes
 from .graph_text import collective_nodes, group_of, place_of
 from .size_ranges import tightened
@@ -56,7 +56,8 @@ class UniformSize(NamedTuple):
 
 
 def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, str]) -> List[UniformSize]:
-    """Sizes of inputs that the collectives of a graph over `group` need alike on its ranks, each once. Of what comes from
+    """Sizes of inputs that the collectives of a graph over `group` need alike on its ranks, each once, of several sizes of
+    a tensor their product. Of what comes from
     data, and of what lockstep's guards cannot express, the ranks learn when it is issued."""
     symbols = {**_symbols(shape_env, names), **{
         symbol: names[source] for symbol, source in sources_without_value(graph).items() if source in names}}
@@ -64,8 +65,8 @@ def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, st
     for word, node in collective_nodes(graph):
         if not needs_equal_sizes(word) or group_of(node) != group:
             continue
-        for size in sizes_of(node):
-            text = _text(shape_env.simplify(size), symbols)
+        for elements in elements_of(node):  # as when they are issued
+            text = _text(shape_env.simplify(elements), symbols)
             if text is not None and not text.isdecimal():
                 found.setdefault(text, UniformSize(text, word, place_of(node)))
     return list(found.values())
