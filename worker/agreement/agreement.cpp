@@ -15,6 +15,12 @@ shapes::Fingerprint with_needs(const Built& built) {
   return builder.finish();
 }
 
+/// What ranks whose programs differ have in common all the same: they make the same votes.
+shapes::Fingerprint with_uniform(const Built& built) {
+  if (built.uniform.empty()) return built.program;
+  return with_needs({.program = built.program, .guards = {}, .uniform = built.uniform});
+}
+
 /// The caller's build as the steps of a call: it traces and compiles in one. Nothing is built for a
 /// call past the recompile limit, which every rank knows alike.
 class BuildSteps final : public CallSteps {
@@ -35,7 +41,7 @@ class BuildSteps final : public CallSteps {
     if (built && built->ended) return *built->ended;
     if (built) {
       report.graph = with_needs(*built);
-      report.collectives = built->program;
+      report.collectives = with_uniform(*built);
       report.caller_built = true;
       report.guards = std::move(built->guards);
       report.uniform = std::move(built->uniform);

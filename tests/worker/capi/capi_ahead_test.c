@@ -265,13 +265,14 @@ static int build_uniform(void* context, int entry, const lockstep_decision* deci
   const char* const* const asked = context;
   (void)entry, (void)program, (void)decision;
   CHECK(!lockstep_build_uniform(built, "tokens.size(1) * 2", "all_gather", NULL)); /* a number */
-  lockstep_build_uniform(built, *asked, "all_reduce", "kernel.c:33");
+  if (*asked != NULL) lockstep_build_uniform(built, *asked, "all_reduce", "kernel.c:33");
   return 0;
 }
 
 static void what_all_need_alike_is_compared_in_each_call(void) {
   lockstep_agreement* agreement = NULL;
   lockstep_observation* seen = make_observation();
+  lockstep_config config = LOCKSTEP_CONFIG_INIT;
   const char* asked = "tokens.size(0) * n";
   int entry = -1, is_new = -1;
   CHECK(!lockstep_agreement_create(group, "uniform", NULL, &agreement));
@@ -300,6 +301,18 @@ static void what_all_need_alike_is_compared_in_each_call(void) {
               "the uniform size \"tokens.rows\" at kernel.c:33 cannot be read");
   CHECK_FAILS(lockstep_build_uniform(NULL, "n", "all_reduce", NULL), LOCKSTEP_BAD_INPUT,
               "built is NULL");
+  lockstep_agreement_free(agreement);
+  /* Programs may differ, and then what they need alike; votes may not. */
+  config.consistency = LOCKSTEP_SAME_COLLECTIVES;
+  CHECK(!lockstep_agreement_create(group, "uniform apart", &config, &agreement));
+  asked = NULL;
+  set(seen, 8, 1, 3);
+  CHECK(!AGREE && entry == 0);
+  asked = last() ? NULL : "tokens.size(0)";
+  set(seen, 12, 1, 3);
+  if (size > 1) CHECK(AGREE == LOCKSTEP_GRAPH_DIVERGENCE);
+  asked = "tokens.size(0)";
+  CHECK(!AGREE && is_new);
 #undef AGREE
   lockstep_agreement_free(agreement);
   lockstep_observation_free(seen);

@@ -149,6 +149,14 @@ class Agreeing(unittest.TestCase):
         with_field = agreement.agree("f", lockstep.Observation(b=False).observe("rank", RANK, "max"))
         self.assertEqual((with_field.entry, with_field.decision.fields), (None, {"rank": SIZE - 1}))
 
+    def test_a_mark_that_makes_no_sense_on_one_rank_fails_on_all(self):
+        agreement = lockstep.Agreement(GROUP, "odd marks")
+        for dim in (-1, 1, 2**64):
+            marks = {"y": {dim: "dynamic"}} if LAST else None
+            with self.assertRaises(lockstep.BadInput):
+                agreement.agree("f", lockstep.Observation(marks, y=numpy.zeros(3)))
+        self.assertEqual(agreement.agree("f", lockstep.Observation(y=numpy.zeros(3))).entry, 0)
+
     def test_a_vote_on_the_version_before_says_when_ranks_have_more_to_test(self):
         agreement = lockstep.Agreement(GROUP, "hits")
         built = []

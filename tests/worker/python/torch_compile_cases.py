@@ -205,6 +205,22 @@ def compiled_uniform(watch):
     reduced = compiled(lambda x: functional.all_reduce(x * 1, "sum", dist.group.WORLD).sum())
     for shapes in (((2, 6), (3, 4)), ((4, 5), (2, 10)), ((2, 6), (3, 5)), ((6, 6), (4, 9))):
         attempt(f"{shapes}", reduced, torch.ones(shapes[RANK % 2]))
+    square = compiled(lambda x: functional.all_reduce(x @ x.T, "sum", dist.group.WORLD).sum(), name="square")
+    for rows in ((5, 5), (5, 7), (6, 6)):
+        attempt(f"square {rows}", square, torch.ones(rows[RANK % 2], 1))
+
+    def untaken(x, p):
+        return torch.cond(p.sum() > 0, lambda x: functional.all_reduce(x * 1, "sum", dist.group.WORLD), lambda x: x * 3, (x,)).mean()
+    branches = compiled(untaken)
+    for rows in ((5, 7), (6, 8)):
+        attempt("untaken", branches, torch.ones(rows[RANK % 2]), -torch.ones(1))
+
+    def on_some(x, y):
+        rows = 8 if x.shape[0] > 5 else y.shape[0]
+        return functional.all_reduce(y[:rows] * 1, "sum", dist.group.WORLD).sum()
+    own = compiled(on_some, consistency="same_collectives", dynamic=True)
+    for rows in ((7, 4), (8, 3)):
+        attempt("on some", own, torch.ones(rows[RANK % 2]), torch.ones(8))
 
 
 def compiled_fails(watch):
@@ -271,6 +287,7 @@ def compiled_again(watch):
 def compiled_module(watch):
     """What programs do with a module, and with functions."""
     import copy
+    import inspect
     import io
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.5)).eval()
     agreed = compiled(model)
@@ -282,8 +299,32 @@ def compiled_module(watch):
     assert type(loaded) is torch.nn.Sequential and set(loaded.state_dict()) == set(model.state_dict())
     agreed.alpha = 3.0
     assert model.alpha == agreed.alpha == 3.0
+    del agreed.alpha
+    assert not hasattr(model, "alpha") and len(agreed) == 2 and agreed[1] is model[1] and list(agreed) == list(model)
+    assert "_orig_mod.0.weight" in agreed.state_dict() and not isinstance(agreed, torch.nn.Sequential)
+    assert sum(isinstance(each, torch.nn.Linear) for each in torch.nn.Sequential(compiled(torch.nn.Linear(2, 2))).modules()) == 1
     agreed.train()
     assert model.training and model[1].training
+
+    class Scaled(torch.nn.Module):
+        scale = 2.0
+
+        def forward(self, x, add: float = 1.0):
+            return total(x * self.scale) + add
+    scaled = compiled(Scaled())
+    assert str(inspect.signature(scaled.forward)) == "(x, add: float = 1.0)" and not hasattr(scaled, "__len__")
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.sub, self.pair = scaled, agreed
+
+        def forward(self, x):
+            return self.sub(x) * self.sub.scale + len(self.pair)
+    attempt("outer", torch.compile(Outer(), backend=counting, fullgraph=True), torch.ones(4))
+    forward = scaled.forward
+    scaled.forward = lambda x: forward(x) * 2
+    attempt("forward", scaled, torch.ones(4))
 
     class Holder:
         scale = torch.tensor(2.0)

@@ -60,10 +60,10 @@ def language_model():
 
 
 def accelerate():
-    """Accumulation, uneven batches under join_uneven_inputs, a metric that is gathered, an evaluation and a save on rank 0."""
+    """bf16, accumulation, uneven batches under join_uneven_inputs, a metric that is gathered, an evaluation and a save on rank 0."""
     from accelerate import Accelerator
     from accelerate.utils import DataLoaderConfiguration, set_seed
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2,
+    accelerator = Accelerator(cpu=True, mixed_precision="bf16", gradient_accumulation_steps=2,
                               dataloader_config=DataLoaderConfiguration(even_batches=False))
     starts()
     set_seed(3)

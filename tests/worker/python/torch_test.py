@@ -210,7 +210,7 @@ def case_compiled_again():
 
 def case_compiled_module():
     seen = Ranks("compiled_module")
-    for label, value in (("method", 16.0), ("ordinary", 96.0), ("inner", 16.0), ("same collectives", 20.0),
+    for label, value in (("outer", 36.0), ("forward", 34.0), ("method", 16.0), ("ordinary", 96.0), ("inner", 16.0), ("same collectives", 20.0),
                          ("recorded", 6.0), ("fewer", 6.0)):
         seen.all_give(label, value)
     seen.all_raise("too many", "MemoryError")
@@ -357,6 +357,11 @@ def case_compiled_uniform():
     for shapes in (((2, 6), (3, 4)), ((4, 5), (2, 10)), ((6, 6), (4, 9))):  # gloo needs as many elements, no more
         seen.all_give(f"{shapes}", 2.0 * shapes[0][0] * shapes[0][1])
     seen.all_raise(f"{((2, 6), (3, 5))}", "ConstraintViolation", "x.size(0)*x.size(1) differs between ranks", "[rank 0: 12; rank 1: 15]")
+    seen.all_give("square (5, 5)", 50.0)
+    seen.all_raise("square (5, 7)", "ConstraintViolation", "square: ", "[rank 0: 25; rank 1: 49]")
+    seen.all_give("square (6, 6)", 72.0)
+    seen.all_give("untaken", 3.0)  # what never runs needs nothing
+    seen.all_give("on some", 16.0)
     assert not any(seen.codes), seen.text
     return f"before it runs; compiles {seen.value('compiles')}"
 

@@ -181,9 +181,9 @@ class Agreement:
         """A rank whose inputs cannot be declared still takes part, and brings that."""
         try:
             return observation._handle(self._declared)
-        except Error as error:
+        except (Error, OverflowError, TypeError, ValueError) as error:
             raised.append(error)
-            self.group.trouble(error.message, "BAD_INPUT")
+            self.group.trouble(error.message if isinstance(error, Error) else said(error), "BAD_INPUT")
             return None
 
     def _free(self) -> None:

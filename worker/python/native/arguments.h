@@ -1,6 +1,10 @@
-// What Python passes to a function of liblockstep, and gets from it, by the types of its parameters:
+// What Python passes to a function of liblockstep, and gets from it, by the types of its
+// parameters:
 //
-//   int, uint64_t, double         a number; of an int that is too large the largest is taken
+//   int, uint64_t, double         a number; an int that does not fit is taken for the nearest, or,
+//   for
+//                                 an unsigned one, for the largest; of more than 64 bits with a
+//                                 sign: OverflowError
 //   const char*                   a str, bytes, or None
 //   lockstep_group* and its kin   an address as an int, or None
 //   lockstep_fingerprint          (high, low)
@@ -48,8 +52,11 @@ struct In<T> {
   T value = 0;
   bool read(PyObject* object) {
     const unsigned long long whole = PyLong_AsUnsignedLongLong(object);
-    if (PyErr_Occurred() != nullptr) return false;
     value = static_cast<T>(std::min<unsigned long long>(whole, std::numeric_limits<T>::max()));
+    if (PyErr_Occurred() == nullptr) return true;
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) return false;
+    PyErr_Clear();  // it is negative, or needs more bits
+    value = std::numeric_limits<T>::max();
     return true;
   }
   [[nodiscard]] T get() const { return value; }
@@ -67,18 +74,19 @@ struct In<double> {
 
 template <>
 struct In<const char*> {
-  Owned held;  // bytes
-  const char* value = nullptr;
+  // Not Python's: a thread that finds its interpreter at an end is unwound without it.
+  std::optional<std::string> text;
   bool read(PyObject* object) {
-    value = nullptr;
+    text.reset();
     if (object == Py_None) return true;
-    held = PyUnicode_Check(object) != 0
-               ? Owned(PyUnicode_AsEncodedString(object, "utf-8", "backslashreplace"))
-               : share(object);
-    value = held ? PyBytes_AsString(held.get()) : nullptr;
-    return value != nullptr;
+    const Owned bytes(PyUnicode_Check(object) != 0
+                          ? PyUnicode_AsEncodedString(object, "utf-8", "backslashreplace")
+                          : share(object).release());
+    const char* found = bytes ? PyBytes_AsString(bytes.get()) : nullptr;
+    if (found != nullptr) text = found;
+    return found != nullptr;
   }
-  [[nodiscard]] const char* get() const { return value; }
+  [[nodiscard]] const char* get() const { return text ? text->c_str() : nullptr; }
 };
 
 /// An address.
@@ -194,7 +202,8 @@ struct In<lockstep_value> {
     return Fields(object).read(name, kind, tensor, moved, integer, real);
   }
   [[nodiscard]] lockstep_value get() const {
-    return {name.value,  static_cast<lockstep_kind>(kind.value), tensor.value, moved.value,
+    return {name.get(),    static_cast<lockstep_kind>(kind.value),
+            tensor.value,  moved.value,
             integer.value, real.value};
   }
 };
@@ -227,14 +236,8 @@ struct Struct<lockstep_run> {
     if (!Fields(object).read(is_new, program, known, collectives, program_text, collectives_text,
                              trouble))
       return false;
-    value = {sizeof(value),
-             is_new.value,
-             program.get(),
-             known.value,
-             collectives.get(),
-             program_text.value,
-             collectives_text.value,
-             trouble.value};
+    value = {sizeof(value),     is_new.value,       program.get(),          known.value,
+             collectives.get(), program_text.get(), collectives_text.get(), trouble.get()};
     return true;
   }
   [[nodiscard]] const lockstep_run* get() const { return &value; }
@@ -247,15 +250,15 @@ struct Struct<lockstep_operation> {
   Sequence<std::int64_t> elements, shape, to, from;
   lockstep_operation value{};
   bool read(PyObject* object) {
-    if (!Fields(object).read(kind, dtype, reduction, place, root, needs, paired, elements, shape, to,
-                             from))
+    if (!Fields(object).read(kind, dtype, reduction, place, root, needs, paired, elements, shape,
+                             to, from))
       return false;
     const auto count = [](const auto& list) { return static_cast<std::uint32_t>(list.count()); };
     value = {.struct_size = sizeof(value),
-             .kind = kind.value,
-             .dtype = dtype.value,
-             .reduction = reduction.value,
-             .place = place.value,
+             .kind = kind.get(),
+             .dtype = dtype.get(),
+             .reduction = reduction.get(),
+             .place = place.get(),
              .root = root.value,
              .needs = needs.value,
              .paired = paired.value,
@@ -312,7 +315,8 @@ inline PyObject* give(const lockstep_array& array) {
 }
 inline PyObject* give(const lockstep_told& told) {
   return Py_BuildValue("(KNNNNN)", told.times, give(told.kind), give(told.dtype),
-                       give(told.reduction), give(told.place), give_numbers(told.to, told.to_count));
+                       give(told.reduction), give(told.place),
+                       give_numbers(told.to, told.to_count));
 }
 
 /// A parameter that is part of what is returned.

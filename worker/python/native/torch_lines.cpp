@@ -132,6 +132,8 @@ std::optional<TimeUp> with_patience(const Operator& op, const Known& on,
     own = *standard;
   }
   stack[static_cast<size_t>(timeout - stack.data())] = own.count() + int64_t{marks.patience} * 1000;
+  constexpr std::chrono::hours kForever{24 * 365 * 10};
+  own = std::min<std::chrono::milliseconds>(own, kForever);
   return TimeUp{std::chrono::steady_clock::now() + own, own};
 }
 

@@ -73,7 +73,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are compiled as they are
     met, with the agreed sizes as symbols. Other parameters as torch.compile.
 
-    The result of a function is a function, of a module a module of its class that has it as `_orig_mod`; its `agreed` has
+    The result of a function is a function, of a module a module with its parameters, attributes and items, which has it as
+    `_orig_mod`, and the signature of its forward(); its `agreed` has
     `last` (the Agreed of the last call that was made together), `fields`, `fallbacks` (calls without a compiled version)
     and `agreement`."""
     if model is None:  # used as a decorator with arguments
@@ -495,7 +496,7 @@ class Compiled:
         on goes to `guards` and `uniform`."""
         def backend(graph: Any, inputs: List[Any]) -> Any:
             shape_env = shape_env_of(inputs) if self._is_tracing else None
-            if shape_env is not None:  # before the backend changes the graph
+            if shape_env is not None and self._consistency == "same_graph":  # before the backend changes the graph
                 uniform.extend(uniform_sizes(graph, self._process_group, shape_env, names))
             compiled = self._backend(graph, inputs)
             if shape_env is not None:

@@ -58,9 +58,9 @@ def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
     return found
 
 
-def collective_nodes(graph: torch.fx.GraphModule) -> Iterator[Tuple[str, Any]]:
+def collective_nodes(graph: torch.fx.GraphModule, within: bool = True) -> Iterator[Tuple[str, Any]]:
     """The collectives in a graph, and in those within it, each with its word."""
-    for module in graph.modules():
+    for module in graph.modules() if within else [graph]:
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             collective = graph_word(node.target) if node.op == "call_function" else None
             if collective is not None:

@@ -13,6 +13,7 @@ from .size_ranges import tightened
 
 _RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
               "StrictGreaterThan": ">", "GreaterThan": ">="}
+_MOST_FACTORS = 4  # of a power
 _REVERSED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _PLACE = re.compile(r"# .*?([^/\s]+:\d+) in ")
 
@@ -62,7 +63,7 @@ def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, st
     symbols = {**_symbols(shape_env, names), **{
         symbol: names[source] for symbol, source in sources_without_value(graph).items() if source in names}}
     found: Dict[str, UniformSize] = {}
-    for word, node in collective_nodes(graph):
+    for word, node in collective_nodes(graph, within=False):  # what is within may be a branch that is not taken
         if not needs_equal_sizes(word) or group_of(node) != group:
             continue
         for elements in elements_of(node):  # as when they are issued
@@ -114,6 +115,8 @@ def _text(value: Any, symbols: Mapping[str, str]) -> Optional[str]:
     if not parts or len(known) < len(parts):
         return None
     kind = type(value).__name__
+    if kind == "Pow" and value.exp.is_Integer and 1 < value.exp <= _MOST_FACTORS:
+        return f"({' * '.join([known[0]] * int(value.exp))})"
     if kind in ("Add", "Mul"):
         return "(" + (" + " if kind == "Add" else " * ").join(known) + ")"
     if kind in ("Mod", "PythonMod", "FloorDiv", "CleanDiv"):
