@@ -103,7 +103,10 @@ def trainer():
                                       save_strategy="epoch", logging_steps=1, report_to=[], disable_tqdm=True, seed=5,
                                       gradient_accumulation_steps=2, dataloader_drop_last=False, ddp_backend="gloo", **how)
         starts()
-        made = Trainer(compiled(language_model()) if how == {} else language_model(), arguments, train_dataset=Lines(20), eval_dataset=Lines(7),
+        model = language_model()
+        if WATCH == "compile":
+            model.forward = compiled(model.forward)  # of its class
+        made = Trainer(model, arguments, train_dataset=Lines(20), eval_dataset=Lines(7),
                        data_collator=padded)
         made.train()
         names = []

@@ -74,7 +74,8 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     met, with the agreed sizes as symbols. Other parameters as torch.compile.
 
     The result of a function is a function, of a module a module with its parameters, attributes and items, which has it as
-    `_orig_mod`, and the signature of its forward(); its `agreed` has
+    `_orig_mod`, and the signature of its forward(). Where its class counts, `model.forward = compile(model.forward)`
+    leaves it as it is. `agreed` has
     `last` (the Agreed of the last call that was made together), `fields`, `fallbacks` (calls without a compiled version)
     and `agreement`."""
     if model is None:  # used as a decorator with arguments
