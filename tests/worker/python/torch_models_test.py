@@ -1,4 +1,4 @@
-"""Real models under lockstep.torch.compile(): some training steps with inputs of other sizes on every rank, and the
+"""Real models under lockstep.torch.compile(), made together: some training steps with inputs of other sizes on every rank, and the
 losses of the same steps by eager code, to 1e-5 (on a GPU, whose kernels round otherwise, 1e-3). For torchrun with 2
 ranks and more; needs transformers and torchvision (torch.txt). torch_models_test.py [--backend NAME] [--device cuda] [MODEL]..."""
 
@@ -132,8 +132,8 @@ def main():
     with lockstep.torch.watch(deadline=120) as watch:
         for name in given.models or MODELS:
             began = time.monotonic()
-            mine, compiles, called = train(MODELS[name],
-                                           lambda model: lockstep.torch.compile(model, backend=given.backend, name=name))
+            mine, compiles, called = train(MODELS[name], lambda model: lockstep.torch.compile(
+                model, backend=given.backend, name=name, group=dist.group.WORLD))
             seconds = time.monotonic() - began
             eager, _, _ = train(MODELS[name], lambda model: model)
             worst = max(abs(a - b) / abs(b) for a, b in zip(mine, eager))
