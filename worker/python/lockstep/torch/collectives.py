@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import os
 import sys
 import types
@@ -40,7 +41,13 @@ def is_user(file: str) -> bool:
 
 def _generated() -> str:
     """The folder of inductor's code, where there can be any."""
-    return inductor_folder() if "torch._inductor" in sys.modules else "<"
+    return _folder(os.environ.get("TORCHINDUCTOR_CACHE_DIR")) if "torch._inductor" in sys.modules else "<"
+
+
+@functools.lru_cache(maxsize=8)
+def _folder(_: Optional[str]) -> str:
+    """By the setting that it depends on: torch makes the folder each time that it is asked for."""
+    return inductor_folder()
 
 
 def user_place(frame: Optional[types.FrameType]) -> str:
