@@ -31,7 +31,8 @@ class BuildSteps final : public CallSteps {
       : build_(build),
         past_limit_(past_limit),
         entry_(static_cast<int>(cache.entries.size())),
-        falls_back_(cache.at_limit(config)) {}
+        falls_back_(cache.at_limit(config)),
+        shared_sizes_(config.consistency == Consistency::SharedSizes) {}
 
   Result<TraceReport> trace(const Decision& decision) override {
     TraceReport report;
@@ -39,6 +40,12 @@ class BuildSteps final : public CallSteps {
     if (falls_back_) return report;
     Result<Built> built = build_(entry_, decision);
     if (built && built->ended) return *built->ended;
+    if (built && shared_sizes_ && !built->uniform.empty())
+      built = Status{Code::BadInput,
+                     "uniform sizes cannot be compared under shared_sizes, where a size may be a "
+                     "number on one rank and a symbol on another; use another consistency",
+                     {},
+                     {}};
     if (built) {
       report.graph = with_needs(*built);
       report.collectives = with_uniform(*built);
@@ -58,6 +65,7 @@ class BuildSteps final : public CallSteps {
   std::optional<Decision>& past_limit_;
   int entry_;
   bool falls_back_;
+  bool shared_sizes_;
 };
 
 }  // namespace

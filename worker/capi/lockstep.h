@@ -371,8 +371,8 @@ int lockstep_build_guard(lockstep_built* built, const char* condition, const cha
  * differ between calls: "x.size(0) * 2", with the operators of guards. Compared before the version
  * is added, and with the vote of each call of it, at no cost of its own: where ranks differ, that
  * is CONSTRAINT_VIOLATION on all of them, with the values, `what` and `where`, and the next call
- * works. All ranks give the same ones, whatever the consistency, or it is GRAPH_DIVERGENCE. Errors,
- * which fail the build: BAD_INPUT, as for a guard. */
+ * works. All ranks give the same ones, or it is GRAPH_DIVERGENCE. Errors, which fail the build:
+ * BAD_INPUT, as for a guard, and under LOCKSTEP_SHARED_SIZES. */
 int lockstep_build_uniform(lockstep_built* built, const char* size, const char* what,
                            const char* where);
 /* What one rank builds, for all: it is built once per job, and kept for the next. `of` covers all

@@ -313,6 +313,15 @@ static void what_all_need_alike_is_compared_in_each_call(void) {
   if (size > 1) CHECK(AGREE == LOCKSTEP_GRAPH_DIVERGENCE);
   asked = "tokens.size(0)";
   CHECK(!AGREE && is_new);
+  lockstep_agreement_free(agreement);
+  config.consistency = LOCKSTEP_SHARED_SIZES;
+  CHECK(!lockstep_agreement_create(group, "uniform of some", &config, &agreement));
+  asked = NULL;
+  set(seen, 8, 1, 3);
+  CHECK(!AGREE);
+  asked = last() ? "tokens.size(0)" : NULL;
+  set(seen, 12, 1, 3);
+  CHECK_FAILS(AGREE, LOCKSTEP_BAD_INPUT, "uniform sizes cannot be compared under shared_sizes");
 #undef AGREE
   lockstep_agreement_free(agreement);
   lockstep_observation_free(seen);

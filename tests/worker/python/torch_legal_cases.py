@@ -277,17 +277,25 @@ def jagged():
 
 
 def sends_first():
-    """A graph that sends to a peer, or receives, before its collective: nobody waits for that peer at its entry."""
+    """A graph that sends to a peer before its collective: nobody waits for that peer at its entry, which comes there only
+    with what is sent."""
     torch._dynamo.config.enable_p2p_compilation = True
 
     def step(x):
         y = x * 2
-        (dist.isend(y, 1) if RANK == 0 else dist.irecv(y, 0)).wait()
-        return total(y)
+        sent = dist.isend(y, 1 - RANK)
+        out = total(y)
+        sent.wait()
+        return out
     step, out = compiled(step), []
     for i in range(3):
-        time.sleep(0.5 * RANK)
-        out.append(float(step(torch.ones(3 + i) * (RANK + 1))))
+        got = torch.zeros(3 + i)
+        if RANK == 1:
+            dist.recv(got, 0)
+        out.append(float(step(torch.ones(3 + i) + got)))
+        if RANK == 0:
+            dist.recv(got, 1)
+            out.append(float(got.sum()))
     return out
 
 
