@@ -3,6 +3,7 @@ here) and its codes."""
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import pathlib
@@ -10,12 +11,11 @@ import types
 from typing import Any, Iterator, List, Tuple
 
 try:
-    from . import _native  # type: ignore[attr-defined, unused-ignore]
+    native: Any = importlib.import_module("._native", __package__)
 except ImportError as error:
     raise ImportError("the extension lockstep._native was not found; install the package with pip, or build the target "
                       f"lockstep_native [{error}]") from None
 
-native: Any = _native
 #: Of the interface that this package calls.
 ABI = 1
 
