@@ -1,4 +1,4 @@
-// What torch_lines.cpp is given by lockstep/torch/lines.py, and how it speaks to Python.
+// What the part is given by lockstep/torch/lines.py, and how it speaks to Python.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct Given {
   decltype(&lockstep_fingerprint_of) fingerprint_of;
   /// The watched ranks (null: they have no group), and what torch calls their process group.
   lockstep_group* watching;
-  const char* watched;
+  std::string watched;
   /// (name, device, sender, receiver, tag) -> number of the group; -1: it is not compared
   PyObject* group;
   /// () -> the exception of the last error of this thread
@@ -59,10 +59,10 @@ inline std::atomic<bool> is_on{false};
 struct Marks {
   std::atomic<int32_t> within{
       0};  // calls of lockstep.torch under way: what they issue does not count
-  std::atomic<int32_t> asks{0};   // Given::before is called
-  std::atomic<int32_t> noted{0};  // notes that wait for the next vote
-  std::atomic<int32_t> waits{0};  // the watched thread waits, and wakes only to look
-  std::atomic<int32_t> votes{0};  // what is issued is voted: it is noted
+  std::atomic<int32_t> asks{0};    // Given::before is called
+  std::atomic<int32_t> noted{0};   // notes that wait for the next vote
+  std::atomic<int32_t> waits{0};   // the watched thread waits, and wakes only to look
+  std::atomic<int32_t> votes{0};   // what is issued is voted: it is noted
   std::atomic<int32_t> audits{0};  // nothing is raised: what would be is told to Given::error
   /// For how many seconds longer than its time-out says an operation waits for ranks that compile.
   std::atomic<int32_t> patience{0};

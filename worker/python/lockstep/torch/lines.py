@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import threading
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, NoReturn, Optional, Set, Tuple, Union
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NoReturn, Optional, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -20,7 +20,7 @@ from ._hooks import GroupMaking, group_named, groups_made
 from .collectives import is_user, module_path, user_place
 from .frame_tales import Told
 from .kernels import NEEDS_ALL, NEEDS_NOBODY, Operation, PythonKernels
-from .part import Part, load_part
+from .part import Kernels, load_part
 from .rendezvous import meeting_place
 
 _log = logging.getLogger("lockstep.torch")
@@ -67,11 +67,13 @@ class Lines:
         self.sees_waits = part is not None and dist.get_backend() == "gloo"
         if self.sees_waits:  # the watchdog need not
             watching = None
-        self.kernels: Union[Part, PythonKernels] = (
-            PythonKernels(self._handle, self._group, watched.group_name, before, after, self._error, self._look_apart)
-            if part is None else
-            Part(part, self._handle, self._group, self._error, is_user, module_path, self.look_for_threads, watching, watched.group_name,
-                 asked, self._look_apart, compiling))
+        self.kernels: Kernels
+        if part is None:
+            self.kernels = PythonKernels(self._handle, self._group, watched.group_name, before, after, self._error, self._look_apart)
+        else:
+            part.install(lib, self._handle, watching or 0, watched.group_name, self._group, self._error, is_user, module_path, asked,
+                         self.look_for_threads, self._look_apart, compiling)
+            self.kernels = part
         self.kernels.marks.audits = int(audits)
         self._group_making = GroupMaking(self._making)
 
