@@ -7,7 +7,7 @@ import functools
 import inspect
 import logging
 import re
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 import torch
 
@@ -28,6 +28,7 @@ from .guard_text import SizeGuard, UniformSize, size_guards, uniform_sizes
 from .layout import Contiguous, is_layout, made_contiguous
 from .rendezvous import group_of_mesh
 from .shared_build import SharedBuild
+from .versions import NEEDS, Version, Versions
 from .votes import FrameVotes
 from .watch import Watch, the_watch
 
@@ -124,16 +125,8 @@ class _Traced(BaseException):
     """The graph is there; nothing of it is to run yet."""
 
 
-#: In the error of all ranks where a trace needed what it could not have.
-_NEEDS = "cannot be traced for sizes that may be 0 or 1"
-
-
 class _HasCollectives(BaseException):
     """A graph with collectives has been traced, and nothing of it has run."""
-
-
-class _NeedsValue(Exception):
-    """A trace needed the value of a size that may be 0 or 1."""
 
 
 class _Left(Exception):
@@ -152,13 +145,6 @@ class _Call:
         self.until_the_end: Optional[contextlib.ExitStack] = None
 
 
-class _Version(NamedTuple):
-    run: Callable[..., Any]
-    found: Callable[..., Any]   # the same, where it is not to be compiled
-    contiguous: FrozenSet[str]  # tensors of which it runs on contiguous copies
-    issued: List[str]           # its collectives, without sizes
-
-
 class Compiled:
     """What compile() has made: `name`; `last`, the last call's Agreed; `fields`, the joined values of its version, or of
     the one that is traced; `fallbacks`, how many calls ran without a compiled version; `agreement`."""
@@ -171,17 +157,13 @@ class Compiled:
         self._together = group is not None or fields is not None or bool(marks)
         self._process_group = group if group is not None else watched.process_group  # whose ranks do so
         self._apart: Optional[Callable[..., Any]] = None  # the function as each rank compiles it for itself
-        self.last: Optional[Agreed] = None
-        self.fields: Dict[str, Any] = {}
         self.fallbacks = 0
         self._recompile_limit = recompile_limit
         self._model, self.name, self._watch, self._consistency = model, name, watched, consistency
         self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
-        self._versions: Dict[int, _Version] = {}
+        self._versions = Versions(fields is not None)
         self._call: Optional[_Call] = None
-        self._like_last: Optional[_Version] = None  # the last call's version, if the next one may run it
-        self._needs: Dict[FrozenSet[str], str] = {}  # sizes without which no trace is possible, and why
         self._told_why = self._is_tracing = False
         self._built_with, self._fields = built_with, fields
         self._nth = watched.count(name)
@@ -196,6 +178,14 @@ class Compiled:
         made._untested = True
         made._sites.append(self._site)
         return made
+
+    @property
+    def last(self) -> Optional[Agreed]:
+        return self._versions.last
+
+    @property
+    def fields(self) -> Dict[str, Any]:
+        return self._versions.fields
 
     @functools.cached_property
     def _vote(self) -> HitVote:
@@ -254,7 +244,7 @@ class Compiled:
         frames.on_recompile = self._on_recompile
         call = self._call = _Call(args, kwargs)
         try:
-            version = self._like_last
+            version = self._versions.like_last
             if version is not None and frames.votes_next() and looks_up() and self._read(call):
                 frames.instead = self._tested
                 try:
@@ -276,23 +266,20 @@ class Compiled:
             if call.until_the_end is not None:
                 call.until_the_end.close()
 
-    def _agreed(self, call: _Call) -> Optional[_Version]:
+    def _agreed(self, call: _Call) -> Optional[Version]:
         """A vote on the version, if there was none yet."""
         try:
-            self._settled(self._agree(call) if call.outcome is None else call.outcome)
+            self._versions.settle(self._agree(call) if call.outcome is None else call.outcome)
         except GraphDivergence as error:
             raise self._parted(error) from None
         except CompileError as error:
-            if _NEEDS not in error.message:
+            if NEEDS not in error.message:
                 raise
             if self._frames.group.rank == 0 and not self._told_why:
                 _log.warning("calls with such sizes run without a compiled version: %s", error.message)
             self._told_why = True
-            self._settled(Agreed(None, False, None))
-        assert self.last is not None
-        if self.last.decision is not None:
-            self.fields = self.last.decision.fields
-        return self._versions.get(-1 if self.last.entry is None else self.last.entry)
+            self._versions.settle(Agreed(None, False, None))
+        return self._versions.of_last
 
     def _slowly(self, call: _Call) -> Any:
         """A vote on the version, and another one on its guards."""
@@ -310,7 +297,7 @@ class Compiled:
             if copied is not None:
                 copied.restore()
 
-    def _copied(self, version: _Version, call: _Call) -> Contiguous:
+    def _copied(self, version: Version, call: _Call) -> Contiguous:
         try:
             copied = Contiguous(version.contiguous, self._positional(call.args), call.args, call.kwargs)
         except Exception as error:  # the others are on their way into the vote on guards
@@ -319,7 +306,7 @@ class Compiled:
         call.args, call.kwargs = copied.args, copied.kwargs
         return copied
 
-    def _run(self, version: _Version, run: Callable[..., Any], call: _Call) -> Any:
+    def _run(self, version: Version, run: Callable[..., Any], call: _Call) -> Any:
         """Collectives that the graph has issued, as it did in a run that the ranks have compared, need no vote."""
         frames, votes = self._frames, self._frames.votes
         try:
@@ -327,19 +314,8 @@ class Compiled:
         finally:
             voted = frames.instead is None if run is version.found else frames.votes > votes
             if self._fullgraph and voted:
-                issued = [line.split("[", 1)[0] for line in self._watch.issued]
-                if version.issued[:len(issued)] == issued:
+                if version.issues_as_known(self._watch.issued):
                     self._watch.notes.clear()
-                elif not version.issued:
-                    version.issued.extend(issued)
-
-    def _settled(self, outcome: Union[Agreed, BaseException]) -> None:
-        """What the ranks have agreed on; the next call may be like this one."""
-        if isinstance(outcome, BaseException):
-            raise outcome
-        self.last = outcome
-        version = None if outcome.entry is None else self._versions.get(outcome.entry)
-        self._like_last = None if version is None or version.contiguous or self._fields is not None else version
 
     def _tested(self, found: bool) -> Any:
         """The vote on a call like the last one, when PyTorch has tested the guards of its version: True, or a
@@ -350,8 +326,7 @@ class Compiled:
             with self._frames.waiting(self.name):
                 call.outcome = self._vote(call.observation, last.entry, not found)
             if call.outcome is None:
-                if last.is_new:
-                    self.last = last._replace(is_new=False)
+                self._versions.hit()
                 return True
         except BaseException as error:
             call.outcome = error
@@ -368,11 +343,11 @@ class Compiled:
         """What compiles in a version all the same, because of guards that the decision knows nothing of, has the
         agreed sizes as symbols."""
         call = self._call
-        if call is not None and self.last is not None and self.last.entry is not None:
-            assert self.last.decision is not None
+        decision = self._versions.decision
+        if call is not None and decision is not None:
             if call.until_the_end is None:
                 call.until_the_end = contextlib.ExitStack()
-            example = Example(self.last.decision, self._positional(call.args), call.args, call.kwargs, marks_only=True)
+            example = Example(decision, self._positional(call.args), call.args, call.kwargs, marks_only=True)
             call.until_the_end.enter_context(tracing_as_decided(example.dynamic_ints))
 
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
@@ -407,22 +382,13 @@ class Compiled:
 
     def _build(self, entry: int, decision: Decision) -> str:
         assert self._call is not None
-        return self._made(entry, decision, self._call.args, self._call.kwargs)
-
-    def _made(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
-        self._versions.pop(entry, None)
-        self.fields = decision.fields
+        args, kwargs = self._call.args, self._call.kwargs
         small = frozenset(s.source for s in decision.symbols.values()
                           if (s.min is None or s.min < 2) and not is_layout(s.source, decision))
-        if small in self._needs:
-            raise _NeedsValue(self._needs[small])
-        try:
-            return self._make(entry, decision, args, kwargs)
-        except Exception as error:
-            if not small or not needs_a_value(error):
-                raise
-            self._needs[small] = f"{self.name} {_NEEDS}: {_first_line(error)}"
-            raise _NeedsValue(self._needs[small]) from error
+        return self._versions.make(entry, decision, small, lambda: self._make(entry, decision, args, kwargs), self._needs_a_value)
+
+    def _needs_a_value(self, error: Exception) -> Optional[str]:
+        return f"{self.name} {NEEDS}: {_first_line(error)}" if needs_a_value(error) else None
 
     def _observation(self, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> Observation:
         inputs = _named(self._signature, args, kwargs)
@@ -448,10 +414,10 @@ class Compiled:
         version = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic, backend=backend)
         # Finds the same compiled code, at less cost: with fullgraph PyTorch prepares for compiling on every call.
         found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
-        made = _Version(version, found, made_contiguous(decision), [])
+        made = Version(version, found, made_contiguous(decision), [])
         if not self._fullgraph or not compiles():
             # What runs before the first graph would run twice.
-            self._versions[entry] = made
+            self._versions.keep(entry, made)
             return "in pieces"
         self._is_tracing = True
         self._frames.group.note(f"compiling {self.name}")
@@ -469,7 +435,7 @@ class Compiled:
             decision.guard(guard.condition, guard.place or self.name)
         for known in uniform:
             decision.uniform(known.size, known.what, known.place or self.name)
-        self._versions[entry] = made
+        self._versions.keep(entry, made)
         self._lines = [line for graph in graphs for line in (
             graph.nodes if self._consistency == "same_graph" else graph.collectives)]
         return compared(self._lines) or "nothing"
