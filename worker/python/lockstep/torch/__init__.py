@@ -12,8 +12,13 @@ what a rank compiles is told to them; nobody waits for that. Where a program nee
             step(batch)
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError(f"lockstep.torch needs PyTorch, 2.8 or newer; install it for {__import__('sys').executable} [{error}]") from None
+
 from .compile import compile
 from .rendezvous import group
-from .watch import Watch, watch
+from .watch import Watch, alone, watch
 
-__all__ = ["Watch", "compile", "group", "watch"]
+__all__ = ["Watch", "alone", "compile", "group", "watch"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import itertools
 import logging
 import os
@@ -35,7 +36,7 @@ from .site import FrameNames, closure_text, frame_name
 from .votes import FrameVotes
 
 _log = logging.getLogger("lockstep.torch")
-_POLICIES = ("recompile", "audit", "error")
+POLICIES = ("recompile", "audit", "error")
 _MOST_INPUTS, _DEEPEST = 256, 8  # of a frame are told
 _watch: Optional["Watch"] = None
 
@@ -68,17 +69,32 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
     `Watch.close()` ends the watch; a program that ends normally does so by itself."""
     if not isinstance(policy, str):  # watch(mesh)
         policy, process_group = "recompile", policy
-    if policy not in _POLICIES:
-        raise ValueError(f"policy is {policy!r}; use one of " + ", ".join(map(repr, _POLICIES)))
+    if policy not in POLICIES:
+        raise ValueError(f"policy is {policy!r}; use one of " + ", ".join(map(repr, POLICIES)))
     if not deadline > 0 or not compile_deadline > 0:
         raise ValueError("deadline and compile_deadline are seconds, more than 0")
+    if _watch is not None and _watch.is_for_script:
+        _watch.close()
     if _watch is not None:
         raise RuntimeError("lockstep.torch.watch() has been called; close() what it returned first")
     return _watching()(policy, process_group, deadline, compile_deadline, report)
 
 
+def alone() -> ContextManager[None]:
+    """Watch.alone() of the watch that is on; nothing where none is."""
+    return contextlib.nullcontext() if _watch is None else _watch.alone()
+
+
+def begin_for_script(policy: str, deadline: float) -> None:
+    """For a script that need not know of it, and may call watch() itself. Collective over all ranks."""
+    if _watch is None:
+        watch(policy, deadline=deadline).is_for_script = True
+
+
 class Watch:
     """torch.compile and torch.distributed under watch. `compiles`: how many versions of frames this rank has compiled."""
+
+    is_for_script = False  # python -m lockstep.torch has begun it
 
     def __init__(self, policy: str, process_group: Any, deadline: float, compile_deadline: float,
                  report: Optional[Callable[[Finding], None]]) -> None:
@@ -344,6 +360,8 @@ class Watch:
         """The process ends with the exit code of the error."""
         self._hook(kind, error, trace)
         if isinstance(error, Error):
+            if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # of a hook of torch's, which this leaves
+                sys.__stderr__.write(sys.stderr.getvalue())
             raise SystemExit(error.exit_code)
 
     def _at_exit(self) -> None:

@@ -1,0 +1,137 @@
+"""Programs after public reports (tests/worker/python/incidents): each bare, with what PyTorch has to find such faults, and with
+lockstep; a table of what came of it, and whether lockstep's part is as each program states.
+
+incidents_test.py [--json] [--resume FILE] [--tool NAME]... [--quick] [CASE...]"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+
+from incidents_program import CLASSES, programs
+from incidents_run import OURS, TOOLS, Outcome, run
+
+#: Programs of `scripts/test --all`.
+QUICK = ("other_size", "other_metric", "evaluation")
+SHOWN = ("bare", "detail", "guards", "watch", "compile")
+
+
+def tools_of(program):
+    if program.kind == "pairing":
+        return ["bare", "detail", "guards", "watch", "compile"]
+    if program.kind == "meaning":
+        return ["bare", "detail", "guards", "watch", "compile"]
+    return ["bare", "watch", "audit", "compile", "error", *(["alone"] if program.is_refused else [])]
+
+
+def fault_of(program, outcome, bare):
+    """What is not as stated, in words; None: all is."""
+    if outcome.tool not in OURS:
+        return None
+    well = not any(outcome.codes) and not outcome.hang
+    if program.kind == "pairing":
+        if outcome.delivered:
+            return "a value of operations that do not belong together was delivered"
+        if outcome.hang:
+            return "it hangs"
+        if not all(outcome.codes):
+            return f"ranks end with {outcome.codes}"
+        if not set(outcome.verdicts) & set(program.verdicts):
+            return f"the errors are {outcome.verdicts}"
+        if outcome.lines < len(program.lines) or not outcome.named:
+            return f"{outcome.lines} of {len(program.lines)} lines named, group and module {outcome.named}"
+        if outcome.size > 2 and not outcome.who:
+            return f"rank {program.odd} is not named"
+        return None
+    if outcome.tool == "error" and program.is_refused:
+        return "it is not refused" if well or not outcome.verdicts else None
+    if not well:
+        return f"it is disturbed: {outcome.codes}, {outcome.verdicts}"
+    if bare is not None and not any(bare.codes) and outcome.values != bare.values:
+        return f"the values are {outcome.values}, without {bare.values}"
+    if program.kind == "meaning":
+        return None if outcome.lines == len(program.lines) else f"{outcome.lines} of {len(program.lines)} lines told"
+    return "it is not quiet" if "lockstep" in outcome.text else None
+
+
+def kept_in(path):
+    """Outcomes of an earlier run."""
+    if path is None or not path.exists():
+        return []
+    return [Outcome(**{key: value for key, value in json.loads(line).items() if key not in ("outcome", "fault")})
+            for line in path.read_text().splitlines()]
+
+
+def cell(outcome):
+    if outcome is None:
+        return ""
+    return outcome.word + ("" if outcome.seconds is None or outcome.word == "as if well" else f" {outcome.seconds:.1f} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/incidents", description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--json", action="store_true", help="one JSON document in place of the table")
+    parser.add_argument("--tool", action="append", choices=sorted(TOOLS), help="only with this one; may be repeated")
+    parser.add_argument("--ranks", type=int, action="append", help="only on so many ranks; may be repeated")
+    parser.add_argument("--resume", type=pathlib.Path, metavar="FILE", help="outcomes are kept there, and what is there is not run again")
+    parser.add_argument("--quick", action="store_true", help="the programs of scripts/test --all")
+    given = parser.parse_args()
+    known = programs()
+    names = given.cases or (QUICK if given.quick else list(known))
+    for name in names:
+        if name not in known:
+            parser.error(f"there is no program {name}; there are " + ", ".join(known))
+    done = {(each.program, each.tool, each.size): each for each in kept_in(given.resume)}
+    faults, outcomes, found = [], [], []
+    for name in names:
+        program = known[name]
+        for size in program.sizes:
+            if given.ranks and size not in given.ranks:
+                continue
+            for tool in tools_of(program):
+                if given.tool and tool not in given.tool:
+                    continue
+                outcome = done.get((name, tool, size))
+                if outcome is None:
+                    with tempfile.TemporaryDirectory() as folder:
+                        outcome = done[name, tool, size] = run(program, tool, size, folder)
+                    if given.resume is not None:
+                        with open(given.resume, "a") as file:
+                            print(json.dumps(outcome.as_json()), file=file)
+                outcomes.append(outcome)
+                fault = fault_of(program, outcome, done.get((name, "bare", size)))
+                if fault is not None:
+                    faults.append(f"{name} on {size} ranks with {tool}: {fault}\n{outcome.text}")
+                found.append({**outcome.as_json(), "fault": fault})
+                if not given.json:
+                    print(f"{program.kind:8} {name:28} n = {size} {tool:8} {cell(outcome):24} {', '.join(outcome.verdicts)}"
+                          f"{'' if fault is None else '  NOT AS STATED: ' + fault}", flush=True)
+    if given.json:
+        print(json.dumps({"format": "lockstep.incidents/1", "runs": found}))
+    else:
+        summary(known, outcomes)
+    for fault in faults:
+        print(f"\nFAILED {fault}", file=sys.stderr)
+    print(f"{len(outcomes) - len(faults)} passed, {len(faults)} failed", file=sys.stderr if given.json else sys.stdout)
+    sys.exit(1 if faults else 0)
+
+
+def summary(known, outcomes):
+    """By class and tool."""
+    for kind in CLASSES:
+        for tool in TOOLS:
+            of = [each for each in outcomes if each.tool == tool and known[each.program].kind == kind]
+            if not of:
+                continue
+            counts = {}
+            for each in of:
+                counts[each.word] = counts.get(each.word, 0) + 1
+            seconds = [each.seconds for each in of if each.seconds is not None and each.word == "refused"]
+            print(f"{kind:8} {tool:8} {len(of):4} runs: " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+                  + (f"; median {statistics.median(seconds):.2f} s to the verdict" if seconds else ""))
+
+
+main()
