@@ -90,7 +90,7 @@ class Making(unittest.TestCase):
     def make(self, small, error=None, why="it is a loop's bound", fields=None):
         def trace():
             self.traces += 1
-            self.during = self.versions.fields
+            self.during = dict(self.versions.fields)
             if error is not None:
                 raise error
             self.versions.keep(0, version())

@@ -12,10 +12,12 @@ what a rank compiles is told to them; nobody waits for that. Where a program nee
             step(batch)
 """
 
+import sys as _sys
+
 try:
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as error:
-    raise ImportError(f"lockstep.torch needs PyTorch, 2.8 or newer; install it for {__import__('sys').executable} [{error}]") from None
+    raise ImportError(f"lockstep.torch needs PyTorch, 2.8 or newer; install it for {_sys.executable} [{error}]") from None
 
 from .compile import compile
 from .rendezvous import group

@@ -163,6 +163,7 @@ class Compiled:
         self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
         self._versions = Versions(fields is not None)
+        self.fields = self._versions.fields  # no property, as the function that is traced reads it
         self._call: Optional[_Call] = None
         self._told_why = self._is_tracing = False
         self._built_with, self._fields = built_with, fields
@@ -182,10 +183,6 @@ class Compiled:
     @property
     def last(self) -> Optional[Agreed]:
         return self._versions.last
-
-    @property
-    def fields(self) -> Dict[str, Any]:
-        return self._versions.fields
 
     @functools.cached_property
     def _vote(self) -> HitVote:

@@ -35,6 +35,13 @@ def group_of_mesh(given: Any) -> Any:
     return dist.group.WORLD
 
 
+def needs_start(function: str) -> None:
+    """Raises RuntimeError where torch.distributed has not been initialised."""
+    if not dist.is_available() or not dist.is_initialized():
+        raise RuntimeError("torch.distributed is not initialised; call torch.distributed.init_process_group() before "
+                           f"lockstep.torch.{function}()")
+
+
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     """The ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective
     over that group; other ranks take no part. The address and a secret for it go through the store of
@@ -42,9 +49,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     this rank's share of the host's cores. Raises RuntimeError where torch.distributed has not been initialised, this process
     is not in the group, or a rank (named) has not come within five deadlines; errors of the rendezvous are
     those of Group."""
-    if not dist.is_available() or not dist.is_initialized():
-        raise RuntimeError("torch.distributed is not initialised; call "
-                           "torch.distributed.init_process_group() before lockstep.torch.group()")
+    needs_start("group")
     process_group = group_of_mesh(process_group)
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
     if rank < 0:

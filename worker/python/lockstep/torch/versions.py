@@ -33,7 +33,8 @@ class Version(NamedTuple):
 
 
 class Versions:
-    """`last`: the last call's Agreed; `fields`: the joined values of its version, or of the one that is traced."""
+    """`last`: the last call's Agreed; `fields`: the joined values of its version, or of the one that is traced, always the same
+    dict."""
 
     def __init__(self, joins_fields: bool) -> None:
         """`joins_fields`: each call joins some, so that none is like the last one before ranks have met."""
@@ -43,6 +44,10 @@ class Versions:
         self._like_last: Optional[Version] = None
         self.last: Optional[Agreed] = None
         self.fields: Dict[str, Any] = {}
+
+    def _join(self, decision: Decision) -> None:
+        self.fields.clear()
+        self.fields.update(decision.fields)
 
     @property
     def like_last(self) -> Optional[Version]:
@@ -55,7 +60,7 @@ class Versions:
             raise outcome
         self.last = outcome
         if outcome.decision is not None:
-            self.fields = outcome.decision.fields
+            self._join(outcome.decision)
         version = self.of_last
         self._like_last = None if version is None or version.contiguous or self._joins_fields else version
 
@@ -83,7 +88,7 @@ class Versions:
         """What `trace` returns of version `entry`, which takes the place of what is there. NeedsValue: `needs_a_value`(error) says
         why it needs a value of the sizes `small`, which may be 0 or 1; it is not traced again for these."""
         self._made.pop(entry, None)
-        self.fields = decision.fields
+        self._join(decision)
         if small in self._needs:
             raise NeedsValue(self._needs[small])
         try:

@@ -31,7 +31,7 @@ from .nested import readable
 from .progress import Progress
 from .rendezvous import exchange
 from .rendezvous import group as open_group
-from .rendezvous import group_of_mesh
+from .rendezvous import group_of_mesh, needs_start
 from .site import FrameNames, closure_text, frame_name
 from .votes import FrameVotes
 
@@ -77,7 +77,10 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
         _watch.close()
     if _watch is not None:
         raise RuntimeError("lockstep.torch.watch() has been called; close() what it returned first")
-    return _watching()(policy, process_group, deadline, compile_deadline, report)
+    kind = _watching()
+    if kind is Watch:
+        needs_start("watch")
+    return kind(policy, process_group, deadline, compile_deadline, report)
 
 
 def alone() -> ContextManager[None]:
