@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 
 from torch_ranks import HERE, free_port
 
+from lockstep.errors import ERRORS
+
 #: Seconds after which what has not ended is a hang.
 CUT = 20.0
 #: Environment, and how a script is run.
@@ -27,15 +29,14 @@ OURS = {"watch", "audit", "compile", "error", "alone"}
 #: What is in front of each line of a rank's that torch shows.
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?")
 _REPORT = re.compile(r"\b([A-Z]+(?:_[A-Z]+)*): ")
-CODES = {"GRAPH_DIVERGENCE": "GraphDivergence", "STUCK": "Stuck", "GONE": "Gone", "FRAME_MISMATCH": "FrameMismatch",
-         "BRANCH_DIVERGENCE": "BranchDivergence", "CONSTRAINT_VIOLATION": "ConstraintViolation", "RANK_LOST": "RankLost",
-         "COMPILE_ERROR": "CompileError", "CONFIG_MISMATCH": "ConfigMismatch", "TIMEOUT": "Timeout"}
+CODES = {code: kind.__name__ for code, kind in ERRORS.items()}
 
 
 @dataclass
 class Outcome:
     """`codes`: of ranks, None where it was cut; `values`: what each printed of values; `delivered`: a rank got something from
-    operations that do not belong together; `seconds`: from the last step that a rank began to the last rank's error, else None;
+    operations that do not belong together; `seconds`: from the last step that a rank began to the last rank's error (where lockstep
+    raises none: its last words), else None;
     `verdicts`: the errors that were raised; `lines`: how many of those that differ were named; `who`: whether the odd rank was;
     `named`: whether group and module were; `text`: what was said."""
 
@@ -55,6 +56,7 @@ class Outcome:
 
     @property
     def word(self):
+        """What came of it."""
         if self.delivered:
             return "a wrong value"
         if self.hang:
@@ -121,7 +123,7 @@ def _outcome(program, tool, size, ranks, cut):
     reports = [[(at, CODES[code]) for at, line in rank.lines for code in _REPORT.findall(line) if code in CODES] for rank in ranks]
     codes = [None if cut and rank.process.returncode == -signal.SIGKILL else rank.process.returncode for rank in ranks]
     steps = [at for rank in ranks for at, _ in rank.of("step")]
-    ends = [report[0][0] if report else rank.ended for rank, report in zip(ranks, reports) if rank.process.returncode]
+    ends = [report[0][0] if report else rank.lines[-1][0] for rank, report in zip(ranks, reports) if rank.process.returncode]
     named = sum(re.search(rf'{re.escape(program.path.name)}(:|", line ){line}\b', text) is not None for line in program.lines)
     return Outcome(
         program.name, tool, size, codes,

@@ -31,6 +31,8 @@ def fault_of(program, outcome, bare):
     if outcome.tool not in OURS:
         return None
     well = not any(outcome.codes) and not outcome.hang
+    if any(code is not None and code < 0 for code in outcome.codes):
+        return f"a signal has ended a rank: {outcome.codes}"
     if program.kind == "pairing":
         if outcome.delivered:
             return "a value of operations that do not belong together was delivered"
@@ -47,7 +49,9 @@ def fault_of(program, outcome, bare):
         return None
     if outcome.tool == "error" and program.is_refused:
         return "it is not refused" if well or not outcome.verdicts else None
-    if not well:
+    if program.kind == "meaning" and outcome.tool == "compile" and outcome.verdicts == ["FrameMismatch"]:
+        return None  # of functions that are called together
+    if not well and not (outcome.tool == "audit" and bare is not None and any(bare.codes)):  # which changes nothing
         return f"it is disturbed: {outcome.codes}, {outcome.verdicts}"
     if bare is not None and not any(bare.codes) and outcome.values != bare.values:
         return f"the values are {outcome.values}, without {bare.values}"

@@ -35,7 +35,11 @@ def run(case, size, watch):
 def run_with(case, size, watch, caches):
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(size), "WATCH": watch,
                    "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCHINDUCTOR_CACHE_DIR": caches}
-    ranks = [subprocess.Popen([sys.executable, HERE / f"torch_{'packages' if case in PACKAGES else 'legal'}_cases.py", case], env={**environment, "RANK": str(rank)},
+    how = []
+    if case == "torchtitan" and watch in ("recompile", "audit"):  # as it is
+        how, environment = ["-m", "lockstep.torch"], {**environment, "WATCH": "", "LOCKSTEP_WATCH": watch}
+    program = HERE / f"torch_{'packages' if case in PACKAGES else 'legal'}_cases.py"
+    ranks = [subprocess.Popen([sys.executable, *how, program, case], env={**environment, "RANK": str(rank)},
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(size)]
     texts, until = [], time.monotonic() + LIMIT
     for process in ranks:

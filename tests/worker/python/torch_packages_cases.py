@@ -1,6 +1,8 @@
 """Real packages on top of torch, one per case, for torch_packages_test.py: `torch_packages_cases.py CASE` prints what came out
 as a line of JSON. WATCH: see torch_legal_cases.py."""
 
+import contextlib
+import importlib
 import json
 import os
 import sys
@@ -15,14 +17,17 @@ RANK, SIZE, WATCH = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.e
 os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"] = os.environ["RANK"], os.environ["WORLD_SIZE"]
 if WATCH:
     import lockstep.torch
-watched = None
 
 
-def starts():
-    """What a user adds, once torch.distributed is there."""
-    global watched
-    if WATCH:
-        watched = lockstep.torch.watch(WATCH if WATCH in ("audit", "error") else "recompile", deadline=20.0)
+def of_watch():
+    return {"policy": WATCH if WATCH in ("audit", "error") else "recompile", "deadline": 20.0}
+
+
+def callbacks(package):
+    """What a user adds to a Trainer."""
+    if not WATCH:
+        return []
+    return [importlib.import_module(f"lockstep.torch.{package}").WatchCallback(**of_watch())]
 
 
 def compiled(model):
@@ -65,8 +70,14 @@ def accelerate():
     from accelerate.utils import DataLoaderConfiguration, set_seed
     accelerator = Accelerator(cpu=True, mixed_precision="bf16", gradient_accumulation_steps=2,
                               dataloader_config=DataLoaderConfiguration(even_batches=False))
-    starts()
     set_seed(3)
+    if not WATCH:
+        return train_with(accelerator)
+    with importlib.import_module("lockstep.torch.accelerate").watched(accelerator, **of_watch()):
+        return train_with(accelerator)
+
+
+def train_with(accelerator):
     model = compiled(language_model())
     loader = torch.utils.data.DataLoader(Lines(22), batch_size=2, collate_fn=padded, shuffle=True)
     model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), loader)
@@ -102,12 +113,11 @@ def trainer():
         arguments = TrainingArguments(folder, use_cpu=True, per_device_train_batch_size=3, num_train_epochs=2, eval_strategy="epoch",
                                       save_strategy="epoch", logging_steps=1, report_to=[], disable_tqdm=True, seed=5,
                                       gradient_accumulation_steps=2, dataloader_drop_last=False, ddp_backend="gloo", **how)
-        starts()
         model = language_model()
         if WATCH == "compile":
             model.forward = compiled(model.forward)  # of its class
         made = Trainer(model, arguments, train_dataset=Lines(20), eval_dataset=Lines(7),
-                       data_collator=padded)
+                       data_collator=padded, callbacks=callbacks("transformers"))
         made.train()
         names = []
         if RANK == 0:
@@ -130,7 +140,6 @@ def lightning():
 
         def configure_model(self):
             if self.model is None:
-                starts()
                 self.model = compiled(language_model())
 
         def training_step(self, batch, _):
@@ -148,7 +157,8 @@ def lightning():
     lightning.seed_everything(3, verbose=False)
     with tempfile.TemporaryDirectory() as folder:
         fit = lightning.Trainer(accelerator="cpu", devices=SIZE, strategy="ddp", max_epochs=2, default_root_dir=folder, logger=False,
-                                enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=2)
+                                enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=2,
+                                callbacks=callbacks("lightning"))
         task = Task()
         fit.fit(task, torch.utils.data.DataLoader(Lines(14), batch_size=2, collate_fn=padded, shuffle=True),
                 torch.utils.data.DataLoader(Lines(6), batch_size=2, collate_fn=padded))
@@ -194,7 +204,8 @@ def torchtitan():
 
     def started(self):
         made = begins(self)
-        starts()
+        if WATCH:
+            lockstep.torch.watch(**of_watch())
         return made
     trainer.Trainer.init_distributed = started
     with tempfile.TemporaryDirectory() as folder:

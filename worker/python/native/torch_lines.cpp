@@ -7,7 +7,8 @@ namespace {
 
 Kernels* kernels = nullptr;  // which the end of the process leaves as they are
 
-/// Takes a function out of `library`, the namespace of lockstep/_library.py. False: it is not there.
+/// Takes a function out of `library`, the namespace of lockstep/_library.py. False: it is not
+/// there.
 template <class F>
 bool take(PyObject* library, const char* name, F& function) {
   PyObject* callable = PyObject_GetAttrString(library, name);
@@ -34,8 +35,9 @@ PyObject* install(PyObject*, PyObject* arguments) {
       !take(library, "lines_apart", made.apart) ||
       !take(library, "lines_in_flight", made.in_flight) ||
       !take(library, "lines_arrived", made.arrived) ||
-      !take(library, "wait_begin", made.wait_begin) || !take(library, "wait_look", made.wait_look) ||
-      !take(library, "wait_end", made.wait_end) || !take(library, "issues", made.issues) ||
+      !take(library, "wait_begin", made.wait_begin) ||
+      !take(library, "wait_look", made.wait_look) || !take(library, "wait_end", made.wait_end) ||
+      !take(library, "issues", made.issues) ||
       !take(library, "fingerprint_of", made.fingerprint_of))
     return nullptr;
   made.lines = reinterpret_cast<lockstep_lines*>(lines);
@@ -45,6 +47,7 @@ PyObject* install(PyObject*, PyObject* arguments) {
   given = std::move(made);
   notes.begin();
   kernels = new Kernels;
+  python_ends = false;
   is_on = true;
   Py_RETURN_NONE;
 }
@@ -56,6 +59,7 @@ PyObject* forget(PyObject*, PyObject*) {
 
 PyObject* end(PyObject*, PyObject*) {
   is_on = false;
+  python_ends = true;
   Py_BEGIN_ALLOW_THREADS;
   Futures::of_process().end();
   Py_END_ALLOW_THREADS;
@@ -99,14 +103,11 @@ PyObject* clear(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"install", install, METH_VARARGS, nullptr},
-                           {"notes", noted, METH_NOARGS, nullptr},
-                           {"clear", clear, METH_NOARGS, nullptr},
-                           {"runs_graph", runs_graph, METH_VARARGS, nullptr},
-                           {"forget", forget, METH_NOARGS, nullptr},
-                           {"end", end, METH_NOARGS, nullptr},
-                           {"remove", remove, METH_NOARGS, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"install", install, METH_VARARGS, nullptr}, {"notes", noted, METH_NOARGS, nullptr},
+    {"clear", clear, METH_NOARGS, nullptr},      {"runs_graph", runs_graph, METH_VARARGS, nullptr},
+    {"forget", forget, METH_NOARGS, nullptr},    {"end", end, METH_NOARGS, nullptr},
+    {"remove", remove, METH_NOARGS, nullptr},    {nullptr, nullptr, 0, nullptr}};
 
 PyObject* get_mark(PyObject*, void* mark) {
   return PyLong_FromLong(*static_cast<std::atomic<int32_t>*>(mark));
@@ -129,16 +130,23 @@ PyObject* marks_object() {
       mark_of("votes", marks.votes),       mark_of("audits", marks.audits),
       mark_of("patience", marks.patience), PyGetSetDef{}};
   static PyType_Slot slots[] = {{Py_tp_getset, attributes}, {0, nullptr}};
-  static PyType_Spec spec = {"lockstep.torch._lines.Marks", sizeof(PyObject), 0,
-                             Py_TPFLAGS_DEFAULT, slots};
+  static PyType_Spec spec = {"lockstep.torch._lines.Marks", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT,
+                             slots};
   PyObject* type = PyType_FromSpec(&spec);
   PyObject* made = type == nullptr ? nullptr : PyObject_CallNoArgs(type);
   Py_XDECREF(type);
   return made;
 }
 
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "lockstep.torch._lines", nullptr, -1, functions,
-                      nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "lockstep.torch._lines",
+                      nullptr,
+                      -1,
+                      functions,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
 
 }  // namespace
 }  // namespace lockstep::torch_lines

@@ -81,9 +81,25 @@ class Gil {
   PyGILState_STATE state_;
 };
 
+/// Python ends, or has: what it owns is left as it is.
+inline std::atomic<bool> python_ends{false};
+
+/// What Python has raised. A thread of torch's may be the last to have it when Python has ended.
+class Raised : public python_error {
+ public:
+  Raised() = default;
+  Raised(const Raised&) = default;
+  Raised(Raised&&) = default;
+  Raised& operator=(const Raised&) = delete;
+  Raised& operator=(Raised&&) = delete;
+  ~Raised() override {
+    if (python_ends || Py_IsInitialized() == 0) type = value = traceback = nullptr;
+  }
+};
+
 /// Raises the exception that Python has set.
 [[noreturn]] inline void raise_set() {
-  python_error raised;
+  Raised raised;
   raised.persist();
   throw raised;
 }

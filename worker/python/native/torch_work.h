@@ -161,7 +161,10 @@ class Futures {
       std::vector<std::shared_ptr<Flight>> under_way, over;  // which may need the GIL when they go
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return is_over_ || !flights_.empty(); });
+        // wait() is a function of a C++ library of 2022.
+        while (!changed_.wait_for(lock, std::chrono::hours(1),
+                                  [&] { return is_over_ || !flights_.empty(); })) {
+        }
         changed_.wait_for(lock, kLook, [&] { return is_over_; });
         if (is_over_) return;
         for (auto& flight : flights_)

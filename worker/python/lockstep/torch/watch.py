@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 import types
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple, Type
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple, Type
 
 import torch.distributed as dist
 
@@ -86,6 +86,13 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
 def alone() -> ContextManager[None]:
     """Watch.alone() of the watch that is on; nothing where none is."""
     return contextlib.nullcontext() if _watch is None else _watch.alone()
+
+
+def watch_where_none_is(policy: Any, process_group: Any, options: Mapping[str, Any]) -> Optional["Watch"]:
+    """watch(), for callbacks; None: the program has called that, or torch.distributed is not initialised."""
+    if not dist.is_available() or not dist.is_initialized() or (_watch is not None and not _watch.is_for_script):
+        return None
+    return watch(policy, process_group, **options)
 
 
 def begin_for_script(policy: str, deadline: float) -> None:
