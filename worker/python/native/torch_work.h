@@ -81,7 +81,8 @@ class Futures {
       const std::optional<TimeUp>& up) {
     auto flight =
         std::make_shared<Flight>(inner->createInstance(inner->elementType()), group, number, up);
-    inner->addCallback([flight](c10::ivalue::Future& done) {
+    inner->addCallback([this, flight](c10::ivalue::Future& done) {
+      const Completing within(completing_);
       if (done.hasError()) {
         const std::lock_guard lock(flight->failing);
         if (!flight->is_left) {
@@ -125,10 +126,27 @@ class Futures {
       left.swap(flights_);
     }
     for (const auto& flight : left) flight->leave();
+    // What a thread of the backend's completes now may run functions of Python, and drop them.
+    const auto until = Clock::now() + kCompleting;
+    while (completing_ > 0 && Clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kCompleting{2};
+
+  /// A future is being completed while this stands.
+  class Completing {
+   public:
+    explicit Completing(std::atomic<int>& count) : count_(count) { ++count_; }
+    ~Completing() { --count_; }
+    Completing(const Completing&) = delete;
+    Completing& operator=(const Completing&) = delete;
+
+   private:
+    std::atomic<int>& count_;
+  };
 
   struct Flight {
     Flight(c10::intrusive_ptr<c10::ivalue::Future> to_end, int of_group, uint64_t of_number,
@@ -195,6 +213,7 @@ class Futures {
     if (!flight.is_over.exchange(true)) flight.future->setError(error);
   }
 
+  std::atomic<int> completing_{0};
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Flight>> flights_;
