@@ -14,19 +14,20 @@ rank, size = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
 averaged = copy.deepcopy(model) if rank == 0 else None
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 works = []
 for parameter in model.parameters():
     parameter.register_post_accumulate_grad_hook(lambda p: works.append(dist.all_reduce(p.grad.div_(size), async_op=True)))
 
 for step in range(4):
     print("step", step, flush=True)
-    optimizer.zero_grad()
+    model.zero_grad()
     loss = model(torch.full((2 + rank, 4), 0.2 * (step + rank))).square().mean()
     loss.backward()
     while works:
         works.pop(0).wait()
-    optimizer.step()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.1 * parameter.grad
     metrics = torch.tensor([float(loss), 2.0 + rank])
     dist.reduce(metrics, dst=0)
     if rank == 0:
@@ -35,4 +36,5 @@ for step in range(4):
                 kept.lerp_(new, 0.1)
             print("value", (metrics / size).tolist(), float(averaged(torch.ones(1, 4))), flush=True)
     print("value", float(loss), flush=True)
+dist.barrier()
 dist.destroy_process_group()

@@ -34,4 +34,5 @@ for step in range(4):
     optimizer.step()
     print("value", float(loss), float(layers[0].weight.grad.sum()), flush=True)
 print("value", sum(counts), flush=True)
+dist.barrier()
 dist.destroy_process_group()

@@ -41,4 +41,5 @@ for step in range(3):
     dist.all_reduce(layer.router.weight.grad)
     optimizer.step()
     print("value", float(loss), float(layer.expert.weight.sum()), flush=True)
+dist.barrier()
 dist.destroy_process_group()

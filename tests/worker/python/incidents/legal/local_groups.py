@@ -29,4 +29,5 @@ for step in range(4):
     told = [{"step": step, "from": rank}]
     dist.broadcast_object_list(told, src=dist.get_global_rank(half, step % 2), group=half)
     print("value", float(value), told[0], flush=True)
+dist.barrier()
 dist.destroy_process_group()

@@ -24,4 +24,5 @@ for step in range(6):
         optimizer.step()
     averager.average_parameters(model.parameters())
     print("value", float(loss), [float(parameter.sum()) for parameter in model.parameters()], flush=True)
+dist.barrier()
 dist.destroy_process_group()

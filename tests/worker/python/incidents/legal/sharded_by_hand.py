@@ -30,4 +30,5 @@ for step in range(4):
     dist.reduce_scatter_tensor(shard.grad, gradient)
     optimizer.step()
     print("value", float(loss), float(shard.sum()), flush=True)
+dist.barrier()
 dist.destroy_process_group()

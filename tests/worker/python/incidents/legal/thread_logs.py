@@ -41,4 +41,5 @@ for step in range(20):
 waiting.put(None)
 thread.join()
 print("value", averages, flush=True)
+dist.barrier()
 dist.destroy_process_group()

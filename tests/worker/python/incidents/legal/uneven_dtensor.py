@@ -24,4 +24,5 @@ for step, rows in enumerate((7, 2, 10)):
     if rank == 0:
         print("value", float(table.to_local().sum()), flush=True)
     print("value", float(columns.full_tensor().sum()), flush=True)
+dist.barrier()
 dist.destroy_process_group()

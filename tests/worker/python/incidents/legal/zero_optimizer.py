@@ -26,4 +26,5 @@ for step in range(3):
     if rank == 0:
         state = optimizer.state_dict()["state"]
         print("value", [float(state[i]["exp_avg"].sum()) for i in sorted(state)], flush=True)
+dist.barrier()
 dist.destroy_process_group()

@@ -27,4 +27,5 @@ for step, batch in enumerate(samples):
         parameter.grad /= len(batch)
     optimizer.step()
     print("value", len(own), [float(parameter.sum()) for parameter in model.parameters()], flush=True)
+dist.barrier()
 dist.destroy_process_group()
