@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 
 from torch_ranks import HERE, free_port
 
-from lockstep.errors import ERRORS
-
 #: Seconds after which what has not ended is a hang.
 CUT = 20.0
 #: Environment, and how a script is run.
@@ -29,7 +27,6 @@ OURS = {"watch", "audit", "compile", "error", "alone"}
 #: What is in front of each line of a rank's that torch shows.
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?")
 _REPORT = re.compile(r"\b([A-Z]+(?:_[A-Z]+)*): ")
-CODES = {code: kind.__name__ for code, kind in ERRORS.items()}
 
 
 @dataclass
@@ -63,7 +60,7 @@ class Outcome:
             return "hangs"
         if any(self.codes):
             return "refused" if self.verdicts else "ends"
-        return "as if well"
+        return "told" if self.lines else "as if well"
 
     def as_json(self):
         return {**asdict(self), "outcome": self.word}
@@ -119,8 +116,9 @@ def run(program, tool, size, folder, started=60.0):
 
 
 def _outcome(program, tool, size, ranks, cut):
+    from lockstep.errors import ERRORS
     text = "\n".join(line for rank in ranks for _, line in rank.lines)
-    reports = [[(at, CODES[code]) for at, line in rank.lines for code in _REPORT.findall(line) if code in CODES] for rank in ranks]
+    reports = [[(at, ERRORS[code].__name__) for at, line in rank.lines for code in _REPORT.findall(line) if code in ERRORS] for rank in ranks]
     codes = [None if cut and rank.process.returncode == -signal.SIGKILL else rank.process.returncode for rank in ranks]
     steps = [at for rank in ranks for at, _ in rank.of("step")]
     ends = [report[0][0] if report else rank.lines[-1][0] for rank, report in zip(ranks, reports) if rank.process.returncode]

@@ -56,6 +56,7 @@ class Job:
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "train.py").write_text(SCRIPT)
             (pathlib.Path(folder) / "beside.py").write_text("VALUE = 41\n")
+            (pathlib.Path(folder) / "broken.py").write_text("x = (\n")
             given = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NEXT_PORT": free_port(), "WORLD_SIZE": str(size),
                      "OMP_NUM_THREADS": "1", "LOCKSTEP_COORDINATOR": "off", **environment}
             ranks = [subprocess.Popen([sys.executable, "-m", "lockstep.torch", *words], cwd=folder, text=True, stdout=subprocess.PIPE,
@@ -107,6 +108,8 @@ def case_words():
             (("train.py",), {"LOCKSTEP_DEADLINE_SECONDS": "soon"}, "LOCKSTEP_DEADLINE_SECONDS is 'soon'")):
         job = Job(*words, size=1, **environment)
         assert job.codes == [2] and says in job.err[0] and len(job.err[0].splitlines()) == 1, (words, job.codes, job.err)
+    job = Job("broken.py", size=1)
+    assert job.codes == [1] and "SyntaxError" in job.err[0] and "runpy" not in job.err[0] and "broken.py" in job.err[0], job.err
     job = Job("--help", size=1)
     assert job.codes == [0] and "LOCKSTEP_WATCH" in job.out[0], job.out
     return "one sentence each, exit code 2"

@@ -73,7 +73,9 @@ def _show_from(script: str) -> None:
         users = trace
         while users is not None and users.tb_frame.f_code.co_filename != script:
             users = users.tb_next
-        shown(kind, error if users is None else error.with_traceback(users), users or trace)
+        if users is not None or isinstance(error, SyntaxError):  # of the script itself: it has no line that runs
+            error, trace = error.with_traceback(users), users
+        shown(kind, error, trace)
     sys.excepthook = show
 
 
@@ -84,7 +86,8 @@ def _run_script(given: str) -> None:
             source = file.read()
     except OSError as error:
         _fail(f"{given} cannot be read: {error.strerror}")
-    sys.path[0] = os.path.dirname(script)
+    if not getattr(sys.flags, "safe_path", False):  # which Python has from 3.11 on
+        sys.path[0] = os.path.dirname(script)
     module = types.ModuleType("__main__")
     module.__file__ = script
     sys.modules["__main__"] = module  # by which multiprocessing and pickle find what is the script's
@@ -120,4 +123,5 @@ def main(arguments: List[str]) -> None:
     (_run_module if is_module else _run_script)(given[0])
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])
