@@ -21,6 +21,7 @@ Entry entry_of(const Operation& operation, Posts& posts) {
   posted.place = posts.text(operation.place);
   posted.root = operation.root;
   posted.needs = operation.needs;
+  posted.is_paired = operation.paired;
   posted.tensors = static_cast<std::uint32_t>(operation.elements.size());
   posted.to = static_cast<std::uint32_t>(operation.to.size());
   posted.from = static_cast<std::uint32_t>(operation.from.size());
@@ -87,11 +88,11 @@ Result<void> Issuer::check_with(const Group& group, const Issued& issued,
                                 std::optional<Elsewhere>* elsewhere) {
   for (const int member : members)
     if (!fits_with(group, issued, member, elsewhere))
-      return posts_.refuse(group.key, {Code::GraphDivergence,
-                                       fmt::format("operation {} of {} is not the same on its "
-                                                   "ranks, and cannot complete: end the job [{}]",
-                                                   issued.number + 1, group.name,
-                                                   rows(group, issued, member))});
+      return posts_.refuse(
+          group.key, {Code::GraphDivergence,
+                      fmt::format("operation {} of {} is not the same on its "
+                                  "ranks, and cannot complete: end the job [{}]",
+                                  issued.number + 1, group.name, rows(group, issued, member))});
   return still_alive(group);
 }
 

@@ -148,7 +148,12 @@ Result<void> Lines::in_flight(int number_of_group, std::uint64_t number, Instant
 Arrival Lines::arrived(int number_of_group, std::uint64_t number) {
   const LineKey key = at(number_of_group).group.key;
   Arrival arrival = Arrival::All;
-  for (const Rank member : posts_->needed_by(self_, {key, number})) {
+  const std::vector<Rank> needed = posts_->needed_by(self_, {key, number});
+  if (needed.empty() && number < posts_->count(self_, key)) {
+    const auto entry = posts_->entry(self_, key, number);
+    if (entry && entry->posted.needs == Needs::Receiver) return Arrival::Here;
+  }
+  for (const Rank member : needed) {
     if (posts_->state(member) == PeerState::Unseen ||
         posts_->counts_of(member, key).handed > number)
       continue;

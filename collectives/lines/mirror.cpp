@@ -65,6 +65,7 @@ void Mirror::stand(const RankNote::Standing& now, Instant at) {
   write_waits(header, waits);
   header.issuing.store(now.issuing);
   header.beside.store(now.has_threads_beside ? 1 : 0);
+  header.takes_from_any.store(now.takes_from_any ? 1 : 0);
   header.alive_until.store((at + now.alive).count());
   header.moves.store(now.moves, std::memory_order_release);
   header.gone_text.store(now.gone);

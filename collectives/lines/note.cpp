@@ -42,8 +42,7 @@ struct Out {
     out.u32(found != known.end() ? found->second : kMostKnown);
     if (found != known.end()) return;
     out.text({bytes.data(), bytes.size()});
-    if (known.size() < kMostKnown)
-      known.emplace(bytes, static_cast<std::uint32_t>(known.size()));
+    if (known.size() < kMostKnown) known.emplace(bytes, static_cast<std::uint32_t>(known.size()));
   }
 };
 
@@ -98,7 +97,7 @@ struct In {
     PostedBytes copy;
     std::copy_n(bytes.begin(), copy.size(), copy.begin());
     posted = std::bit_cast<Posted>(copy);
-    is_sound = posted.values == 0 && posted.needs <= Needs::Nobody &&
+    is_sound = posted.values == 0 && posted.needs <= Needs::Receiver &&
                (posted.sizes <= kShownSizes || posted.sizes == 255);
     if (known.size() < kMostKnown) known.push_back(posted);
   }
@@ -132,6 +131,7 @@ void fields(A& a, RankNote::Standing& now) {
   a.number(now.moves, kAny);
   a.number(now.issuing, 1U << 20);
   a.yes(now.has_threads_beside);
+  a.yes(now.takes_from_any);
   a.span(now.alive);
   a.list(now.waits, 32, [&](RankNote::Standing::Wait& wait) {
     fields(a, wait.in.key);

@@ -46,7 +46,7 @@ struct RankNote {
     TextId gone = 0;
     std::uint64_t moves = 0;
     std::int32_t issuing = 0;
-    bool has_threads_beside = false;
+    bool has_threads_beside = false, takes_from_any = false;
     Duration alive{};  // from now on
     struct Wait {
       Waiting in;

@@ -13,8 +13,12 @@ constexpr Duration kLongestAlive = std::chrono::hours(24 * 365);
 // would in this memory.
 std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
   PostsHeader& header = memory_.header();
-  const Told is{state, header.moves.load(std::memory_order_acquire), header.issuing.load(),
-                header.beside.load(), header.alive_until.load(std::memory_order_relaxed)};
+  const Told is{state,
+                header.moves.load(std::memory_order_acquire),
+                header.issuing.load(),
+                header.beside.load(),
+                header.takes_from_any.load(),
+                header.alive_until.load(std::memory_order_relaxed)};
   RankNote note{.rank = rank_};
   RankNote::Standing standing{
       .state = is.state,
@@ -22,6 +26,7 @@ std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
       .moves = is.moves,
       .issuing = std::max(is.issuing, 0),
       .has_threads_beside = is.beside != 0,
+      .takes_from_any = is.takes_from_any != 0,
       .alive = std::clamp(Instant(is.alive_until) - now, Duration{0}, kLongestAlive)};
   for (const WaitSlot& slot : header.waits)
     if (const auto wait = read_wait(slot))

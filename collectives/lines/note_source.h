@@ -38,7 +38,7 @@ class NoteSource {
     PeerState state = PeerState::Unseen;
     std::uint64_t moves = 0;
     std::int32_t issuing = 0;
-    std::uint32_t beside = 0;
+    std::uint32_t beside = 0, takes_from_any = 0;
     std::int64_t alive_until = 0;
     auto operator<=>(const Told&) const = default;
   };

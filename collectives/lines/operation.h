@@ -15,9 +15,10 @@ namespace lockstep::lines {
 /// Whose part an operation needs before it ends for the rank that waits in it.
 enum class Needs : std::uint8_t {
   All,
-  Root,     // a broadcast, elsewhere than on its root; a receive: its root is the sender
-  Senders,  // those from which it takes anything
-  Nobody,   // a broadcast's root; a send, which may be buffered
+  Root,      // a broadcast, elsewhere than on its root; a receive: its root is the sender
+  Senders,   // those from which it takes anything
+  Nobody,    // a broadcast's root; a send that may be buffered
+  Receiver,  // a send that ends when it is received
 };
 
 /// As a rank issues it. Views are read before the call that gets them returns.
@@ -57,7 +58,8 @@ struct Posted {
   std::int64_t shape[kShownSizes] = {};
   std::uint8_t sizes = 0;  // of them are shown; 255: more than fit
   Needs needs = Needs::All;
-  std::uint8_t unused[14] = {};
+  bool is_paired = false;
+  std::uint8_t unused[13] = {};
 };
 static_assert(sizeof(Posted) == 128);
 

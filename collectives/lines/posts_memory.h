@@ -54,7 +54,8 @@ struct PostsHeader {
   std::atomic<std::int64_t> alive_until{0};  // of the host's monotonic clock, nanoseconds
   std::atomic<std::int32_t> issuing{0};
   std::atomic<std::uint32_t> beside{0}, refusals{0};
-  std::atomic<std::uint32_t> is_carried{0};  // notes tell other hosts what is posted here
+  std::atomic<std::uint32_t> takes_from_any{0};  // 1: it has received from any source
+  std::atomic<std::uint32_t> is_carried{0};      // notes tell other hosts what is posted here
   // Of a head: where the mirrors of ranks elsewhere are; the mark of its last note, and the last
   // that all other hosts have.
   std::atomic<std::uint32_t> mirrors{0};
@@ -68,8 +69,8 @@ struct PostsHeader {
   LineSlot table[kTableLines];
 };
 
-/// "locklin4": with the layout's version.
-inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e34;
+/// "locklin5": with the layout's version.
+inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e35;
 inline constexpr std::size_t kTexts = std::size_t{1} << 20, kFixed = std::size_t{1} << 26;
 static_assert(sizeof(PostsHeader) <= kTexts);
 /// A line's entries, and from the middle on its values; each is a ring of half of that.

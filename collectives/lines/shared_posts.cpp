@@ -294,6 +294,12 @@ void SharedPosts::threads_beside(bool are_there) {
   own_->memory().header().beside.store(are_there ? 1 : 0);
 }
 
+void SharedPosts::take_from_any() { own_->memory().header().takes_from_any.store(1); }
+
+bool SharedPosts::takes_from_any(Rank rank) const {
+  return is_seen(rank) && memory_of(rank).header().takes_from_any.load() != 0;
+}
+
 void SharedPosts::alive_until(Instant until) {
   std::atomic<std::int64_t>& known = own_->memory().header().alive_until;
   std::int64_t before = known.load(std::memory_order_relaxed);
@@ -389,10 +395,13 @@ std::vector<Rank> SharedPosts::needed_by(Rank rank, const Waiting& wait) const {
   const auto self = std::find(members.begin(), members.end(), rank) - members.begin();
   std::vector<Rank> out;
   if (wait.number >= count(rank, wait.key)) return out;
-  if (const auto there = entry(rank, wait.key, wait.number))
-    for (const int member :
-         needed_of(*there, static_cast<int>(self), static_cast<int>(members.size())))
-      out.push_back(members[static_cast<std::size_t>(member)]);
+  const auto there = entry(rank, wait.key, wait.number);
+  if (!there) return out;
+  for (const int number :
+       needed_of(*there, static_cast<int>(self), static_cast<int>(members.size()))) {
+    const Rank member = members[static_cast<std::size_t>(number)];
+    if (there->posted.needs != Needs::Receiver || !takes_from_any(member)) out.push_back(member);
+  }
   return out;
 }
 

@@ -101,13 +101,15 @@ class SharedPosts final : public Posts {
   void issuing_threads(int change);
   /// Whether the program has threads that have never issued anything.
   void threads_beside(bool are_there);
+  /// It receives from any source from now on: whether it has come to a send is not seen.
+  void take_from_any();
   /// This process moves on, as far as is known, until then; what it has said before holds.
   void alive_until(Instant until);
   /// What `ranks` are doing, and those for whom they wait, and so on, as far as they can be read:
   /// of whom a wait needs, those that have not issued it. `in_full`: also those that one is ahead
   /// of.
   [[nodiscard]] WaitMoment moment(Instant now, std::vector<Rank> ranks, bool in_full = false) const;
-  /// Whose part `rank` needs in an entry that it has posted.
+  /// Whose part `rank` needs in an entry that it has posted, as far as their coming is seen.
   [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
   [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
 
@@ -125,6 +127,7 @@ class SharedPosts final : public Posts {
   /// Of a line that `rank` has opened.
   [[nodiscard]] Members members_of(Rank rank, LineKey key) const;
   [[nodiscard]] bool is_seen(Rank rank) const { return rank == self_ || peer(rank) != nullptr; }
+  [[nodiscard]] bool takes_from_any(Rank rank) const;
   [[nodiscard]] RankWaits waits_of(Rank rank) const;
   Status claim(LineKey key, const Status& status, bool elsewhere);
   [[nodiscard]] std::vector<Rank> ahead_of(Rank rank) const;

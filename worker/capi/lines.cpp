@@ -38,7 +38,7 @@ std::span<const std::int64_t> numbers(const std::int64_t* begin, std::uint32_t c
 Result<lines::Operation> operation_of(const lockstep_operation* given) {
   if (given == nullptr || given->struct_size != sizeof *given)
     return bad_input("operation is NULL, or its struct_size is another");
-  if (given->needs < LOCKSTEP_NEEDS_ALL || given->needs > LOCKSTEP_NEEDS_NOBODY)
+  if (given->needs < LOCKSTEP_NEEDS_ALL || given->needs > LOCKSTEP_NEEDS_RECEIVER)
     return bad_input(fmt::format("{} is no lockstep_needs", given->needs));
   return lines::Operation{.kind = view(given->kind),
                           .dtype = view(given->dtype),
@@ -234,6 +234,10 @@ void lockstep_wait_end(lockstep_wait* wait) {
 
 void lockstep_lines_threads_beside(lockstep_lines* given, int are_there) {
   if (given != nullptr) given->core->posts().threads_beside(are_there != 0);
+}
+
+void lockstep_lines_take_from_any(lockstep_lines* given) {
+  if (given != nullptr) given->core->posts().take_from_any();
 }
 
 void lockstep_lines_deadline(lockstep_lines* given, double seconds) {

@@ -50,7 +50,8 @@ typedef enum lockstep_needs {
   LOCKSTEP_NEEDS_ALL = 0,     /* it ends when all members have come */
   LOCKSTEP_NEEDS_ROOT = 1,    /* the root: a broadcast elsewhere; a receive, whose root is 0 */
   LOCKSTEP_NEEDS_SENDERS = 2, /* those that it takes something from */
-  LOCKSTEP_NEEDS_NOBODY = 3   /* a broadcast's root, a send */
+  LOCKSTEP_NEEDS_NOBODY = 3,  /* a broadcast's root; a send that may be buffered */
+  LOCKSTEP_NEEDS_RECEIVER = 4 /* a send that ends when it is received */
 } lockstep_needs;
 
 /* Texts may be NULL. Numbers are read during the call only. */
@@ -121,6 +122,9 @@ void lockstep_wait_end(lockstep_wait* wait);
 
 /* Whether the program has threads that have issued nothing yet and may. */
 void lockstep_lines_threads_beside(lockstep_lines* lines, int are_there);
+/* This process receives from any source, about to do so first: where a send to it has been received
+ * is not seen from now on. */
+void lockstep_lines_take_from_any(lockstep_lines* lines);
 /* A rank that others wait for `seconds` long, and that has not said to be alive, is named (STUCK).
  * 0: none is. */
 void lockstep_lines_deadline(lockstep_lines* lines, double seconds);

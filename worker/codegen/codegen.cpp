@@ -325,7 +325,8 @@ class Generator {
       if (plan_.live[id])
         for (ExprSlot at : slots(node(id).meta.sizes)) program_.sizes.push_back(at);
     std::ranges::sort(program_.sizes);
-    program_.sizes.erase(std::ranges::unique(program_.sizes).begin(), program_.sizes.end());
+    program_.sizes.erase(std::unique(program_.sizes.begin(), program_.sizes.end()),
+                         program_.sizes.end());
   }
 
   void set_lifetimes() {

@@ -118,7 +118,7 @@ std::vector<std::vector<Sink>> sinks_of(const Graph& graph, const Plan& plan) {
   for (NodeId id = static_cast<NodeId>(graph.nodes.size()); id-- > 0;) {
     const Node& node = graph.nodes[id];
     std::ranges::sort(sinks[id]);
-    sinks[id].erase(std::ranges::unique(sinks[id]).begin(), sinks[id].end());
+    sinks[id].erase(std::unique(sinks[id].begin(), sinks[id].end()), sinks[id].end());
     if (!plan.live[id] || !has_value(node.op)) continue;
     const OpClass kind = op_row(node.op).kind;
     const bool moves =

@@ -60,6 +60,10 @@ bool marked_both_ways(const DimCell& cell) {
 std::string sentence(Code code, std::string_view what, Mark mark) {
   switch (code) {
     case Code::SourceMismatch:
+      if (what.find('=') != std::string_view::npos)  // a constant: its value is part of its name
+        return fmt::format(
+            "value {} is given on some ranks and not on others; pass the same value on every rank",
+            what);
       return fmt::format(
           "input {} is present on some ranks and absent on others; pass it on every "
           "rank (a tensor without rows, as zeros({{0, 4}}), where there is nothing) or on none",

@@ -234,6 +234,20 @@ TEST(Carrier, RankThatFailsElsewhere_FreesWhoWaitsForIt_WithItsText) {
   post.ranks[0]->end_wait(wait);
 }
 
+TEST(Carrier, RankElsewhereThatHasTakenFromAny_MayHaveReceivedASend) {
+  for (const bool takes_from_any : {false, true}) {
+    Post post(2);
+    Lines& sender = *post.ranks[0];
+    const int pair = sender.group(Group{{3, 3}, {Rank{0}, Rank{1}}, 0, "a pair"});
+    ASSERT_TRUE(
+        sender.issue(pair, {.kind = "send", .root = 0, .needs = Needs::Receiver, .paired = true}));
+    if (takes_from_any) post.ranks[1]->posts().take_from_any();
+    post.ranks[1]->posts().finish();
+    post.carry();
+    EXPECT_EQ(sender.in_flight(pair, 0, {}).has_value(), takes_from_any);
+  }
+}
+
 TEST(Carrier, RankOfWhichNothingIsHeard_IsNoEvidence) {
   Post post(2);
   post.carry();

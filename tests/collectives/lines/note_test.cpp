@@ -20,7 +20,13 @@ Note full_note() {
   RankNote rank{.rank = Rank{3}, .texts_begin = 5, .texts = std::string("train.py\0", 9)};
   rank.opened.push_back({{1, 2}, 5, 6});
   rank.came.push_back({0, 7, 8, {entry_of(9, {-1, 2}), entry_of(4, {}), entry_of(4, {})}});
-  rank.standing = {PeerState::Gone, 4, 11, 2, true, std::chrono::seconds(3),
+  rank.standing = {PeerState::Gone,
+                   4,
+                   11,
+                   2,
+                   true,
+                   true,
+                   std::chrono::seconds(3),
                    {{{{1, 2}, 7}, std::chrono::milliseconds(4)}}};
   return {{rank}, {{{3, 4}, {Code::Stuck, "they wait"}}}};
 }
@@ -46,6 +52,7 @@ TEST(Note, ComesBackAsItWas_AndEntriesThatCameBeforeAreShort) {
     ASSERT_TRUE(rank.standing);
     EXPECT_EQ(rank.standing->state, PeerState::Gone);
     EXPECT_TRUE(rank.standing->has_threads_beside);
+    EXPECT_TRUE(rank.standing->takes_from_any);
     EXPECT_EQ(rank.standing->waits.at(0).age, std::chrono::milliseconds(4));
     EXPECT_EQ(read->note.refused.at(0).said.message, "they wait");
   }

@@ -92,7 +92,8 @@ TEST(SharedPosts, WhoHasToldMore_IsAheadOfNobody) {
   Ranks ranks = open_hosts(1, 2);
   for (const int rank : {0, 1})
     for (int i = 0; i <= rank; ++i)
-      ASSERT_TRUE(ranks[static_cast<std::size_t>(rank)]->tell({5, 5}, {.kind = i == 0 ? "frame" : "next"}));
+      ASSERT_TRUE(
+          ranks[static_cast<std::size_t>(rank)]->tell({5, 5}, {.kind = i == 0 ? "frame" : "next"}));
   const WaitMoment moment = ranks[0]->posts().moment({}, {Rank{1}, Rank{0}}, true);
   EXPECT_TRUE(moment.ranks.at(Rank{0}).ahead_of.empty());
   EXPECT_TRUE(moment.ranks.at(Rank{1}).ahead_of.empty());
@@ -193,6 +194,41 @@ TEST(Lines, RingOverTwoGroups_IsNamedOnceItIsProven_InTheSameWords) {
     ranks[1]->end_wait(b);
   });
   second.join();
+}
+
+/// Rank 0 waits in a send to rank 1, which waits for it in an all_reduce: what rank 0 is told.
+Result<void> send_against_reduce(Ranks& ranks) {
+  const int pair = ranks[0]->group(group_of(0, 3));
+  EXPECT_TRUE(
+      ranks[0]->issue(pair, {.kind = "send", .root = 0, .needs = Needs::Receiver, .paired = true}));
+  EXPECT_TRUE(issue(ranks, 1, 4));
+  const Instant start = Instant{} + std::chrono::hours(1);
+  auto a = ranks[0]->begin_wait(pair, 0, start),
+       b = ranks[1]->begin_wait(ranks[1]->group(group_of(1)), 0, start);
+  EXPECT_TRUE(ranks[0]->look(a, start));
+  auto said = ranks[0]->look(a, start + kProof);
+  ranks[0]->end_wait(a);
+  ranks[1]->end_wait(b);
+  return said;
+}
+
+TEST(Lines, SendThatEndsWhenItIsReceived_IsPartOfARing) {
+  Ranks ranks = open_hosts(1, 2);
+  const auto said = send_against_reduce(ranks);
+  ASSERT_FALSE(said);
+  EXPECT_EQ(said.error().code, Code::Stuck);
+  EXPECT_TRUE(said.error().message.find("in operation 1 of group 3: send;") != std::string::npos)
+      << said.error().message << " (it has no root)";
+  EXPECT_EQ(ranks[0]->arrived(ranks[0]->group(group_of(0, 3)), 0), Arrival::NotYet);
+}
+
+TEST(Lines, SendToOneThatTakesFromAny_ProvesNothing) {
+  Ranks ranks = open_hosts(1, 2);
+  ranks[1]->posts().take_from_any();
+  EXPECT_TRUE(send_against_reduce(ranks)) << "it may have been received";
+  EXPECT_EQ(ranks[0]->arrived(ranks[0]->group(group_of(0, 3)), 0), Arrival::Here);
+  ranks[1]->posts().finish();
+  EXPECT_TRUE(ranks[0]->in_flight(ranks[0]->group(group_of(0, 3)), 0, {}));
 }
 
 /// Rank 1 in a process of its own, which posts one entry and is killed, or ends as `end` says.

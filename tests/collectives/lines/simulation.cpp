@@ -44,6 +44,7 @@ class Simulation {
         if (!is_on(host, Rank{rank}))
           worlds_[static_cast<std::size_t>(host)].elsewhere.insert(Rank{rank});
     threads_per_rank_ = 1 + below(random_, 2);
+    buffered_ = chance(random_, 50);
     threads_.assign(static_cast<std::size_t>(ranks_),
                     std::vector<Thread>(static_cast<std::size_t>(threads_per_rank_)));
     moves_.assign(static_cast<std::size_t>(ranks_), 0);
@@ -137,7 +138,7 @@ class Simulation {
           }
         } else {
           mine.kind = m == 0 ? "send" : "receive", mine.paired = true, mine.root = 0;
-          mine.needs = m == 0 ? Needs::Nobody : Needs::Root;
+          mine.needs = m == 1 ? Needs::Root : buffered_ ? Needs::Nobody : Needs::Receiver;
         }
         mine.waits = chance(random_, 60);
         mine.drains = chance(random_, 20);
@@ -200,7 +201,7 @@ class Simulation {
     const auto came = [&](std::size_t member) { return there.contains(of.members[member]); };
     for (std::size_t m = 0; m < of.members.size(); ++m) {
       const bool needed =
-          flight.needs == Needs::All ||
+          flight.needs == Needs::All || flight.needs == Needs::Receiver ||
           (flight.needs == Needs::Root && static_cast<int>(m) == flight.root) ||
           (flight.needs == Needs::Senders && m < flight.from.size() && flight.from[m] > 0);
       if (needed && !came(m)) return false;
@@ -216,7 +217,7 @@ class Simulation {
       if (static_cast<int>(m) == of.self ||
           !handed(flight.group, flight.number).contains(of.members[m]))
         continue;
-      const bool needed = flight.needs == Needs::All ||
+      const bool needed = flight.needs == Needs::All || flight.needs == Needs::Receiver ||
                           (flight.needs == Needs::Root && static_cast<int>(m) == flight.root) ||
                           (flight.needs == Needs::Senders && flight.from[m] > 0);
       const auto theirs = posts_of(of.members[m]).entry(of.members[m], of.key, flight.number);
@@ -545,7 +546,7 @@ class Simulation {
   std::vector<std::vector<Thread>> threads_;  // by rank
   std::map<std::pair<int, std::uint64_t>, std::set<Rank>> handed_;
   std::vector<std::uint64_t> moves_;
-  bool faulty_ = false;
+  bool faulty_ = false, buffered_ = false;  // sends wait for nobody
   int ends_early_ = -1;
   std::size_t ends_before_ = 0;
   /// What a host sees of all ranks, and knows of those elsewhere.

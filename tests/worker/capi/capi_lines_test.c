@@ -96,8 +96,10 @@ int main(void) {
   CHECK(lockstep_wait_look(NULL) == LOCKSTEP_BAD_INPUT);
   lockstep_wait_end(NULL);
   lockstep_lines_gone(NULL, "nobody");
+  lockstep_lines_take_from_any(NULL);
   for (rank = 0; rank < 2; ++rank) {
     lockstep_lines_threads_beside(lines[rank], 1);
+    lockstep_lines_take_from_any(lines[rank]);
     lockstep_lines_finish(lines[rank]);
     lockstep_lines_free(lines[rank]);
   }

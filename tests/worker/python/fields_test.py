@@ -39,6 +39,8 @@ class Fields(unittest.TestCase):
                 agreement.agree("f", seen.observe("capacity", 1) if LAST else seen)
             with self.assertRaisesRegex(lockstep.ConstantMismatch, "field seed is to be equal"):
                 agreement.agree("f", lockstep.Observation().observe("seed", RANK))
+            with self.assertRaisesRegex(lockstep.SourceMismatch, "value how='max' is given on some ranks and not on others"):
+                agreement.agree("f", lockstep.Observation(how="sum" if LAST else "max"))
 
     def test_a_field_that_cannot_be_one_is_said_with_its_name(self):
         seen = lockstep.Observation(x=numpy.zeros(3))

@@ -4,15 +4,17 @@ lockstep; a table of what came of it, and whether lockstep's part is as each pro
 incidents_test.py [--json] [--resume FILE] [--tool NAME]... [CASE...]"""
 
 import argparse
+import importlib.metadata
 import json
+import os
 import pathlib
-import statistics
+import platform
 import sys
 import tempfile
 
-from incidents_program import CLASSES, programs
-from incidents_run import OURS, TOOLS, Outcome, run
-
+from incidents_page import document, page, run_json, sum_text, sums
+from incidents_program import FOLDER, programs
+from incidents_run import CUT, OURS, TOOLS, Outcome, run
 
 
 def tools_of(program):
@@ -78,6 +80,7 @@ def main():
     parser.add_argument("--tool", action="append", choices=sorted(TOOLS), help="only with this one; may be repeated")
     parser.add_argument("--ranks", type=int, action="append", help="only on so many ranks; may be repeated")
     parser.add_argument("--resume", type=pathlib.Path, metavar="FILE", help="outcomes are kept there, and what is there is not run again")
+    parser.add_argument("--write", action="store_true", help=f"writes the table into {FOLDER.name}/: results.json and README.md")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # what is given, and go
     given = parser.parse_args()
     known = programs()
@@ -108,33 +111,30 @@ def main():
                 fault = fault_of(program, outcome, done.get((name, "bare", size)))
                 if fault is not None:
                     faults.append(f"{name} on {size} ranks with {tool}: {fault}\n{outcome.text}")
-                found.append({**outcome.as_json(), "fault": fault})
+                found.append((outcome, run_json(program, outcome, fault)))
                 if not given.json:
                     print(f"{program.kind:8} {name:28} n = {size} {tool:8} {cell(outcome):24} {', '.join(outcome.verdicts)}"
                           f"{'' if fault is None else '  NOT AS STATED: ' + fault}", flush=True)
     if given.json:
-        print(json.dumps({"format": "lockstep.incidents/1", "runs": found}))
+        print(json.dumps({"format": "lockstep.incidents/1", "runs": [{**run, **outcome.as_json()} for outcome, run in found]}))
     else:
-        summary(known, outcomes)
+        for kind, tool, number, counts, seconds in sums([run for _, run in found]):
+            print(f"{kind:8} {tool:8} {number:4} runs: {sum_text(counts, seconds)}")
+    if given.write:
+        write([run for _, run in found])
     for fault in faults:
         print(f"\nFAILED {fault}", file=sys.stderr)
     print(f"{len(outcomes) - len(faults)} passed, {len(faults)} failed", file=sys.stderr if given.json else sys.stdout)
     sys.exit(1 if faults else 0)
 
 
-def summary(known, outcomes):
-    """By class and tool."""
-    for kind in CLASSES:
-        for tool in TOOLS:
-            of = [each for each in outcomes if each.tool == tool and known[each.program].kind == kind]
-            if not of:
-                continue
-            counts = {}
-            for each in of:
-                counts[each.word] = counts.get(each.word, 0) + 1
-            seconds = [each.seconds for each in of if each.seconds is not None and each.word == "refused"]
-            print(f"{kind:8} {tool:8} {len(of):4} runs: " + ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
-                  + (f"; median {statistics.median(seconds):.2f} s to the verdict" if seconds else ""))
+def write(runs):
+    torch = importlib.metadata.version("torch").split("+")[0]
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    for name, text in (("results.json", document(runs, torch, machine)), ("README.md", page(runs, torch, machine, CUT))):
+        made = FOLDER / (name + ".new")
+        made.write_text(text)
+        made.replace(FOLDER / name)
 
 
 main()

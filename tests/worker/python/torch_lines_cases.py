@@ -254,6 +254,45 @@ def making_other():
     attempt("apart", lambda: dist.new_group([0] if RANK == SIZE - 1 else [0, 1]) and 0.0)
 
 
+def making_locally():
+    """Groups that their ranks alone make: alike they are made; the last rank has made one more, so that torch would name the next
+    otherwise there."""
+    everybody = list(range(SIZE))
+    alike = dist.new_group(everybody, use_local_synchronization=True)
+    attempt("alike", lambda: first_of_all_reduce(alike))
+    if RANK == SIZE - 1:
+        dist.new_group([RANK], use_local_synchronization=True)
+    attempt("apart", lambda: first_of_all_reduce(dist.new_group(everybody, use_local_synchronization=True)))
+
+
+def sends_first():
+    """Neighbours swap, even ranks sending first; then rank 1 reduces before it swaps, while rank 0 waits in its send."""
+    def swap(rank, other):
+        x = torch.ones(3)
+        for sends in (rank < other, rank > other):
+            dist.send(x, other) if sends else dist.recv(x, other)
+        return first(x)
+    if RANK > 1:
+        return attempt("apart", lambda: first_of_all_reduce(None))
+    attempt("alike", lambda: swap(RANK, 1 - RANK))
+    attempt("apart", lambda: [first_of_all_reduce(None), swap(1, 0)][0] if RANK == 1 else [swap(0, 1), first_of_all_reduce(None)][1])
+
+
+def sends_to_any():
+    """Rank 0 waits in sends to the last one, which has begun to take them from any source and then waits for rank 0 to reduce: they
+    are taken meanwhile, however late."""
+    x, last = torch.ones(1 << 20), SIZE - 1
+    if RANK == last:
+        work = dist.irecv(torch.empty(1 << 20), tag=7)
+        attempt("reduced", lambda: first_of_all_reduce(None))
+        attempt("taken", lambda: float(bool(work.wait())))
+        return
+    if RANK == 0:
+        time.sleep(0.5)
+        attempt("sent", lambda: float(dist.send(x, last, tag=7) is None))
+    attempt("reduced", lambda: first_of_all_reduce(None))
+
+
 def stopped():
     """The last rank is stopped; the others wait for it in a group of their own, and for each other."""
     group, processes = dist.new_group(list(range(SIZE))), [None] * SIZE
@@ -355,7 +394,8 @@ def passed():
 CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root",
                                        "other", "splits")},
          **{case.__name__: case for case in (restart, two_groups, receives, from_any, layers, sharded, fewer, hook, ddp_raises,
-                                             ddp_differs, future, making, making_other, stopped, slow, passed, healthy)}}
+                                             ddp_differs, future, making, making_other, making_locally, sends_first,
+                                             sends_to_any, stopped, slow, passed, healthy)}}
 
 
 def program():

@@ -20,7 +20,7 @@ SOON = 3.0
 #: On 2 and 3 ranks; those that differ in one operation first.
 DIFFER = ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root", "other", "splits")
 OTHERS = ("restart", "two_groups", "receives", "from_any", "layers", "fewer", "hook", "ddp_raises", "ddp_differs", "future",
-          "making", "making_other", "stopped", "slow", "healthy")
+          "making", "making_other", "making_locally", "sends_first", "sends_to_any", "stopped", "slow", "healthy")
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "torch_lines_cases.py"
 
 
@@ -191,6 +191,30 @@ def check_making_other(size):
     if not refused or any("new_group of rank 0 at torch_lines_cases" not in text or "new_group of ranks 0-1 at torch_lines_cases" not in text
                           for text in refused):
         run.fail("both sides are told")
+
+
+def check_making_locally(size):
+    run = Run("making_locally", size)
+    if [line.get("value") for line in run.of("alike").values()] != [float(size)] * size:
+        run.fail("a group is made where its ranks are alike")
+    told = "\n".join([line.get("text", "") for line in run.of("apart").values()] + run.errors)
+    for word in ("GRAPH_DIVERGENCE", f"new_group of ranks 0-{size - 1}, process group 3 of this rank", "process group 4 of this rank"):
+        if word not in told:
+            run.fail(f"{word} is not said")
+
+
+def check_sends_first(size):
+    run = Run("sends_first", size)
+    if [line.get("value") for line in run.of("alike").values()] != [1.0, 1.0]:
+        run.fail("a swap is done")
+    run.all_raise("apart", "Stuck", "ranks wait for each other", "send f32[3] at torch_lines_cases.py", "all_reduce sum f32")
+
+
+def check_sends_to_any(size):
+    run = Run("sends_to_any", size)
+    for name, ranks in (("reduced", size), ("taken", 1), ("sent", 1)):
+        if sum("value" in line for line in run.of(name).values()) != ranks:
+            run.fail("it is taken")
 
 
 def check_stopped(size):

@@ -102,6 +102,7 @@ class Watch:
 
     def __init__(self):
         self.thread, self.within, self.began, self.said, self._notes = threading.get_ident(), 0, 0, [], []
+        self.has_begun_again = False  # with fewer ranks
         self.marks = types.SimpleNamespace(votes=0, asks=0)
         self.notes = types.SimpleNamespace(notes=lambda: list(self._notes), clear=self._notes.clear)
 
@@ -115,6 +116,9 @@ class Watch:
 
     def votes_begin(self, _):
         self.began += 1
+
+    def votes_stand(self):
+        return not self.has_begun_again
 
     def votes_end(self):
         self.began -= 1
@@ -292,6 +296,12 @@ class Collectives(unittest.TestCase):
         first, second = on_ranks(2, True, program)
         self.assertEqual(first, [None, 1, None, "ran", False, "FrameMismatch"])
         self.assertEqual(second, [None, 1, "FrameMismatch"])
+
+    def test_none_is_voted_once_the_job_has_begun_again_without_some(self):
+        def program(rank):
+            rank.watch.has_begun_again = rank.number == 0  # the other has left
+            return [tried(rank.issue, "all_reduce"), tried(rank.call, "f"), rank.votes.votes] if rank.number == 0 else []
+        self.assertEqual(on_ranks(2, True, program)[0], [None, "ran", 0])
 
     def test_what_was_issued_is_compared_at_the_next_frame(self):
         def program(rank):

@@ -93,10 +93,12 @@ const Known* known_group(const Operator& op, const Arguments& arguments, const P
     name.receiver = sends ? peer : group->getRank();
     name.tag = arguments.number("tag", 0);
     read.root = 0;
-    read.needs = sends ? LOCKSTEP_NEEDS_NOBODY : LOCKSTEP_NEEDS_ROOT;
     if (!sends && !receives_of(group, name.tag)->directed()) return nullptr;
+    read.needs = LOCKSTEP_NEEDS_ROOT;
   }
   const Known& found = known_of(name, group);
+  if (op.read == read_pair && op.kind[0] == 's')  // gloo holds it until it is received
+    read.needs = found.is_gloo ? LOCKSTEP_NEEDS_RECEIVER : LOCKSTEP_NEEDS_NOBODY;
   return found.group < 0 ? nullptr : &found;
 }
 
@@ -240,6 +242,7 @@ void receive_from_any(const c10::OperatorHandle& handle, c10::DispatchKeySet key
     receive.shape = tensors[0].sizes().vec();
     device = tensors[0].device().type();
   }
+  given.take_from_any(given.lines);
   const int64_t number = all->issue(std::move(receive));
   try {
     handle.redispatchBoxed(keys, stack);

@@ -35,6 +35,7 @@ PyObject* install(PyObject*, PyObject* arguments) {
       !take(library, "lines_apart", made.apart) ||
       !take(library, "lines_in_flight", made.in_flight) ||
       !take(library, "lines_arrived", made.arrived) ||
+      !take(library, "lines_take_from_any", made.take_from_any) ||
       !take(library, "wait_begin", made.wait_begin) ||
       !take(library, "wait_look", made.wait_look) || !take(library, "wait_end", made.wait_end) ||
       !take(library, "issues", made.issues) ||

@@ -25,6 +25,7 @@ struct Given {
   decltype(&lockstep_lines_apart) apart;
   decltype(&lockstep_lines_in_flight) in_flight;
   decltype(&lockstep_lines_arrived) arrived;
+  decltype(&lockstep_lines_take_from_any) take_from_any;
   decltype(&lockstep_wait_begin) wait_begin;
   decltype(&lockstep_wait_look) wait_look;
   decltype(&lockstep_wait_end) wait_end;

@@ -45,7 +45,7 @@ void JointCalls::add_agreements() {
   for (const RankRecord& rank : ranks_)
     slots_.insert(slots_.end(), rank.calls.slots().begin(), rank.calls.slots().end());
   std::ranges::sort(slots_);
-  slots_.erase(std::ranges::unique(slots_).begin(), slots_.end());
+  slots_.erase(std::unique(slots_.begin(), slots_.end()), slots_.end());
   groups_.push_back({{}, members_of({}, ranks_)});
   for (std::uint32_t i = 0; i < slots_.size(); ++i) order_.push_back({0, i});
 }

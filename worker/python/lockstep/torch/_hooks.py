@@ -383,12 +383,21 @@ def groups_made() -> List[Tuple[Any, List[int]]]:
     return [(group, list(ranks)) for group, ranks in _c10d._world.pg_group_ranks.items()]
 
 
+def _groups_counted() -> Optional[int]:
+    """What the name of a group that only its own ranks make is made of beside these: ranks that have counted differently wait
+    for each other under different names. Seen in 2.8, 2.11 (pg_names) and 2.15 (group_count)."""
+    names = getattr(getattr(_c10d, "_hash_ranks_to_str", None), "__code__", None)
+    if names is None:
+        return None
+    return int(_c10d._world.group_count) if "group_count" in names.co_names else len(_c10d._world.pg_names)
+
+
 class GroupMaking:
     """Around each call that makes a process group, new_group() and what stands on it: every rank of the job comes, or, with
     use_local_synchronization, the ranks of the group. _new_group_with_tag: seen in 2.8 and 2.15."""
 
-    def __init__(self, around: Callable[[List[int], List[int]], ContextManager[None]]) -> None:
-        """`around`(ranks of the group, ranks that come)."""
+    def __init__(self, around: Callable[[List[int], List[int], Optional[int]], ContextManager[None]]) -> None:
+        """`around`(ranks of the group, ranks that come, how many groups this rank has where that must be alike)."""
         self._makes: Any = getattr(_c10d, "_new_group_with_tag", None)
         if self._makes is None:
             return
@@ -401,10 +410,11 @@ class GroupMaking:
             ranks = everybody if given.get("ranks") is None else [int(rank) for rank in given["ranks"]]
             if given.get("sort_ranks", True):
                 ranks = sorted(ranks)
-            come = ranks if given.get("use_local_synchronization") else everybody
+            is_local = bool(given.get("use_local_synchronization"))
+            come = ranks if is_local else everybody
             if _c10d.get_rank() not in come:
                 return self._makes(*args, **kwargs)
-            with around(ranks, come):
+            with around(ranks, come, _groups_counted() if is_local else None):
                 return self._makes(*args, **kwargs)
         self._make = make
         setattr(_c10d, "_new_group_with_tag", make)

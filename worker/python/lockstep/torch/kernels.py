@@ -244,6 +244,7 @@ class PythonKernels:
         tag = given.get("tag", 0)
         if operator.kind == "receive from any":
             self._from_any[group, tag] = True
+            lib.lines_take_from_any(self._handle)
             return None
         if operator.kind == "send":
             return rank, given["dst"], tag

@@ -50,6 +50,7 @@ class Lines:
         self._looking = threading.Lock()           # around what is apart
         self._votes: Dict[Tuple[int, Tuple[int, ...], str], ContextManager[None]] = {}
         self._start = 0  # of torch.distributed, in which this process is
+        self._last: Optional[Error] = None  # that was raised
         self._world: Any = dist.group.WORLD
         self._patience = patience
         code, self._handle = lib.lines_open(dist.get_rank())
@@ -90,7 +91,12 @@ class Lines:
             if self._audits and found.finding.text not in self._audited:
                 self._audited.add(found.finding.text)
                 _log.warning("%s", text)
-        return ERRORS[known.code](known.finding)
+        self._last = ERRORS[known.code](known.finding)
+        return self._last
+
+    def within(self, error: BaseException) -> Optional[Error]:
+        """What was refused, where torch raises it in words of its own (of a hook of DDP's)."""
+        return self._last if self._last is not None and str(self._last) in str(error) else None
 
     def voting(self, members: List[int], name: str) -> ContextManager[None]:
         """Within, this rank waits for `members` in a vote on `name`: whoever waits for it elsewhere sees that."""
@@ -141,10 +147,11 @@ class Lines:
         lib.lines_leave(self._handle)
 
     @contextlib.contextmanager
-    def _making(self, ranks: List[int], come: List[int]) -> Iterator[None]:
+    def _making(self, ranks: List[int], come: List[int], counted: Optional[int]) -> Iterator[None]:
         """The call that makes a process group is an operation of those that come, and then one of its members, who wait for
         each other: in C++, where nothing can be raised, so that a wait that cannot end ends this process."""
-        told = Operation(f"new_group of {_phrase(ranks)}", place=user_place(sys._getframe(1)), needs=NEEDS_NOBODY)
+        which = "" if counted is None else f", process group {counted + 1} of this rank"
+        told = Operation(f"new_group of {_phrase(ranks)}{which}", place=user_place(sys._getframe(1)), needs=NEEDS_NOBODY)
         self._issue(self._line(come, f"groups made by {_phrase(come)}"), told)
         if dist.get_rank() not in ranks:
             yield

@@ -49,6 +49,7 @@ class Watched(Protocol):
     def waiting(self, members: List[int], name: str) -> ContextManager[None]: ...
     def votes_begin(self, votes: "FrameVotes") -> None: ...
     def votes_end(self) -> None: ...
+    def votes_stand(self) -> bool: ...
     def training(self, graph: GraphText, backwards: Optional[List[Any]]) -> GraphText: ...
     def told(self, finding: Finding) -> None: ...
 
@@ -108,7 +109,7 @@ class FrameVotes:
 
     def votes_here(self) -> bool:
         """A frame of this thread is voted now."""
-        if self._on == 0 or self._alone > 0 or self._watch.within > 0:
+        if self._on == 0 or self._alone > 0 or self._watch.within > 0 or not self._watch.votes_stand():
             return False
         if threading.get_ident() == self._watch.thread:
             return True
@@ -214,7 +215,7 @@ class FrameVotes:
     def asked(self, what: str, _: str) -> None:
         """Before a collective of this thread on the watched group."""
         self._raise_pending()
-        if self._alone == 0 and (self._raises or self._strict > 0):
+        if self._alone == 0 and (self._raises or self._strict > 0) and self._watch.votes_stand():
             self._vote(what, False)
 
     def _asks(self) -> None:

@@ -129,6 +129,8 @@ class Watch:
         if policy != "audit":
             self._open_group()
         self._members: List[int] = dist.get_process_group_ranks(self._watched)
+        self._world: Any = dist.group.WORLD
+        self._job_size: int = dist.get_world_size()   # 0: it was begun again with another
         self._tales = FrameTales(dist.get_rank(), self._members, lambda told: self.lines.tell(told),
                                  lambda rank: self.lines.times_told(rank), lambda rank, number: self.lines.told(rank, number))
         self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
@@ -369,10 +371,11 @@ class Watch:
     def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
         """The process ends with the exit code of the error."""
         self._hook(kind, error, trace)
-        if isinstance(error, Error):
+        own = error if isinstance(error, Error) else self.lines.within(error)
+        if own is not None:
             if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # of a hook of torch's, which this leaves
                 sys.__stderr__.write(sys.stderr.getvalue())
-            raise SystemExit(error.exit_code)
+            raise SystemExit(own.exit_code)
 
     def _at_exit(self) -> None:
         failure = getattr(sys, "last_value", None)
@@ -389,6 +392,17 @@ class Watch:
             print(f"lockstep: {error}", file=sys.stderr)
 
     # What torch.compile does, as it comes.
+
+    def votes_stand(self) -> bool:
+        """The ranks that vote are those of the job: torch.distributed may have been begun again with fewer."""
+        if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
+            self._world = dist.group.WORLD
+            size = dist.get_world_size()
+            if self._job_size not in (0, size):
+                _log.warning("torch.distributed has begun again with %d ranks in place of %d: frames are not voted any more; "
+                             "close() the watch before that, and call watch() after it", size, self._job_size)
+                self._job_size = 0
+        return self._job_size > 0
 
     def _votes_here(self) -> bool:
         return self._votes is not None and self._votes.votes_here()

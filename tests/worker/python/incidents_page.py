@@ -1,0 +1,79 @@
+"""The table of runs of tests/worker/python/incidents, as a page and as JSON."""
+
+import json
+import statistics
+
+from incidents_program import CLASSES
+
+_TITLES = {"pairing": "Wrong pairings", "meaning": "Wrong meanings", "late": "Late ranks", "legal": "Healthy jobs"}
+_TOOLS = {"bare": "bare", "detail": "`DETAIL`", "guards": "guard collectives", "watch": "`watch()`", "audit": "audit",
+          "compile": "`compile()`", "error": '"error"', "alone": '"error", `alone()`'}
+_LEGEND = """# Incidents
+Each program stands for a public report (its first lines name it), written before any tool had run it; a hang is cut after {cut:.0f} s
+without a sign of life. *bare*: PyTorch {torch} as it is; `DETAIL`: with `TORCH_DISTRIBUTED_DEBUG=DETAIL`; *guard collectives*: PyTorch's;
+the rest are lockstep's. Made by `scripts/incidents --write` ({machine}).
+
+Of a refusal: seconds from the last step that a rank begins to the last rank's error (0.3 s of which prove that a wait has no end);
+**R** the rank that is unlike the others is named, **G** the process group or module, **L** all lines that differ.
+"""
+
+
+def run_json(program, outcome, fault):
+    """What is kept of a run: no text, which has addresses and paths."""
+    kept = {key: value for key, value in outcome.as_json().items() if key not in ("text", "values")}
+    return {"class": program.kind, "title": program.title, **kept, "of_lines": len(program.lines),
+            "states": [word for word, is_stated in (("rank", program.odd is not None), ("group", bool(program.named))) if is_stated],
+            "fault": fault}
+
+
+def sums(runs):
+    """(class, tool, number of runs, how many had which outcome, seconds to the verdict of those refused)."""
+    for kind in CLASSES:
+        for tool in _TOOLS:
+            of = [run for run in runs if run["tool"] == tool and run["class"] == kind]
+            if of:
+                words = [run["outcome"] for run in of]
+                yield kind, tool, len(of), {word: words.count(word) for word in sorted(set(words))}, [
+                    run["seconds"] for run in of if run["seconds"] is not None and run["outcome"] == "refused"]
+
+
+def sum_text(counts, seconds):
+    return ", ".join(f"{count} {word}" for word, count in counts.items()) + (
+        f"; median {statistics.median(seconds):.2f} s to the verdict" if seconds else "")
+
+
+def _cell(run):
+    if run is None:
+        return ""
+    text = run["outcome"]
+    if text in ("refused", "ends") and run["seconds"] is not None:
+        text += f" {run['seconds']:.1f} s"
+    named = [("R", "rank" in run["states"] and run["who"]), ("G", "group" in run["states"] and run["named"]),
+             ("L", run["lines"] == run["of_lines"] > 0)]
+    letters = "".join(letter for letter, is_named in named if is_named)
+    return text + (f" {letters}" if letters and text != "as if well" else "") + (" **not as stated**" if run["fault"] else "")
+
+
+def page(runs, torch, machine, cut):
+    out = [_LEGEND.format(torch=torch, machine=machine, cut=cut)]
+    out += ["| class | tool | runs | outcomes |\n|---|---|---|---|"]
+    out += [f"| {_TITLES[kind].lower()} | {_TOOLS[tool]} | {number} | {sum_text(counts, seconds)} |"
+            for kind, tool, number, counts, seconds in sums(runs)]
+    for kind in CLASSES:
+        of = [run for run in runs if run["class"] == kind]
+        tools = [tool for tool in _TOOLS if any(run["tool"] == tool for run in of)]
+        if not of:
+            continue
+        out += [f"\n## {_TITLES[kind]}\n| program | n | " + " | ".join(_TOOLS[tool] for tool in tools) + " |",
+                "|---|---|" + "---|" * len(tools)]
+        cells = {(run["program"], run["size"], run["tool"]): run for run in of}
+        for name, size in dict.fromkeys((run["program"], run["size"]) for run in of):
+            out.append(f"| [{name}]({kind}/{name}.py) | {size} | "
+                       + " | ".join(_cell(cells.get((name, size, tool))) for tool in tools) + " |")
+    return "\n".join(out) + "\n"
+
+
+def document(runs, torch, machine):
+    """A run a line."""
+    return (f'{{"format": "lockstep.incidents/1", "torch": {json.dumps(torch)}, "machine": {json.dumps(machine)}, "runs": [\n'
+            + ",\n".join(json.dumps(run) for run in runs) + "\n]}\n")
