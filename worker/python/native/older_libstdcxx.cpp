@@ -1,0 +1,28 @@
+// What the part for a release of torch takes from libstdc++ that GCC 8's has not (manylinux_2_28), made here from its headers
+// and of what that has: torch has loaded the library, of whatever age, and exceptions pass between them, so it is not linked
+// into the part.
+#include <exception>
+#include <new>
+#include <sstream>
+
+template class std::basic_stringbuf<char>;
+template class std::basic_ostringstream<char>;
+
+extern "C" {
+asm(".symver lockstep_copied, _ZNSt15__exception_ptr13exception_ptrC1ERKS0_@CXXABI_1.3.3");
+void lockstep_copied(void* copy, const std::exception_ptr* of);
+asm(".symver lockstep_destroyed, _ZNSt15__exception_ptr13exception_ptrD1Ev@CXXABI_1.3.3");
+void lockstep_destroyed(std::exception_ptr* pointer);
+}
+
+namespace std {
+
+void __throw_bad_array_new_length() { throw bad_array_new_length(); }
+
+void __exception_ptr::exception_ptr::_M_addref() noexcept {
+  alignas(exception_ptr) char never_destroyed[sizeof(exception_ptr)];
+  lockstep_copied(never_destroyed, this);
+}
+void __exception_ptr::exception_ptr::_M_release() noexcept { lockstep_destroyed(this); }
+
+}  // namespace std
