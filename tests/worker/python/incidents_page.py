@@ -54,23 +54,31 @@ def _cell(run):
     return text + (f" {letters}" if letters and text != "as if well" else "") + (" **not as stated**" if run["fault"] else "")
 
 
-def page(runs, torch, machine, cut):
-    out = [_LEGEND.format(torch=torch, machine=machine, cut=cut)]
-    out += ["| class | tool | runs | outcomes |\n|---|---|---|---|"]
-    out += [f"| {_TITLES[kind].lower()} | {_TOOLS[tool]} | {number} | {sum_text(counts, seconds)} |"
-            for kind, tool, number, counts, seconds in sums(runs)]
+def page(documents, cut):
+    """`documents`: as document() writes them, that of the newest torch first."""
+    first, others = documents[0], documents[1:]
+    out = [_LEGEND.format(torch=first["torch"], machine=first["machine"], cut=cut), *_sum_table(first["runs"])]
     for kind in CLASSES:
-        of = [run for run in runs if run["class"] == kind]
+        of = [run for run in first["runs"] if run["class"] == kind]
         tools = [tool for tool in _TOOLS if any(run["tool"] == tool for run in of)]
         if not of:
             continue
         out += [f"\n## {_TITLES[kind]}\n| program | n | " + " | ".join(_TOOLS[tool] for tool in tools) + " |",
                 "|---|---|" + "---|" * len(tools)]
         cells = {(run["program"], run["size"], run["tool"]): run for run in of}
-        for name, size in dict.fromkeys((run["program"], run["size"]) for run in of):
-            out.append(f"| [{name}]({kind}/{name}.py) | {size} | "
-                       + " | ".join(_cell(cells.get((name, size, tool))) for tool in tools) + " |")
+        out += [f"| [{name}]({kind}/{name}.py) | {size} | "
+                + " | ".join(_cell(cells.get((name, size, tool))) for tool in tools) + " |"
+                for name, size in dict.fromkeys((run["program"], run["size"]) for run in of)]
+    for other in others:
+        out += [f"\n## With PyTorch {other['torch']}", *_sum_table(other["runs"]), ""]
+        out += [f"- {run['program']}, n = {run['size']}, {_TOOLS[run['tool']]}: {run['fault']}" for run in other["runs"] if run["fault"]]
     return "\n".join(out) + "\n"
+
+
+def _sum_table(runs):
+    return ["| class | tool | runs | outcomes |\n|---|---|---|---|",
+            *(f"| {_TITLES[kind].lower()} | {_TOOLS[tool]} | {number} | {sum_text(counts, seconds)} |"
+              for kind, tool, number, counts, seconds in sums(runs))]
 
 
 def document(runs, torch, machine):

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import sys
 import tempfile
 
@@ -59,6 +60,12 @@ def fault_of(program, outcome, bare):
     return "it is not quiet" if "lockstep" in outcome.text else None
 
 
+def release(text):
+    if re.fullmatch(r"\d+\.\d+\.\d+", text) is None:
+        raise argparse.ArgumentTypeError(f"{text} is no release; write one as 2.11.0")
+    return text
+
+
 def kept_in(path):
     """Outcomes of an earlier run."""
     if path is None or not path.exists():
@@ -80,7 +87,8 @@ def main():
     parser.add_argument("--tool", action="append", choices=sorted(TOOLS), help="only with this one; may be repeated")
     parser.add_argument("--ranks", type=int, action="append", help="only on so many ranks; may be repeated")
     parser.add_argument("--resume", type=pathlib.Path, metavar="FILE", help="outcomes are kept there, and what is there is not run again")
-    parser.add_argument("--write", action="store_true", help=f"writes the table into {FOLDER.name}/: results.json and README.md")
+    parser.add_argument("--write", action="store_true", help=f"writes the table into {FOLDER.name}/: results_TORCH.json and README.md")
+    parser.add_argument("--torch", type=release, metavar="VERSION", help="with this release of torch, in an environment of its own")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # what is given, and go
     given = parser.parse_args()
     known = programs()
@@ -129,12 +137,19 @@ def main():
 
 
 def write(runs):
+    """Into the folder of the programs: the runs of this torch, and a page of those of all."""
     torch = importlib.metadata.version("torch").split("+")[0]
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    for name, text in (("results.json", document(runs, torch, machine)), ("README.md", page(runs, torch, machine, CUT))):
-        made = FOLDER / (name + ".new")
-        made.write_text(text)
-        made.replace(FOLDER / name)
+    _replace(FOLDER / f"results_{torch}.json", document(runs, torch, machine))
+    documents = [json.loads(path.read_text()) for path in FOLDER.glob("results_*.json")]
+    documents.sort(key=lambda each: [int(part) for part in each["torch"].split(".")], reverse=True)
+    _replace(FOLDER / "README.md", page(documents, CUT))
+
+
+def _replace(path, text):
+    made = path.with_name(path.name + ".new")
+    made.write_text(text)
+    made.replace(path)
 
 
 main()
