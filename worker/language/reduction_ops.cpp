@@ -131,6 +131,13 @@ void need_bools(std::string_view what, const Tensor& x, const Line& where) {
     refuse(where, what, fmt::format("takes bools, not {}; compare first", meta_text(meta_of(x))));
 }
 
+/// x less its largest value over `dim`, through which no gradient flows. Not a number in all of a
+/// row whose largest is infinite.
+Tensor shifted_down(const Tensor& x, std::int64_t dim, const Line& where) {
+  return TensorOperand(x, where) -
+         TensorOperand(amax(detach(x, where), {dim}, Keep::Keep, where), where);
+}
+
 /// The largest value over `dims`, kept, without gradient; 0 where it is infinite, so that it can be
 /// subtracted.
 Tensor pivot(const Tensor& x, const Dims& dims, const Line& where) {
@@ -238,8 +245,7 @@ Tensor argmin(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
 Tensor softmax(const Tensor& x, std::int64_t dim, Line where) {
   if (is_low(x))
     return narrowed(softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32, where);
-  const Tensor raised =
-      exp(TensorOperand(x, where) - TensorOperand(pivot(x, {dim}, where), where), where);
+  const Tensor raised = exp(shifted_down(x, dim, where), where);
   return TensorOperand(raised, where) / TensorOperand(sum(raised, {dim}, Keep::Keep, where), where);
 }
 
@@ -247,7 +253,10 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
   if (is_low(x))
     return narrowed(log_softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32,
                     where);
-  return TensorOperand(x, where) - TensorOperand(logsumexp(x, dim, Keep::Keep, where), where);
+  // Not x less its logsumexp, which has lost what is small beside the largest.
+  const Tensor shifted = shifted_down(x, dim, where);
+  const Tensor total = sum(exp(shifted, where), {dim}, Keep::Keep, where);
+  return TensorOperand(shifted, where) - TensorOperand(log(total, where), where);
 }
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep, Line where) {

@@ -87,10 +87,14 @@ Tensor entropy_of_labels(const Tensor& x, const Tensor& labels, const CrossEntro
   const At at{where};
   const Targets targets =
       targets_of("cross_entropy", x, labels, options.weight, options.ignore_index, dim, where);
-  const Tensor total = logsumexp(x, dim, Keep::Drop, where);
-  Tensor each = weighted(at(total) - at(picked(x, targets.labels, dim, where)), targets, where);
+  // As log_softmax(), of which only the labels' elements are made.
+  const Tensor top = amax(detach(x, where), {dim}, Keep::Keep, where);
+  const Tensor shifted = at(x) - at(top);
+  const Tensor total = log(sum(exp(shifted, where), {dim}, Keep::Drop, where), where);
+  const Tensor of_label = at(picked(x, targets.labels, dim, where)) - at(squeeze(top, dim, where));
+  Tensor each = weighted(at(total) - at(of_label), targets, where);
   if (options.label_smoothing != 0) {
-    Tensor all = at(unsqueeze(total, dim, where)) - at(x);
+    Tensor all = at(unsqueeze(total, dim, where)) - at(shifted);
     if (!options.weight.empty())
       all = at(all) * at(per_class("cross_entropy", options.weight, x, dim, where));
     const Tensor even =

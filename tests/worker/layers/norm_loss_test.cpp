@@ -216,6 +216,53 @@ TEST(Losses, OfOneVector_HaveTheirClassesInDim0) {
                    {one(std::log(sum) - x.at(2)), one(entropy)}, 1e-12));
 }
 
+TEST(Losses, OfLogitsFarFromZero_AreThoseOfTheirDifferences) {
+  for (const DType dtype : {DType::F32, DType::F64}) {
+    TracedRun program({Array::zeros(dtype, {2, 3}), Array::zeros(DType::I64, {2})},
+                      [](Trace&, In x) {
+                        const Tensor loss = cross_entropy(x[0], x[1]);
+                        return std::vector{log_softmax(x[0], 1),
+                                           softmax(x[0], 1),
+                                           loss,
+                                           nll_loss(log_softmax(x[0], 1), x[1]),
+                                           cross_entropy(x[0], x[1], {.label_smoothing = 0.3}),
+                                           grad(loss, {x[0]})[0]};
+                      });
+    const double log_sum = std::log(2 + std::exp(-8.0));
+    const double p[] = {std::exp(-log_sum), std::exp(-log_sum), std::exp(-8 - log_sum)};
+    for (const double far : {0.0, 100.0, 1e4, -1e4, 1e6, 1e8, -1e8}) {
+      const Array x = Array::of(dtype, {1, 3}, std::vector{far, far, far - 8});
+      std::vector<Array> expected{
+          Array::of(dtype, {1, 3}, std::vector{-log_sum, -log_sum, -8 - log_sum}),
+          Array::of(dtype, {1, 3}, std::vector{p[0], p[1], p[2]})};
+      const double smooth = 0.7 * (log_sum + 8) + 0.3 * (log_sum + 8.0 / 3);
+      for (const double loss : {log_sum + 8, log_sum + 8, smooth})
+        expected.push_back(Array::of(dtype, {}, std::vector{loss}));
+      expected.push_back(Array::of(dtype, {1, 3}, std::vector{p[0], p[1], p[2] - 1}));
+      EXPECT_TRUE(
+          same(program.run({x, integers({1}, {2})}), expected, dtype == DType::F32 ? 1e-6 : 1e-14))
+          << far;
+    }
+  }
+}
+
+TEST(Losses, RowWithAnInfinity_IsNotANumberAsAWhole) {
+  TracedRun program({random_f64(1, {2, 3})}, [](Trace&, In x) {
+    return std::vector{softmax(x[0], 1), log_softmax(x[0], 1), logsumexp(x[0], 1)};
+  });
+  for (const double infinite : {kInf, -kInf}) {
+    Array x =
+        Array::of(DType::F64, {2, 3}, std::vector{infinite, infinite, infinite, 1.0, 2.0, 3.0});
+    if (infinite > 0) x.set(1, 0.0), x.set(2, -kInf);
+    const std::vector<Array> out = program.run({x});
+    for (I i = 0; i < 3; ++i) {
+      EXPECT_TRUE(std::isnan(out[0].at(i)) && std::isnan(out[1].at(i))) << infinite << " " << i;
+      EXPECT_TRUE(std::isfinite(out[0].at(3 + i)) && std::isfinite(out[1].at(3 + i)));
+    }
+    EXPECT_EQ(out[2].at(0), infinite);
+  }
+}
+
 TEST(Losses, OfProbabilities_AsByLoops) {
   TracedRun program(
       {random_f64(1, {3, 4}), random_f64(2, {3, 4}), random_f64(3, {4})}, [](Trace&, In x) {
