@@ -21,7 +21,7 @@ Entry entry_of(const Operation& operation, Posts& posts) {
   posted.place = posts.text(operation.place);
   posted.root = operation.root;
   posted.needs = operation.needs;
-  posted.is_paired = operation.paired;
+  posted.paired = operation.paired ? 1 : 0;
   posted.tensors = static_cast<std::uint32_t>(operation.elements.size());
   posted.to = static_cast<std::uint32_t>(operation.to.size());
   posted.from = static_cast<std::uint32_t>(operation.from.size());

@@ -84,7 +84,7 @@ std::string text_of(const Entry& entry, const EntryTexts& texts) {
                        posted.sizes > kShownSizes ? ", …" : "");
     if (posted.tensors > 1) out += fmt::format(" and {} more", posted.tensors - 1);
   }
-  if (posted.root >= 0 && !posted.is_paired) out += fmt::format(" root {}", posted.root);
+  if (posted.root >= 0 && posted.paired == 0) out += fmt::format(" root {}", posted.root);
   if (!texts.place.empty()) out += " at " + texts.place;
   return out;
 }

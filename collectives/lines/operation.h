@@ -58,7 +58,7 @@ struct Posted {
   std::int64_t shape[kShownSizes] = {};
   std::uint8_t sizes = 0;  // of them are shown; 255: more than fit
   Needs needs = Needs::All;
-  bool is_paired = false;
+  std::uint8_t paired = 0;  // 1: a send or a receive
   std::uint8_t unused[13] = {};
 };
 static_assert(sizeof(Posted) == 128);

@@ -122,8 +122,8 @@ void lockstep_wait_end(lockstep_wait* wait);
 
 /* Whether the program has threads that have issued nothing yet and may. */
 void lockstep_lines_threads_beside(lockstep_lines* lines, int are_there);
-/* This process receives from any source, about to do so first: where a send to it has been received
- * is not seen from now on. */
+/* From now on this process may receive from any source; to be called before it first does. Whether
+ * it has come to a send is not seen any more. */
 void lockstep_lines_take_from_any(lockstep_lines* lines);
 /* A rank that others wait for `seconds` long, and that has not said to be alive, is named (STUCK).
  * 0: none is. */

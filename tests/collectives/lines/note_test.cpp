@@ -20,14 +20,14 @@ Note full_note() {
   RankNote rank{.rank = Rank{3}, .texts_begin = 5, .texts = std::string("train.py\0", 9)};
   rank.opened.push_back({{1, 2}, 5, 6});
   rank.came.push_back({0, 7, 8, {entry_of(9, {-1, 2}), entry_of(4, {}), entry_of(4, {})}});
-  rank.standing = {PeerState::Gone,
-                   4,
-                   11,
-                   2,
-                   true,
-                   true,
-                   std::chrono::seconds(3),
-                   {{{{1, 2}, 7}, std::chrono::milliseconds(4)}}};
+  rank.standing = {.state = PeerState::Gone,
+                   .gone = 4,
+                   .moves = 11,
+                   .issuing = 2,
+                   .has_threads_beside = true,
+                   .takes_from_any = true,
+                   .alive = std::chrono::seconds(3),
+                   .waits = {{{{1, 2}, 7}, std::chrono::milliseconds(4)}}};
   return {{rank}, {{{3, 4}, {Code::Stuck, "they wait"}}}};
 }
 

@@ -81,7 +81,7 @@ def cell(outcome):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/incidents", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="scripts/incidents", allow_abbrev=False, description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--json", action="store_true", help="one JSON document in place of the table")
     parser.add_argument("--tool", action="append", choices=sorted(TOOLS), help="only with this one; may be repeated")

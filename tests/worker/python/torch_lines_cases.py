@@ -279,18 +279,29 @@ def sends_first():
 
 
 def sends_to_any():
-    """Rank 0 waits in sends to the last one, which has begun to take them from any source and then waits for rank 0 to reduce: they
-    are taken meanwhile, however late."""
-    x, last = torch.ones(1 << 20), SIZE - 1
-    if RANK == last:
-        work = dist.irecv(torch.empty(1 << 20), tag=7)
-        attempt("reduced", lambda: first_of_all_reduce(None))
-        attempt("taken", lambda: float(bool(work.wait())))
-        return
-    if RANK == 0:
-        time.sleep(0.5)
-        attempt("sent", lambda: float(dist.send(x, last, tag=7) is None))
+    """Rank 0 waits in its second send to the last one, which waits for it in a reduction: a thread that nobody knows of takes it
+    there from any source, later."""
+    last = SIZE - 1
+    if RANK != last:
+        if RANK == 0:
+            attempt("sent", lambda: [float(dist.send(torch.ones(3), last, tag=7) is None) for _ in range(2)][1])
+        return attempt("reduced", lambda: first_of_all_reduce(None))
+
+    def take(seconds):
+        time.sleep(seconds)
+        dist.recv(torch.empty(3), tag=7)
+    threads = [threading.Thread(target=take, args=(seconds,)) for seconds in (0, 1.5)]
+    threads[0].start(), threads[0].join(), threads[1].start()
     attempt("reduced", lambda: first_of_all_reduce(None))
+    threads[1].join()
+
+
+def wrapped():
+    """What is refused is raised in other words, as torch does in a hook of DDP's."""
+    try:
+        issue("sizes", RANK == SIZE - 1)
+    except lockstep.Error as error:
+        raise RuntimeError(f"in a hook: {error}") from None
 
 
 def stopped():
@@ -395,7 +406,7 @@ CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional
                                        "other", "splits")},
          **{case.__name__: case for case in (restart, two_groups, receives, from_any, layers, sharded, fewer, hook, ddp_raises,
                                              ddp_differs, future, making, making_other, making_locally, sends_first,
-                                             sends_to_any, stopped, slow, passed, healthy)}}
+                                             sends_to_any, wrapped, stopped, slow, passed, healthy)}}
 
 
 def program():

@@ -1,11 +1,14 @@
+// Macros of Python's, and a table, are laid out by hand.
+// clang-format off
 #include "library.h"
+
+#include <dlfcn.h>
 
 #include <array>
 #include <tuple>
 #include <utility>
 
 #include "arguments.h"
-#include <dlfcn.h>
 
 namespace lockstep::python {
 namespace {
@@ -25,10 +28,11 @@ using At = std::tuple_element_t<I, std::tuple<Nothing<void>, A..., Nothing<int>>
 
 template <class T>
 constexpr bool kIsList =
-    std::is_pointer_v<T>&& std::is_const_v<std::remove_pointer_t<T>> &&
-    (std::is_void_v<std::remove_pointer_t<T>> || std::is_same_v<T, const std::int32_t*> ||
-     std::is_same_v<T, const std::int64_t*> || std::is_same_v<T, const char* const*> ||
-     std::is_same_v<T, const lockstep_array*> || std::is_same_v<T, const lockstep_value*>);
+    std::is_pointer_v<T> && std::is_const_v<std::remove_pointer_t<T>> &&
+    (std::is_void_v<std::remove_pointer_t<T>> ||
+     std::is_same_v<T, const std::int32_t*> || std::is_same_v<T, const std::int64_t*> ||
+     std::is_same_v<T, const char* const*> || std::is_same_v<T, const lockstep_array*> ||
+     std::is_same_v<T, const lockstep_value*>);
 template <class T>
 constexpr bool kIsOut =
     std::is_pointer_v<T> && !std::is_const_v<std::remove_pointer_t<T>> &&
@@ -95,17 +99,20 @@ class Function {
     [[maybe_unused]] Py_ssize_t at = 0;
     if (!(read(std::get<I>(slots), arguments, at) && ...)) return nullptr;
     if constexpr (std::is_void_v<R>) {
-      Py_BEGIN_ALLOW_THREADS function(passed<I>(slots)...);
-      Py_END_ALLOW_THREADS return returned(slots, none(), std::index_sequence<I...>{});
+      Py_BEGIN_ALLOW_THREADS
+      function(passed<I>(slots)...);
+      Py_END_ALLOW_THREADS
+      return returned(slots, none(), std::index_sequence<I...>{});
     } else {
       R result{};
-      Py_BEGIN_ALLOW_THREADS result = function(passed<I>(slots)...);
-      Py_END_ALLOW_THREADS if constexpr (std::is_same_v<R, const char*> &&
-                                         std::is_same_v<At<sizeof...(A), A...>, std::size_t*>) {
+      Py_BEGIN_ALLOW_THREADS
+      result = function(passed<I>(slots)...);
+      Py_END_ALLOW_THREADS
+      if constexpr (std::is_same_v<R, const char*> &&
+                    std::is_same_v<At<sizeof...(A), A...>, std::size_t*>) {
         const auto length = static_cast<Py_ssize_t>(std::get<sizeof...(A) - 1>(slots).value);
         return result == nullptr ? none() : PyBytes_FromStringAndSize(result, length);
-      }
-      else {
+      } else {
         return returned(slots, give(result), std::index_sequence<I...>{});
       }
     }
@@ -172,121 +179,30 @@ constexpr PyCFunction caller_of(R (*)(A...)) {
 
 // Of those with callbacks see module.cpp.
 #define F(name) \
-  PyMethodDef { #name, caller_of(decltype (&lockstep_##name)(nullptr)), METH_VARARGS, nullptr }
-std::array table{F(abi),
-                 F(agreement_create),
-                 F(agreement_free),
-                 F(audit),
-                 F(audit_summary),
-                 F(build_failed),
-                 F(build_guard),
-                 F(build_kept),
-                 F(build_share),
-                 F(build_uniform),
-                 F(busy),
-                 F(code_name),
-                 F(controller_fetch),
-                 F(controller_finish),
-                 F(controller_free),
-                 F(controller_load),
-                 F(controller_put),
-                 F(controller_read),
-                 F(controller_settle),
-                 F(controller_sizes),
-                 F(controller_take_over),
-                 F(controller_workers),
-                 F(decision_field_bytes),
-                 F(decision_field_int),
-                 F(decision_field_join),
-                 F(decision_field_name),
-                 F(decision_field_type),
-                 F(decision_field_values),
-                 F(decision_fields),
-                 F(decision_json),
-                 F(decision_symbol),
-                 F(decision_text),
-                 F(done),
-                 F(dtype_from_name),
-                 F(ends_at_loss),
-                 F(exit_code),
-                 F(fetched_array),
-                 F(fetched_free),
-                 F(finding),
-                 F(fingerprint_of),
-                 F(finish),
-                 F(group_alone),
-                 F(group_close),
-                 F(group_open),
-                 F(group_rank),
-                 F(group_size),
-                 F(issues),
-                 F(last_error),
-                 F(launched),
-                 F(leave),
-                 F(lines_alive),
-                 F(lines_apart),
-                 F(lines_apart_text),
-                 F(lines_arrived),
-                 F(lines_deadline),
-                 F(lines_finish),
-                 F(lines_free),
-                 F(lines_gone),
-                 F(lines_group),
-                 F(lines_head),
-                 F(lines_in_flight),
-                 F(lines_issue),
-                 F(lines_issued),
-                 F(lines_join),
-                 F(lines_leave),
-                 F(lines_meet),
-                 F(lines_open),
-                 F(lines_place),
-                 F(lines_take_from_any),
-                 F(lines_tell),
-                 F(lines_threads_beside),
-                 F(lines_told),
-                 F(more),
-                 F(note),
-                 F(observation_create),
-                 F(observation_free),
-                 F(observe_bool),
-                 F(observe_field),
-                 F(observe_float),
-                 F(observe_int),
-                 F(observe_tensor),
-                 F(poke),
-                 F(prefetch),
-                 F(program_call),
-                 F(program_free),
-                 F(program_text),
-                 F(report_code),
-                 F(report_message),
-                 F(report_ranks),
-                 F(report_rows),
-                 F(report_source),
-                 F(report_text),
-                 F(report_value),
-                 F(resync),
-                 F(set_all),
-                 F(set_field_bool),
-                 F(set_field_bytes),
-                 F(set_field_int),
-                 F(set_mark),
-                 F(set_sizes),
-                 F(settle),
-                 F(stalls),
-                 F(tensors_count),
-                 F(tensors_dtype),
-                 F(tensors_free),
-                 F(tensors_name),
-                 F(tensors_one),
-                 F(trouble),
-                 F(version),
-                 F(vote_all),
-                 F(vote_any),
-                 F(wait_begin),
-                 F(wait_end),
-                 F(wait_look)};
+  PyMethodDef { #name, caller_of(decltype(&lockstep_##name)(nullptr)), METH_VARARGS, nullptr }
+std::array table{
+    F(abi), F(agreement_create), F(agreement_free), F(audit), F(audit_summary), F(build_failed),
+    F(build_guard), F(build_kept), F(build_share), F(build_uniform), F(busy), F(code_name),
+    F(controller_fetch), F(controller_finish), F(controller_free), F(controller_load),
+    F(controller_put), F(controller_read), F(controller_settle), F(controller_sizes),
+    F(controller_take_over), F(controller_workers), F(decision_field_bytes),
+    F(decision_field_int), F(decision_field_join), F(decision_field_name), F(decision_field_type),
+    F(decision_field_values), F(decision_fields), F(decision_json), F(decision_symbol),
+    F(decision_text), F(done), F(dtype_from_name), F(ends_at_loss), F(exit_code),
+    F(fetched_array), F(fetched_free), F(finding), F(fingerprint_of), F(finish), F(group_alone),
+    F(group_close), F(group_open), F(group_rank), F(group_size), F(issues), F(last_error),
+    F(launched), F(leave), F(lines_alive), F(lines_apart), F(lines_apart_text), F(lines_arrived),
+    F(lines_deadline), F(lines_finish), F(lines_free), F(lines_gone), F(lines_group),
+    F(lines_head), F(lines_in_flight), F(lines_issue), F(lines_issued), F(lines_join),
+    F(lines_leave), F(lines_meet), F(lines_open), F(lines_place), F(lines_take_from_any), F(lines_tell),
+    F(lines_threads_beside), F(lines_told), F(more), F(note), F(observation_create),
+    F(observation_free), F(observe_bool), F(observe_field), F(observe_float), F(observe_int),
+    F(observe_tensor), F(poke), F(prefetch), F(program_call), F(program_free), F(program_text),
+    F(report_code), F(report_message), F(report_ranks), F(report_rows), F(report_source),
+    F(report_text), F(report_value), F(resync), F(set_all), F(set_field_bool), F(set_field_bytes),
+    F(set_field_int), F(set_mark), F(set_sizes), F(settle), F(stalls), F(tensors_count),
+    F(tensors_dtype), F(tensors_free), F(tensors_name), F(tensors_one), F(trouble), F(version),
+    F(vote_all), F(vote_any), F(wait_begin), F(wait_end), F(wait_look)};
 #undef F
 
 }  // namespace

@@ -1,6 +1,6 @@
-// What the part for a release of torch takes from libstdc++ that GCC 8's has not (manylinux_2_28), made here from its headers
-// and of what that has: torch has loaded the library, of whatever age, and exceptions pass between them, so it is not linked
-// into the part.
+// What the part for a release of torch takes from libstdc++ that GCC 8's has not (manylinux_2_28),
+// made here from its headers and of what that has: torch has loaded the library, of whatever age,
+// and exceptions pass between them, so it is not linked into the part.
 #include <exception>
 #include <new>
 #include <sstream>

@@ -384,12 +384,10 @@ def groups_made() -> List[Tuple[Any, List[int]]]:
 
 
 def _groups_counted() -> Optional[int]:
-    """What the name of a group that only its own ranks make is made of beside these: ranks that have counted differently wait
-    for each other under different names. Seen in 2.8, 2.11 (pg_names) and 2.15 (group_count)."""
-    names = getattr(getattr(_c10d, "_hash_ranks_to_str", None), "__code__", None)
-    if names is None:
-        return None
-    return int(_c10d._world.group_count) if "group_count" in names.co_names else len(_c10d._world.pg_names)
+    """What torch names a group by that only its ranks make, beside these. Seen in 2.8, 2.11 (pg_names), 2.15 (group_count)."""
+    code = getattr(getattr(_c10d, "_hash_ranks_to_str", None), "__code__", None)
+    return None if code is None else (
+        int(_c10d._world.group_count) if "group_count" in code.co_names else len(_c10d._world.pg_names))
 
 
 class GroupMaking:
@@ -408,8 +406,7 @@ class GroupMaking:
             given = parameters.bind(*args, **kwargs).arguments
             everybody = list(range(_c10d.get_world_size()))
             ranks = everybody if given.get("ranks") is None else [int(rank) for rank in given["ranks"]]
-            if given.get("sort_ranks", True):
-                ranks = sorted(ranks)
+            ranks = sorted(ranks) if given.get("sort_ranks", True) else ranks
             is_local = bool(given.get("use_local_synchronization"))
             come = ranks if is_local else everybody
             if _c10d.get_rank() not in come:

@@ -332,6 +332,17 @@ class Watch:
         except Exception:  # the program goes on
             traceback.print_exc()
 
+    def votes_stand(self) -> bool:
+        """The ranks that vote are those of the job: torch.distributed may have been begun again with fewer."""
+        if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
+            self._world = dist.group.WORLD
+            size = dist.get_world_size()
+            if self._job_size not in (0, size):
+                _log.warning("torch.distributed has begun again with %d ranks in place of %d: frames are not voted any more; "
+                             "close() the watch before that, and call watch() after it", size, self._job_size)
+                self._job_size = 0
+        return self._job_size > 0
+
     def _tell(self, text: str) -> None:
         self.told(Finding("GRAPH_DIVERGENCE", text, "", (), text))
 
@@ -343,7 +354,7 @@ class Watch:
             return self.close()
         self.lines.gone(said(error))
         self._remove()
-        if isinstance(error, Error):
+        if self._of(error) is not None:
             sys.excepthook = self._uncaught
         for group in self._groups():
             group.__exit__(kind, error, trace)
@@ -368,10 +379,14 @@ class Watch:
             sys.excepthook = self._hook
         return refused
 
+    def _of(self, error: BaseException) -> Optional[Error]:
+        """What lockstep has raised, which torch may have put into words of its own."""
+        return error if isinstance(error, Error) else self.lines.within(error)
+
     def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
         """The process ends with the exit code of the error."""
         self._hook(kind, error, trace)
-        own = error if isinstance(error, Error) else self.lines.within(error)
+        own = self._of(error)
         if own is not None:
             if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # of a hook of torch's, which this leaves
                 sys.__stderr__.write(sys.stderr.getvalue())
@@ -392,17 +407,6 @@ class Watch:
             print(f"lockstep: {error}", file=sys.stderr)
 
     # What torch.compile does, as it comes.
-
-    def votes_stand(self) -> bool:
-        """The ranks that vote are those of the job: torch.distributed may have been begun again with fewer."""
-        if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
-            self._world = dist.group.WORLD
-            size = dist.get_world_size()
-            if self._job_size not in (0, size):
-                _log.warning("torch.distributed has begun again with %d ranks in place of %d: frames are not voted any more; "
-                             "close() the watch before that, and call watch() after it", size, self._job_size)
-                self._job_size = 0
-        return self._job_size > 0
 
     def _votes_here(self) -> bool:
         return self._votes is not None and self._votes.votes_here()
