@@ -92,7 +92,8 @@ Result<void> Issuer::check_with(const Group& group, const Issued& issued,
           group.key, {Code::GraphDivergence,
                       fmt::format("operation {} of {} is not the same on its "
                                   "ranks, and cannot complete: end the job [{}]",
-                                  issued.number + 1, group.name, rows(group, issued, member))});
+                                  issued.number + 1, group.name,
+                                  rows(group, issued, member) + yet_to_come(group, issued))});
   return still_alive(group);
 }
 
@@ -116,6 +117,15 @@ bool Issuer::fits_with(const Group& group, const Issued& issued, int member,
   if (elsewhere != nullptr && !*elsewhere && here != there && here != 0 && there != 0)
     *elsewhere = Elsewhere{member, there};
   return fits(issued.entry, group.self, *theirs, member);
+}
+
+std::string Issuer::yet_to_come(const Group& group, const Issued& issued) const {
+  RankSet absent;
+  for (std::size_t member = 0; member < group.members.size(); ++member)
+    if (static_cast<int>(member) != group.self &&
+        posts_.count(group.members[member], group.key) <= issued.number)
+      absent.insert(RankSet::of(group.members[member]));
+  return absent.empty() ? "" : fmt::format("; {}: nothing yet", absent.phrase());
 }
 
 std::string Issuer::rows(const Group& group, const Issued& issued, int other) const {

@@ -66,6 +66,8 @@ class Issuer {
   [[nodiscard]] Result<void> check_with(const Group& group, const Issued& issued,
                                         const std::vector<int>& members,
                                         std::optional<Elsewhere>* elsewhere);
+  /// "; rank 2: nothing yet": members whose entry is not known here; empty where there is none.
+  [[nodiscard]] std::string yet_to_come(const Group& group, const Issued& issued) const;
   void trim(const Group& group, const Issued& issued);
   [[nodiscard]] bool fits_with(const Group& group, const Issued& issued, int member,
                                std::optional<Elsewhere>* elsewhere) const;

@@ -5,6 +5,7 @@
 
 #include "plain_posts.h"
 #include "simulation.h"
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/lines/issuer.h>
@@ -116,6 +117,18 @@ TEST(Issuer, RankThatComesSecond_Refuses_AndTheFirstHearsOfIt) {
   ASSERT_FALSE(alive);
   EXPECT_EQ(alive.error().message, refused.error().message);
   EXPECT_FALSE(a.issue(pair_of(0), all_reduce({{4}, {4}}))) << "the group is dead";
+}
+
+TEST(Issuer, Refusal_NamesRanksThatHaveIssuedNothingYet) {
+  PlainWorld world(4);
+  PlainPosts first(world, Rank{0}), second(world, Rank{1});
+  Issuer a(first), b(second);
+  Group mine = pair_of(0), theirs = pair_of(1);
+  mine.members = theirs.members = {Rank{0}, Rank{1}, Rank{2}, Rank{3}};
+  ASSERT_TRUE(a.issue(mine, all_reduce({{5}, {5}})));
+  const auto refused = b.issue(theirs, all_reduce({{3}, {3}}, "train.py:57"));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("at train.py:57; ranks 2-3: nothing yet]"));
 }
 
 TEST(Issuer, BothPostBeforeEitherLooks_BothRefuse_InTheSameWords) {

@@ -128,5 +128,5 @@ def _outcome(program, tool, size, ranks, cut):
         [[line for _, line in rank.of("value")] for rank in ranks], any(rank.of("delivered") for rank in ranks),
         None in codes, round(max(ends) - max(steps), 2) if steps and ends and not cut else None,
         sorted({name for report in reports for _, name in report}), named,
-        program.odd is None or re.search(rf"\brank {program.odd}\b", text) is not None,
+        program.odd is None or re.search(rf"\brank {program.odd}\b(?!: nothing yet)", text) is not None,
         all(word in text for word in program.named), text)

@@ -429,7 +429,7 @@ def case_split():
     seen = Ranks("split:watch")
     seen.all_give("step", 1.0)
     assert any("the graphs of _wave (torch_training_cases.py:" in found for found in seen.value("found")), seen.text
-    Ranks("split:same_graph").all_raise("step", "GraphDivergence", "the graphs differ from line", within=8)
+    Ranks("split:same_graph").all_raise("step", "GraphDivergence", "in the group of ranks 0-1 the graphs differ from line", within=8)
     Ranks("split:same_collectives").all_give("step", 1.0)
     return "told; an error of compile()"
 

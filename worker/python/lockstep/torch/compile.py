@@ -26,6 +26,7 @@ from .frames import compared
 from .graph_text import groups_of
 from .guard_text import SizeGuard, UniformSize, size_guards, uniform_sizes
 from .layout import Contiguous, is_layout, made_contiguous
+from .lines import title_of
 from .rendezvous import group_of_mesh
 from .shared_build import SharedBuild
 from .versions import NEEDS, Version, Versions
@@ -355,7 +356,7 @@ class Compiled:
         where = None if seen is None else re.search(r"from line \d+ on \(.*?\)(?=; )", seen.message)
         if where is None:
             return error  # it is about something else
-        message = f"{error.message}; the graphs differ {where.group()}"
+        message = f"{error.message}; in {title_of(self._process_group)} the graphs differ {where.group()}"
         return GraphDivergence(error.finding._replace(message=message,
                                                       text=error.finding.text.replace(error.message, message)))
 

@@ -209,12 +209,7 @@ class Lines:
             return -1
         start = self._start_now()
         ranks = list(dist.get_process_group_ranks(process_group))
-        alike = [made for made, members in groups_made() if list(members) == ranks]
-        number = next((i for i, made in enumerate(alike) if made is process_group), 0)
-        described = str(getattr(process_group, "group_desc", "") or "")
-        dim = described[len("mesh_"):] if described.startswith("mesh_") else described
-        called = (f"the group of {_phrase(ranks)}" if dim in ("", "undefined", "default_pg") else
-                  f"the group {dim} ({_phrase(ranks)})") + (f" (number {number + 1} of these)" if len(alike) > 1 else "")
+        called = title_of(process_group)
         if device != "cpu":
             called += f" on {device}"
         members, pair = ranks, ""
@@ -297,6 +292,17 @@ class _Vote:
 def _error() -> Error:
     finding = finding_of(lib.last_error())
     return ERRORS[finding.code](finding)
+
+
+def title_of(process_group: Any) -> str:
+    """What a report calls it: "the group tp (ranks 0-3)"."""
+    ranks = list(dist.get_process_group_ranks(process_group))
+    alike = [made for made, members in groups_made() if list(members) == ranks]
+    number = next((i for i, made in enumerate(alike) if made is process_group), 0)
+    described = str(getattr(process_group, "group_desc", "") or "")
+    dim = described[len("mesh_"):] if described.startswith("mesh_") else described
+    return (f"the group of {_phrase(ranks)}" if dim in ("", "undefined", "default_pg") else
+            f"the group {dim} ({_phrase(ranks)})") + (f" (number {number + 1} of these)" if len(alike) > 1 else "")
 
 
 def _phrase(ranks: List[int]) -> str:
