@@ -15,11 +15,11 @@ _ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
 
 
 class Ballot:
-    """Of the ranks of `group`. Collective, each call but trouble(), finding() and summary()."""
+    """Of the ranks of `group`, which reports call `title`. Collective, each call but trouble(), finding() and summary()."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, title: str) -> None:
         self.group = group
-        self._agreement = Agreement(group, "torch.compile")
+        self._agreement = Agreement(group, f"torch.compile of {title}")
         self._handle = self._agreement._handle
 
     def enter(self, name: str, new: bool, issued: List[str]) -> int:

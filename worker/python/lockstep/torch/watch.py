@@ -26,7 +26,7 @@ from .collectives import tensor_text
 from .frame_tales import BACKWARD, FrameTales, Tale, ranks_named
 from .frames import Compile, GraphText
 from .graph_text import backward_text, collective_places, graph_text
-from .lines import Lines
+from .lines import Lines, title_of
 from .nested import readable
 from .progress import Progress
 from .rendezvous import exchange
@@ -204,8 +204,9 @@ class Watch:
             group = self.group if watched else open_group(process_group, self._deadline)
             if not watched:
                 self._use(group)
+            ballot = Ballot(group, title_of(process_group))
             found = self._votes_of[process_group] = FrameVotes(
-                self, Ballot(group), members, watched and self._policy == "error", FrameNames().of, passing)
+                self, ballot, members, watched and self._policy == "error", FrameNames().of, passing)
         group._ends_apart = False
         lib.ends_at_loss(group._handle, 1)
         return found
