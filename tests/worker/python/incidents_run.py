@@ -121,7 +121,8 @@ def _outcome(program, tool, size, ranks, cut):
     reports = [[(at, ERRORS[code].__name__) for at, line in rank.lines for code in _REPORT.findall(line) if code in ERRORS] for rank in ranks]
     codes = [None if cut and rank.process.returncode == -signal.SIGKILL else rank.process.returncode for rank in ranks]
     steps = [at for rank in ranks for at, _ in rank.of("step")]
-    ends = [report[0][0] if report else rank.lines[-1][0] for rank, report in zip(ranks, reports) if rank.process.returncode]
+    ends = [report[0][0] if report else rank.lines[-1][0] for rank, report in zip(ranks, reports)
+            if rank.process.returncode and rank.lines]
     named = sum(re.search(rf'{re.escape(program.path.name)}(:|", line ){line}\b', text) is not None for line in program.lines)
     return Outcome(
         program.name, tool, size, codes,
