@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/own_op.h>
+#include <lockstep/worker/graph/sum_order.h>
 
 namespace lockstep::worker {
 
@@ -22,9 +24,119 @@ void CppEmitter::elementwise(const PlannedStep& step) {
   add_kernel(nest().text());
 }
 
+namespace {
+
+/// Columns that are added up side by side.
+constexpr std::int64_t kColumns = 2048;
+/// Batches that may wait for a neighbour: of 2^40 elements.
+constexpr std::int64_t kBatches = 34;
+
+}  // namespace
+
+void CppEmitter::sum(NodeId id) {
+  const Loops loops = sum_loops(id);
+  loops.rows ? sum_rows(id, loops) : sum_columns(id, loops);
+}
+
+void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
+  const NodeId operand = node(id).inputs[0];
+  const char* product = node(id).op == Op::Prod ? "true" : "false";
+  const std::string type(this->type(id)), n = body().number(shapes::product(loops.run)).text;
+  Access kept = body().open_loops(loops.kept);
+  const int level = nest().innermost();
+  nest().before(level, fmt::format("Terms terms;\nstart_terms<{}>(terms);", product));
+  const Access outer = body().open_loops(loops.outer);
+  const int around = nest().innermost();
+  if (in_memory(operand)) {
+    const Access start =
+        loops.access(kept.index, outer.index, std::vector<IndexText>(loops.run.size()));
+    inner(fmt::format("add_row<{}>(terms, {} + {}, {});", product, body().buffer(operand),
+                      body().offset(start).text, n));
+  } else {
+    // Elements go through a block of memory that stays in the cache.
+    inner(fmt::format("{} row[{}];\nlong fill = 0;", type, kSumBlock));
+    std::vector<Expr> before = loops.run;
+    before.back() = Expr(1);
+    Access within = body().open_loops(before);
+    const std::string width = body().number(loops.run.back()).text;
+    nest().open_as(fmt::format("for (long at = 0; at < {};)", width));
+    const int pieces = nest().innermost();
+    inner(fmt::format("const long left = {} - at, room = {} - fill, few = left < room ? left : room;",
+                      width, kSumBlock));
+    nest().open_as("#pragma omp simd\nfor (long l = 0; l < few; ++l)");
+    within.index.back() = index_name("(at + l)", nest().innermost());
+    inner(fmt::format("row[fill + l] = {};",
+                      body().value(operand, loops.access(kept.index, outer.index, within.index))));
+    nest().after(pieces, fmt::format("at += few;\nfill += few;\n"
+                                     "if (fill == {1}) {{\n"
+                                     "  add_term<{0}>(terms, block_of<{0}>(row, {1}));\n"
+                                     "  fill = 0;\n}}",
+                                     product, kSumBlock));
+    nest().after(around, fmt::format("add_row<{}>(terms, row, fill);", product));
+  }
+  kept.sizes = loops.kept;
+  nest().after(level, fmt::format("{} = ({})total_of<{}>(terms);", body().element(id, kept, true),
+                                  type, product));
+  add_kernel(nest().text());
+}
+
+void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
+  const NodeId operand = node(id).inputs[0];
+  const bool is_product = node(id).op == Op::Prod;
+  const char* product = is_product ? "true" : "false";
+  const char join = is_product ? '*' : '+';
+  const std::string type(this->type(id)), n = body().number(shapes::product(loops.run)).text;
+  // The last dim that is kept lies side by side.
+  std::vector<Expr> lead = loops.kept;
+  const Expr columns = std::exchange(lead.back(), Expr(1));
+  const std::string m = body().number(columns).text;
+  Access kept = body().open_loops(lead);
+  kept.sizes = loops.kept;
+  nest().open_as(fmt::format("for (long start = 0; start < {}; start += {})", m, kColumns));
+  const int chunk = nest().innermost();
+  inner(fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\n"
+                    "long terms = 0, depth = 0;\nstart_batch<{2}>(p0, 0, wide);",
+                    m, kColumns, product));
+  const Access outer = body().open_loops(loops.outer);
+  nest().open_as(fmt::format("for (long k = 0; k < {};)", n));
+  const int each = nest().innermost();
+  const auto columns_loop = static_cast<std::size_t>(nest().innermost()) + 1;
+  nest().open_as("#pragma omp simd\nfor (long j = 0; j < wide; ++j)");
+  kept.index.back() = index_name("(start + j)", nest().innermost());
+  inner(fmt::format("{} total = {};", type, is_product ? 1 : 0));
+  nest().after(nest().innermost(), fmt::format("batch[j] {}= (double)total;", join));
+  nest().open_as("#pragma GCC unroll 4\nfor (long q = 0; q < FEW; ++q)");
+  const Access access = loops.access(
+      kept.index, outer.index, split(loops.run, index_name("(k + q)", nest().innermost())));
+  inner(fmt::format("total {}= {};", join, body().value(operand, access)));
+  const std::string add = nest().cut(columns_loop);
+  inner(fmt::format("const long few = {} - k < {} ? 1 : {};\n"
+                    "double* const __restrict batch = p0 + wide * depth;",
+                    n, kSumFew, kSumFew));
+  const auto added = [&](std::int64_t few) {
+    std::string out = add;
+    out.replace(out.find("FEW"), 3, std::to_string(few));
+    return out;
+  };
+  nest().open_as(fmt::format("if (few == {})", kSumFew));
+  inner(added(kSumFew));
+  nest().after(each, "else {\n" + added(1) + "}\nk += few;");
+  nest().after(each, fmt::format("if (++terms % {} == 0) depth = end_batch<{}>(p0, depth, terms, wide);",
+                                 kSumTerms, product));
+  nest().after(chunk, fmt::format("total_columns<{}>(p0, depth, wide);", product));
+  const std::string into = body().element(id, kept, true);
+  nest().after(chunk, fmt::format("{}\nfor (long j = 0; j < wide; ++j) {} = ({})p0[j];", kSimd, into,
+                                  type));
+  const std::string text = nest().text();
+  add_kernel(fmt::format("  double* const p0 = (double*)b[{}];\n", body().buffers().size()) + text);
+  emission_.scratch.push_back({DType::F64, shapes::min(columns, Expr(kColumns)) * Expr(kBatches)});
+  emission_.kernels.back().scratch.push_back(0);
+}
+
 // A reduction whose last dim is reduced keeps its total in a register; any other adds into memory
 // in the order in which the operand lies there, so that the inner loop is contiguous.
 void CppEmitter::reduction(NodeId id) {
+  if (has_sum_order(node(id))) return sum(id);
   const auto& sizes = node(node(id).inputs[0]).meta.sizes;
   std::size_t last = sizes.size();
   while (last > 0 && sizes[last - 1].constant() == std::optional<std::int64_t>(1)) --last;

@@ -6,6 +6,7 @@
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/op_map.h>
+#include <lockstep/worker/graph/sum_order.h>
 
 namespace lockstep::worker {
 
@@ -123,6 +124,50 @@ Emitter::Reduced Emitter::reduction_nest(NodeId id) {
   else
     accumulate(node(id).op, node(id).meta.dtype, body_.value(operand, access), level);
   return {level, {kept, outer.index}};
+}
+
+Emitter::Loops Emitter::sum_loops(NodeId id) const {
+  const NodeId operand = node(id).inputs[0];
+  const auto& sizes = node(operand).meta.sizes;
+  const SumRun run = sum_run(sizes, node(id).ints);
+  Loops out;
+  out.rows = run.rows;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const bool reduced = std::ranges::count(node(id).ints, static_cast<std::int64_t>(d)) > 0;
+    const char is = !reduced ? 'k' : d < run.first || d >= run.last ? 'o' : 'r';
+    if (sizes[d].constant() == std::optional<std::int64_t>(1)) continue;
+    auto& of = is == 'k' ? out.kept : is == 'o' ? out.outer : out.run;
+    if (flat(operand) && !out.is.empty() && out.is.back() == is) {
+      of.back() = of.back() * sizes[d];
+      out.sizes.back() = of.back();
+      continue;
+    }
+    of.push_back(sizes[d]);
+    out.sizes.push_back(sizes[d]);
+    out.is.push_back(is);
+  }
+  if (out.run.empty()) out.run.push_back(Expr(1));
+  return out;
+}
+
+Access Emitter::Loops::access(const std::vector<IndexText>& of_kept,
+                              const std::vector<IndexText>& of_outer,
+                              const std::vector<IndexText>& of_run) const {
+  Access out{sizes, {}};
+  std::size_t k = 0, o = 0, r = 0;
+  for (const char which : is)
+    out.index.push_back(which == 'k' ? of_kept[k++] : which == 'o' ? of_outer[o++] : of_run[r++]);
+  return out;
+}
+
+std::vector<IndexText> Emitter::split(std::span<const Expr> sizes, const IndexText& place) {
+  std::vector<IndexText> out(sizes.size());
+  IndexText rest = place;
+  for (std::size_t d = sizes.size(); d-- > 0;) {
+    out[d] = d == 0 ? rest : rest % body_.number(sizes[d]);
+    rest = rest / body_.number(sizes[d]);
+  }
+  return out;
 }
 
 Total::Join Emitter::join_of(Op reduction) {

@@ -84,6 +84,7 @@ class Emitter {
   [[nodiscard]] std::span<const shapes::Expr> leading(NodeId id) const;
   /// Its values can be computed from their place alone, in one flat loop.
   [[nodiscard]] bool flat(NodeId id) const { return plan_.flat[id] || plan_.in_memory(id); }
+  [[nodiscard]] bool in_memory(NodeId id) const { return plan_.in_memory(id); }
   [[nodiscard]] KernelBody& body() { return body_; }
   [[nodiscard]] LoopNest& nest() { return body_.nest(); }
   void inner(std::string statement) { nest().before(nest().innermost(), std::move(statement)); }
@@ -100,6 +101,21 @@ class Emitter {
     Access kept;
   };
   Reduced reduction_nest(NodeId id);
+  /// The dims of the operand of an ordered sum (graph/sum_order.h), as loops over them go: what is
+  /// kept, the reduced ones around the run, and the run. Dims that lie as in one are one.
+  struct Loops {
+    std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, as they lie
+    std::vector<char> is;                               // of each of these, 'k', 'o' or 'r'
+    bool rows = true;
+    /// The operand's element at these indices.
+    [[nodiscard]] Access access(const std::vector<IndexText>& of_kept,
+                                const std::vector<IndexText>& of_outer,
+                                const std::vector<IndexText>& of_run) const;
+  };
+  [[nodiscard]] Loops sum_loops(NodeId id) const;
+  /// The indices of dims of `sizes` from their place in row-major order.
+  [[nodiscard]] std::vector<IndexText> split(std::span<const shapes::Expr> sizes,
+                                             const IndexText& place);
   [[nodiscard]] static Total::Join join_of(Op reduction);
   /// The total of `value`, joined as the op says, in loop `level`.
   void accumulate(Op op, DType dtype, const std::string& value, int level);
@@ -147,6 +163,9 @@ class CppEmitter final : public Emitter {
   void search_sorted(NodeId id) override;
   void own(NodeId id) override;
 
+  void sum(NodeId id);
+  void sum_rows(NodeId id, const Loops& loops);
+  void sum_columns(NodeId id, const Loops& loops);
   std::string memory_reduction(NodeId id);
   std::string fill(NodeId id, const std::string& value);
   void add_kernel(const std::string& loops);

@@ -138,6 +138,111 @@ template <class T> inline long place_of(const T* x, long n, T value, bool right)
 }
 )";
 
+// Of every target: the order of sums and products (graph/sum_order.h), `P` for products. What has
+// been added up is in f64.
+constexpr std::string_view kSums = R"(struct Terms { double batch, kept[64]; long terms; int depth; };
+template <bool P, class T> inline void join(T& a, const T& b) {
+  if constexpr (P) a *= b;
+  else a += b;
+}
+template <bool P> inline void start_terms(Terms& t) {
+  t.batch = P ? 1 : 0;
+  t.terms = t.depth = 0;
+}
+template <bool P> inline void add_term(Terms& t, double term) {
+  join<P>(t.batch, term);
+  if ((++t.terms & 31) != 0) return;
+  for (long b = t.terms / 32 - 1; (b & 1) != 0; b >>= 1) join<P>(t.batch, t.kept[--t.depth]);
+  t.kept[t.depth++] = t.batch;
+  t.batch = P ? 1 : 0;
+}
+template <bool P> inline double total_of(Terms& t) {
+  while (t.depth > 0) join<P>(t.batch, t.kept[--t.depth]);
+  return t.batch;
+}
+)";
+
+// Of the host: blocks of rows by vectors, which hold the lanes in order; columns side by side, of
+// which `p` holds the batches that are joined already, `wide` numbers each, and behind them the one
+// under way.
+constexpr std::string_view kHostSums = R"(typedef float f8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double d2 __attribute__((vector_size(16), aligned(8), may_alias));
+typedef double d4 __attribute__((vector_size(32), aligned(8), may_alias));
+template <bool P> inline double total_lanes(d4& a, d4& b, d4& c, d4& d) {
+  join<P>(a, c);
+  join<P>(b, d);
+  join<P>(a, b);
+  d2 low = __builtin_shufflevector(a, a, 0, 1), high = __builtin_shufflevector(a, a, 2, 3);
+  join<P>(low, high);
+  double out = low[0];
+  join<P>(out, (double)low[1]);
+  return out;
+}
+inline d4 low_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3), d4); }
+inline d4 high_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 4, 5, 6, 7), d4); }
+template <bool P> inline double block_of(const float* x, long n) {
+  const d4 first = {P, P, P, P};
+  d4 a = first, b = first, c = first, d = first;
+  for (long at = 0; at < n;) {
+    const long end = at + 128 < n ? at + 128 : n;
+    f8 left = *(const f8*)(x + at), right = *(const f8*)(x + at + 8);
+    for (at += 16; at < end; at += 16) {
+      join<P>(left, *(const f8*)(x + at));
+      join<P>(right, *(const f8*)(x + at + 8));
+    }
+    join<P>(a, low_of(left));
+    join<P>(b, high_of(left));
+    join<P>(c, low_of(right));
+    join<P>(d, high_of(right));
+  }
+  return total_lanes<P>(a, b, c, d);
+}
+template <bool P> inline double block_of(const double* x, long n) {
+  const d4 first = {P, P, P, P};
+  d4 a = first, b = first, c = first, d = first;
+  for (long at = 0; at < n;) {
+    const long end = at + 128 < n ? at + 128 : n;
+    d4 e = *(const d4*)(x + at), f = *(const d4*)(x + at + 4), g = *(const d4*)(x + at + 8), h = *(const d4*)(x + at + 12);
+    for (at += 16; at < end; at += 16) {
+      join<P>(e, *(const d4*)(x + at));
+      join<P>(f, *(const d4*)(x + at + 4));
+      join<P>(g, *(const d4*)(x + at + 8));
+      join<P>(h, *(const d4*)(x + at + 12));
+    }
+    join<P>(a, e);
+    join<P>(b, f);
+    join<P>(c, g);
+    join<P>(d, h);
+  }
+  return total_lanes<P>(a, b, c, d);
+}
+template <bool P, class T> inline void add_row(Terms& t, const T* x, long n) {
+  const long whole = n / 16 * 16;
+  for (long at = 0; at < whole; at += 1024)
+    add_term<P>(t, block_of<P>(x + at, at + 1024 < whole ? 1024 : whole - at));
+  if (whole == n) return;
+  double rest = P ? 1 : 0;
+  for (long at = whole; at < n; ++at) join<P>(rest, (double)x[at]);
+  add_term<P>(t, rest);
+}
+template <bool P> inline void join_columns(double* p, long depth, long wide) {
+  double* __restrict into = p + wide * (depth - 1);
+  const double* __restrict from = p + wide * depth;
+  for (long j = 0; j < wide; ++j) join<P>(into[j], from[j]);
+}
+template <bool P> inline void start_batch(double* p, long depth, long wide) {
+  for (long j = 0; j < wide; ++j) p[wide * depth + j] = P ? 1 : 0;
+}
+template <bool P> inline long end_batch(double* p, long depth, long terms, long wide) {
+  for (long b = terms / 32 - 1; (b & 1) != 0; b >>= 1) join_columns<P>(p, depth--, wide);
+  start_batch<P>(p, ++depth, wide);
+  return depth;
+}
+template <bool P> inline void total_columns(double* p, long depth, long wide) {
+  for (; depth > 0; --depth) join_columns<P>(p, depth, wide);
+}
+)";
+
 // Of every target: casts of f16 and bf16, whose elements are bits. A float holds all of their
 // values. To them everything goes by `to_odd`, which keeps in the last bit of a float whether
 // something was cut off, so that the second rounding is the only one. The parts of f16: 2^112 moves
@@ -321,10 +426,10 @@ std::string for_functions(std::string_view text, bool with_exp) {
 
 std::string host_prelude() {
   return fmt::format(
-      "// lockstep kernels, format 1\nextern \"C\" {{\n{}}}\nnamespace {{\n{}{}{}{}{}{}",
+      "// lockstep kernels, format 2\nextern \"C\" {{\n{}}}\nnamespace {{\n{}{}{}{}{}{}{}{}",
       for_functions("__attribute__((simd(\"notinbranch\"))) {t} {f}{s}({p}) noexcept;\n", true),
       kHostExp, for_functions("inline {t} {f}_({p}) {{ return {f}{s}({x}); }}\n", false), kHostBits,
-      kShared, kHalf, kHostTail);
+      kShared, kHalf, kSums, kHostSums, kHostTail);
 }
 
 std::string cuda_prelude() {

@@ -1,5 +1,3 @@
-#include <functional>
-
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/run/run_failure.h>
@@ -17,13 +15,11 @@ template <class T>
 void multiply(Block<T> a, Block<T> b, T* out, std::int64_t m, std::int64_t k, std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
-      T total = 0;
+      double total = 0;  // of which a product of f32 loses nothing
       for (std::int64_t p = 0; p < k; ++p)
-        total = wrapping(total,
-                         wrapping(a.data[i * a.row + p * a.column],
-                                  b.data[p * b.row + j * b.column], std::multiplies()),
-                         std::plus());
-      out[i * n + j] = total;
+        total += static_cast<double>(a.data[i * a.row + p * a.column]) *
+                 static_cast<double>(b.data[p * b.row + j * b.column]);
+      out[i * n + j] = static_cast<T>(total);
     }
 }
 

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include <lockstep/worker/graph/op_map.h>
+#include <lockstep/worker/graph/sum_order.h>
 #include <lockstep/worker/interpreter/interpret.h>
 
 namespace lockstep::worker {
@@ -78,9 +81,100 @@ void join_all(const NodeCall& call, Array& out) {
     Join::add(out.data_as<T>()[kept_offset(index, reduced, x.sizes())], x.data_as<T>()[i]);
 }
 
+/// Elements of a run: n of them, `stride` apart.
+template <class T>
+struct Run {
+  const T* data;
+  std::int64_t n, stride;
+  T operator[](std::int64_t k) const { return data[k * stride]; }
+};
+
+/// The elements from `start` up to `end`, `apart` places apart, in their own type.
+template <class Join, class T>
+double chain(const Run<T>& run, std::int64_t start, std::int64_t end, std::int64_t apart) {
+  T total = Join::template first<T>;
+  for (std::int64_t k = start; k < end; k += apart) Join::add(total, run[k]);
+  return static_cast<double>(total);
+}
+
+template <class Join, class T>
+double block(const Run<T>& run, std::int64_t start, std::int64_t end) {
+  std::array<double, kSumLanes> lanes;
+  lanes.fill(Join::template first<double>);
+  constexpr std::int64_t kStep = kSumLanes * kSumChain;
+  for (; start < end; start += kStep)
+    for (std::int64_t lane = 0; lane < kSumLanes; ++lane)
+      Join::add(lanes[static_cast<std::size_t>(lane)],
+                chain<Join>(run, start + lane, std::min(start + kStep, end), kSumLanes));
+  for (std::size_t width = kSumLanes / 2; width > 0; width /= 2)
+    for (std::size_t lane = 0; lane < width; ++lane) Join::add(lanes[lane], lanes[lane + width]);
+  return lanes[0];
+}
+
+template <class Join, class T>
+void add_rows(const Run<T>& run, SumOfTerms<Join>& terms) {
+  const std::int64_t whole = run.n / kSumLanes * kSumLanes;
+  for (std::int64_t k = 0; k < whole; k += kSumBlock)
+    terms.add(block<Join>(run, k, std::min(k + kSumBlock, whole)));
+  if (whole == run.n) return;
+  double rest = Join::template first<double>;
+  for (std::int64_t k = whole; k < run.n; ++k) Join::add(rest, static_cast<double>(run[k]));
+  terms.add(rest);
+}
+
+template <class Join, class T>
+void add_columns(const Run<T>& run, SumOfTerms<Join>& terms) {
+  std::int64_t k = 0;
+  for (; k + kSumFew <= run.n; k += kSumFew) terms.add(chain<Join>(run, k, k + kSumFew, 1));
+  for (; k < run.n; ++k) terms.add(static_cast<double>(run[k]));
+}
+
+/// f(offset) of each place in `sizes`, in row-major order.
+template <class F>
+void each_place(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides, F f) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : sizes) count *= size;
+  std::vector<std::int64_t> index(sizes.size(), 0);
+  for (std::int64_t i = 0; i < count; ++i, advance(index, sizes))
+    f(std::inner_product(index.begin(), index.end(), strides.begin(), std::int64_t{0}));
+}
+
+/// In the order that graph/sum_order.h gives.
+template <class Join, class T>
+void sum_all(const NodeCall& call, Array& out) {
+  const Array& x = *call.operands[0];
+  const std::vector<bool> reduced = reduced_dims(call);
+  const SumRun run = sum_run(call.graph->nodes[call.node().inputs[0]].meta.sizes, call.node().ints);
+  const std::vector<std::int64_t> strides = row_major(x.sizes());
+  std::vector<std::int64_t> kept = x.sizes(), outer = x.sizes();
+  Run<T> elements{nullptr, 1, 1};
+  for (std::size_t d = 0; d < kept.size(); ++d) {
+    (reduced[d] ? kept : outer)[d] = 1;
+    if (d >= run.last) elements.stride *= x.sizes()[d];
+    if (d < run.first || d >= run.last || !reduced[d]) continue;
+    elements.n *= x.sizes()[d];
+    outer[d] = 1;
+  }
+  T* to = out.data_as<T>();
+  each_place(kept, strides, [&](std::int64_t at) {
+    SumOfTerms<Join> total;
+    each_place(outer, strides, [&](std::int64_t start) {
+      elements.data = x.data_as<T>() + at + start;
+      run.rows ? add_rows(elements, total) : add_columns(elements, total);
+    });
+    *to++ = static_cast<T>(total.total());
+  });
+}
+
 template <class Join>
 void joined(const NodeCall& call, Array& out) {
-  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) { join_all<Join, T>(call, out); });
+  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_floating_point_v<T> &&
+                  (std::is_same_v<Join, Sum> || std::is_same_v<Join, Prod>))
+      sum_all<Join, T>(call, out);
+    else
+      join_all<Join, T>(call, out);
+  });
 }
 
 template <class From>

@@ -17,7 +17,8 @@ class HostToolchain final : public Toolchain {
     /// inner loop says itself that it may be reordered).
     std::vector<std::string> flags{
         "-std=c++20",    "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
-        "-fopenmp-simd", "-fwrapv", "-shared",       "-fPIC",           "-pipe"};
+        "-fopenmp-simd", "-fwrapv", "-shared",       "-fPIC",           "-pipe",
+        "-ffp-contract=off", "-fno-tree-loop-distribute-patterns", "-Wno-psabi"};
     std::vector<std::string> libraries{"-lmvec", "-lm"};
     std::chrono::milliseconds limit{120000};
   };

@@ -1,0 +1,29 @@
+#include <algorithm>
+
+#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/graph/sum_order.h>
+
+namespace lockstep::worker {
+
+bool has_sum_order(const Node& node) {
+  return (node.op == Op::Sum || node.op == Op::Prod) && is_float(node.meta.dtype);
+}
+
+SumRun sum_run(std::span<const shapes::Expr> sizes, std::span<const std::int64_t> reduced) {
+  const auto is_one = [&](std::size_t d) {
+    return sizes[d].constant() == std::optional<std::int64_t>(1);
+  };
+  const auto is_reduced = [&](std::size_t d) {
+    return std::ranges::count(reduced, static_cast<std::int64_t>(d)) > 0;
+  };
+  SumRun run{sizes.size(), sizes.size(), true};
+  while (run.last > 0 && (is_one(run.last - 1) || !is_reduced(run.last - 1))) {
+    --run.last;
+    run.rows = run.rows && is_one(run.last);
+  }
+  run.first = run.last;
+  while (run.first > 0 && (is_one(run.first - 1) || is_reduced(run.first - 1))) --run.first;
+  return run;
+}
+
+}  // namespace lockstep::worker

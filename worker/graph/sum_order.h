@@ -1,0 +1,67 @@
+// The order in which a sum or a product of floats is made: the same on every target, so that its
+// bits depend on the elements alone.
+//
+// Elements of a run become terms. Of a run that lies side by side in memory ("rows") as many whole
+// groups of kSumLanes as there are go first, in blocks: each lane takes kSumChain of its elements
+// one after another in their own type, and adds that up in f64; the lanes are halved until one is
+// left, which is the block's term. The rest of the run is one term, added in f64. Of a run across
+// rows ("columns") kSumFew elements at a time, added in their own type, are a term; those left over
+// are a term each. kSumTerms terms, one after another in f64, are a batch, and batches are joined
+// pairwise. Everything is rounded to the type of the result once, at the end.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <lockstep/worker/graph/graph.h>
+
+namespace lockstep::worker {
+
+inline constexpr std::int64_t kSumLanes = 16, kSumChain = 8, kSumBlock = 1024, kSumFew = 4,
+                              kSumTerms = 32;
+
+/// A sum or a product of floats.
+[[nodiscard]] bool has_sum_order(const Node& node);
+
+/// The run of a reduction: dims of its operand, from `first` up to `last`, all reduced and
+/// neighbours; the innermost such. Dims that are the constant 1 count for neither. Outer runs come
+/// in row-major order.
+struct SumRun {
+  std::size_t first = 0, last = 0;
+  bool rows = true;  // nothing that is kept lies further inside
+};
+[[nodiscard]] SumRun sum_run(std::span<const shapes::Expr> sizes,
+                             std::span<const std::int64_t> reduced);
+
+/// Terms in order: Join::add(double& total, double term), from Join::first<double> on.
+template <class Join>
+class SumOfTerms {
+ public:
+  void add(double term) {
+    Join::add(batch_, term);
+    if (++terms_ % kSumTerms != 0) return;
+    for (std::int64_t batches = terms_ / kSumTerms - 1; batches % 2 == 1; batches /= 2)
+      batch_ = joined(kept_[--depth_], batch_);
+    kept_[depth_++] = batch_;
+    batch_ = Join::template first<double>;
+  }
+  [[nodiscard]] double total() const {
+    double out = batch_;
+    for (std::size_t at = depth_; at-- > 0;) out = joined(kept_[at], out);
+    return out;
+  }
+
+ private:
+  static double joined(double a, double b) {
+    Join::add(a, b);
+    return a;
+  }
+  double batch_ = Join::template first<double>;
+  std::array<double, 64> kept_{};
+  std::size_t depth_ = 0;
+  std::int64_t terms_ = 0;
+};
+
+}  // namespace lockstep::worker
