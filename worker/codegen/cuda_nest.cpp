@@ -173,4 +173,105 @@ std::string cuda_reduction_text(const LoopNest& nest, const Split& split) {
          lines(end, 3) + line("}", 2) + line("}", 1);
 }
 
+namespace {
+
+/// What stands between the loops of a run and its elements, and the function of these, `value`.
+std::string run_text(const LoopNest& nest, std::size_t depth) {
+  const std::size_t free = nest.free();
+  const Loops outer = Loops(nest.loops()).subspan(free, nest.loops().size() - free - 1);
+  std::string out = variables(outer, "run", depth);
+  for (int level = static_cast<int>(free); level < nest.innermost(); ++level)
+    out += lines(nest.before(level), depth);
+  return out + line("const auto value = " + nest.loops().back().header + " {", depth) +
+         lines(nest.before(nest.innermost()), depth + 1) + line("};", depth);
+}
+
+/// The sixteen totals of a term, joined: the first lane has it.
+std::string join_sum_lanes(const CudaSum& sum, std::size_t depth) {
+  return line(fmt::format("lanes_of[threadIdx.x] = total;\n__syncthreads();\n"
+                          "for (int width = 8; width > 0; width /= 2) {{\n"
+                          "  if (lane < width) {{\n"
+                          "    join<{}>(total, lanes_of[threadIdx.x + width]);\n"
+                          "    lanes_of[threadIdx.x] = total;\n  }}\n  __syncthreads();\n}}",
+                          sum.product),
+              depth);
+}
+
+/// Opens the loop over items, sixteen threads each, which go along together.
+std::string open_lanes(std::string_view items) {
+  return line(fmt::format("__shared__ double lanes_of[{0}];\nconst int lane = threadIdx.x % 16;\n"
+                          "const long items = {1};\n"
+                          "for (long group = blockIdx.x; group * {2} < items; group += gridDim.x) {{\n"
+                          "  const long mine = group * {2} + threadIdx.x / 16;\n"
+                          "  const long item = mine < items ? mine : items - 1;",
+                          kCudaBlock, items, kCudaBlock / 16),
+              1);
+}
+
+}  // namespace
+
+std::string cuda_sum_text(const LoopNest& nest, const CudaSum& sum) {
+  const std::size_t free = nest.free();
+  const Loops kept = Loops(nest.loops()).first(free),
+              outer = Loops(nest.loops()).subspan(free, nest.loops().size() - free - 1);
+  const std::string arguments = fmt::format("{}, {}", sum.product, sum.type);
+  std::string output = variables(kept, "output", 2);
+  for (int level = 0; level < static_cast<int>(free); ++level)
+    output += lines(nest.before(level), 2);
+  std::string out = lines(nest.before(-1), 1);
+  out += line(fmt::format("const long outputs = {}, runs = {};", product(kept), product(outer)), 1);
+  const std::string terms =
+      line(fmt::format("Terms terms;\nstart_terms<{}>(terms);", sum.product), 2);
+  const std::string each_run = line("for (long run = 0; run < runs; ++run) {", 2);
+  switch (sum.split) {
+    case SumSplit::Alone:
+      out += grid_stride("output", "outputs", 1) + output + terms + each_run + run_text(nest, 3);
+      if (sum.rows)
+        out += line(fmt::format("add_row<{}>(terms, {}, value);", arguments, sum.n), 3);
+      else
+        out += line(fmt::format("for (long term = 0; term < column_terms({0}); ++term)\n"
+                                "  add_term<{1}>(terms, column_of<{2}>({0}, term, value));",
+                                sum.n, sum.product, arguments),
+                    3);
+      return out + line("}", 2) + line(sum.end, 2) + line("}", 1);
+    case SumSplit::Lanes:
+      out += open_lanes("outputs") + line("const long output = item;", 2) + output + terms +
+             each_run + run_text(nest, 3);
+      out += line(fmt::format("for (long term = 0; term < row_terms({0}); ++term) {{\n"
+                              "  double total = lane_of<{1}>({0}, term, lane, value);",
+                              sum.n, arguments),
+                  3);
+      out += join_sum_lanes(sum, 4);
+      out += line(fmt::format("  if (lane == 0) add_term<{}>(terms, total);\n}}", sum.product), 3);
+      return out + line("}", 2) + line("if (lane == 0 && mine < items) " + sum.end, 2) +
+             line("}", 1);
+    case SumSplit::Pieces:
+      break;
+  }
+  if (!sum.rows) {
+    out += line(fmt::format("const long in_run = column_terms({}), count = runs * in_run;", sum.n), 1);
+    out += grid_stride("item", "outputs * ((count + 31) / 32)", 1) +
+           line("const long output = item % outputs, batch = item / outputs;", 2) + output;
+    out += line(fmt::format("double total = {};\n"
+                            "for (long at = batch * 32; at < batch * 32 + 32 && at < count; ++at) {{\n"
+                            "  const long run = at / in_run;",
+                            sum.product),
+                2);
+    out += run_text(nest, 3);
+    out += line(fmt::format("join<{}>(total, column_of<{}>({}, at % in_run, value));", sum.product,
+                            arguments, sum.n),
+                3);
+    return out + line("}", 2) + line(sum.end, 2) + line("}", 1);
+  }
+  out += line(fmt::format("const long in_run = row_terms({});", sum.n), 1);
+  out += open_lanes("outputs * runs * in_run");
+  out += line("const long output = item % outputs, at = item / outputs, run = at / in_run;", 2);
+  out += output + run_text(nest, 2);
+  out += line(fmt::format("double total = lane_of<{}>({}, at % in_run, lane, value);", arguments,
+                          sum.n),
+              2);
+  out += join_sum_lanes(sum, 2);
+  return out + line("if (lane == 0 && mine < items) " + sum.end, 2) + line("}", 1);
+}
+
 }  // namespace lockstep::worker

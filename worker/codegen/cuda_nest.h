@@ -26,4 +26,17 @@ inline constexpr int kCudaVector = 4;
 /// pieces `piece`.
 [[nodiscard]] std::string cuda_reduction_text(const LoopNest& nest, const Split& split);
 
+/// An ordered sum (graph/sum_order.h) over loops: the free ones are what is kept, the innermost one
+/// is the function of an element of the run, those between are the runs.
+struct CudaSum {
+  std::string product;  // "true" or "false"
+  std::string type, n;  // of elements; of a run
+  /// Alone and Lanes: once per `output`, with its `terms`. Pieces: once per `item`, the number of a
+  /// term or of a batch, one after another of each output, with its `total`.
+  std::string end;
+  bool rows = true;
+  SumSplit split = SumSplit::Alone;
+};
+[[nodiscard]] std::string cuda_sum_text(const LoopNest& nest, const CudaSum& sum);
+
 }  // namespace lockstep::worker

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -40,41 +39,39 @@ void CppEmitter::sum(NodeId id) {
 
 void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
   const NodeId operand = node(id).inputs[0];
-  const char* product = node(id).op == Op::Prod ? "true" : "false";
-  const std::string type(this->type(id)), n = body().number(shapes::product(loops.run)).text;
-  Access kept = body().open_loops(loops.kept);
+  const std::string type(this->type(id)), product(product_text(id));
+  Access kept{loops.kept, body().open_loops(loops.kept).index};
   const int level = nest().innermost();
   nest().before(level, fmt::format("Terms terms;\nstart_terms<{}>(terms);", product));
   const Access outer = body().open_loops(loops.outer);
   const int around = nest().innermost();
-  if (in_memory(operand)) {
-    const Access start =
-        loops.access(kept.index, outer.index, std::vector<IndexText>(loops.run.size()));
-    inner(fmt::format("add_row<{}>(terms, {} + {}, {});", product, body().buffer(operand),
-                      body().offset(start).text, n));
-  } else {
-    // Elements go through a block of memory that stays in the cache.
+  const auto add_row = [&](const std::string& n) {
+    return fmt::format("add_row<{}>({}(), terms, {}, [&](long i) __attribute__((always_inline))",
+                       product, type, n);
+  };
+  const std::string width = body().number(loops.run.back()).text;
+  if (loops.run.size() == 1) {
+    nest().open_as(add_row(width));
+    const Access access = loops.access(kept.index, outer.index,
+                                       {index_name("i", nest().innermost())});
+    inner(fmt::format("return {};", body().value(operand, access)));
+    nest().after(around, ");");
+  } else {  // through an array, so that the row has one index
     inner(fmt::format("{} row[{}];\nlong fill = 0;", type, kSumBlock));
-    std::vector<Expr> before = loops.run;
-    before.back() = Expr(1);
-    Access within = body().open_loops(before);
-    const std::string width = body().number(loops.run.back()).text;
+    Access within = body().open_loops(std::span(loops.run).first(loops.run.size() - 1));
     nest().open_as(fmt::format("for (long at = 0; at < {};)", width));
     const int pieces = nest().innermost();
     inner(fmt::format("const long left = {} - at, room = {} - fill, few = left < room ? left : room;",
                       width, kSumBlock));
     nest().open_as("#pragma omp simd\nfor (long l = 0; l < few; ++l)");
-    within.index.back() = index_name("(at + l)", nest().innermost());
+    within.index.push_back(index_name("(at + l)", nest().innermost()));
     inner(fmt::format("row[fill + l] = {};",
                       body().value(operand, loops.access(kept.index, outer.index, within.index))));
-    nest().after(pieces, fmt::format("at += few;\nfill += few;\n"
-                                     "if (fill == {1}) {{\n"
-                                     "  add_term<{0}>(terms, block_of<{0}>(row, {1}));\n"
-                                     "  fill = 0;\n}}",
-                                     product, kSumBlock));
-    nest().after(around, fmt::format("add_row<{}>(terms, row, fill);", product));
+    const std::string row = add_row("fill") + " { return row[i]; });";
+    nest().after(pieces, fmt::format("at += few;\nfill += few;\nif (fill == {}) {{\n  {}\n  fill = 0;\n}}",
+                                     kSumBlock, row));
+    nest().after(around, row);
   }
-  kept.sizes = loops.kept;
   nest().after(level, fmt::format("{} = ({})total_of<{}>(terms);", body().element(id, kept, true),
                                   type, product));
   add_kernel(nest().text());
@@ -82,51 +79,31 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
 
 void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   const NodeId operand = node(id).inputs[0];
-  const bool is_product = node(id).op == Op::Prod;
-  const char* product = is_product ? "true" : "false";
-  const char join = is_product ? '*' : '+';
-  const std::string type(this->type(id)), n = body().number(shapes::product(loops.run)).text;
+  const std::string type(this->type(id)), product(product_text(id)),
+      n = body().number(shapes::product(loops.run)).text;
   // The last dim that is kept lies side by side.
-  std::vector<Expr> lead = loops.kept;
-  const Expr columns = std::exchange(lead.back(), Expr(1));
+  const Expr& columns = loops.kept.back();
   const std::string m = body().number(columns).text;
-  Access kept = body().open_loops(lead);
-  kept.sizes = loops.kept;
+  Access kept{loops.kept,
+              body().open_loops(std::span(loops.kept).first(loops.kept.size() - 1)).index};
   nest().open_as(fmt::format("for (long start = 0; start < {}; start += {})", m, kColumns));
   const int chunk = nest().innermost();
-  inner(fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\n"
-                    "long terms = 0, depth = 0;\nstart_batch<{2}>(p0, 0, wide);",
+  inner(fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\nColumns columns;\n"
+                    "start_columns<{2}>(columns, p0, wide);",
                     m, kColumns, product));
   const Access outer = body().open_loops(loops.outer);
-  nest().open_as(fmt::format("for (long k = 0; k < {};)", n));
-  const int each = nest().innermost();
-  const auto columns_loop = static_cast<std::size_t>(nest().innermost()) + 1;
-  nest().open_as("#pragma omp simd\nfor (long j = 0; j < wide; ++j)");
-  kept.index.back() = index_name("(start + j)", nest().innermost());
-  inner(fmt::format("{} total = {};", type, is_product ? 1 : 0));
-  nest().after(nest().innermost(), fmt::format("batch[j] {}= (double)total;", join));
-  nest().open_as("#pragma GCC unroll 4\nfor (long q = 0; q < FEW; ++q)");
-  const Access access = loops.access(
-      kept.index, outer.index, split(loops.run, index_name("(k + q)", nest().innermost())));
-  inner(fmt::format("total {}= {};", join, body().value(operand, access)));
-  const std::string add = nest().cut(columns_loop);
-  inner(fmt::format("const long few = {} - k < {} ? 1 : {};\n"
-                    "double* const __restrict batch = p0 + wide * depth;",
-                    n, kSumFew, kSumFew));
-  const auto added = [&](std::int64_t few) {
-    std::string out = add;
-    out.replace(out.find("FEW"), 3, std::to_string(few));
-    return out;
-  };
-  nest().open_as(fmt::format("if (few == {})", kSumFew));
-  inner(added(kSumFew));
-  nest().after(each, "else {\n" + added(1) + "}\nk += few;");
-  nest().after(each, fmt::format("if (++terms % {} == 0) depth = end_batch<{}>(p0, depth, terms, wide);",
-                                 kSumTerms, product));
-  nest().after(chunk, fmt::format("total_columns<{}>(p0, depth, wide);", product));
-  const std::string into = body().element(id, kept, true);
-  nest().after(chunk, fmt::format("{}\nfor (long j = 0; j < wide; ++j) {} = ({})p0[j];", kSimd, into,
-                                  type));
+  const int around = nest().innermost();
+  nest().open_as(fmt::format("add_columns<{}, {}>(columns, {}, [&](long k, long j) "
+                             "__attribute__((always_inline))",
+                             product, type, n));
+  kept.index.push_back(index_name("(start + j)", nest().innermost()));
+  const Access access = loops.access(kept.index, outer.index,
+                                     split_index(loops.run, index_name("k", nest().innermost())));
+  inner(fmt::format("return {};", body().value(operand, access)));
+  nest().after(around, ");");
+  nest().after(chunk, fmt::format("total_columns<{}>(columns);\n{}\n"
+                                  "for (long j = 0; j < wide; ++j) {} = ({})p0[j];",
+                                  product, kSimd, body().element(id, kept, true), type));
   const std::string text = nest().text();
   add_kernel(fmt::format("  double* const p0 = (double*)b[{}];\n", body().buffers().size()) + text);
   emission_.scratch.push_back({DType::F64, shapes::min(columns, Expr(kColumns)) * Expr(kBatches)});

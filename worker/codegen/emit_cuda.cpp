@@ -7,6 +7,7 @@
 #include <lockstep/worker/codegen/emit_cuda.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/own_op.h>
+#include <lockstep/worker/graph/sum_order.h>
 
 namespace lockstep::worker {
 
@@ -55,6 +56,7 @@ void CudaEmitter::elementwise(const PlannedStep& step) {
 }
 
 void CudaEmitter::reduction(NodeId id) {
+  if (has_sum_order(node(id))) return sum(id);
   const auto& sizes = node(node(id).inputs[0]).meta.sizes;
   Expr gone(1);
   std::size_t last = sizes.size();

@@ -44,6 +44,7 @@ class CudaEmitter final : public Emitter {
   /// The size at the hints that the group agreed on.
   [[nodiscard]] std::int64_t hint(const shapes::Expr& size) const;
   void join_pieces(NodeId id, std::int64_t pieces);
+  void sum(NodeId id);
   /// Where a stable sort of each row of x puts its elements: order[k] is the k-th. `order` and
   /// `other` give the names of two pieces of memory in the kernel under way.
   using Named = std::function<std::string()>;

@@ -160,7 +160,7 @@ Access Emitter::Loops::access(const std::vector<IndexText>& of_kept,
   return out;
 }
 
-std::vector<IndexText> Emitter::split(std::span<const Expr> sizes, const IndexText& place) {
+std::vector<IndexText> Emitter::split_index(std::span<const Expr> sizes, const IndexText& place) {
   std::vector<IndexText> out(sizes.size());
   IndexText rest = place;
   for (std::size_t d = sizes.size(); d-- > 0;) {
@@ -168,6 +168,10 @@ std::vector<IndexText> Emitter::split(std::span<const Expr> sizes, const IndexTe
     rest = rest / body_.number(sizes[d]);
   }
   return out;
+}
+
+std::string_view Emitter::product_text(NodeId id) const {
+  return node(id).op == Op::Prod ? "true" : "false";
 }
 
 Total::Join Emitter::join_of(Op reduction) {

@@ -84,7 +84,6 @@ class Emitter {
   [[nodiscard]] std::span<const shapes::Expr> leading(NodeId id) const;
   /// Its values can be computed from their place alone, in one flat loop.
   [[nodiscard]] bool flat(NodeId id) const { return plan_.flat[id] || plan_.in_memory(id); }
-  [[nodiscard]] bool in_memory(NodeId id) const { return plan_.in_memory(id); }
   [[nodiscard]] KernelBody& body() { return body_; }
   [[nodiscard]] LoopNest& nest() { return body_.nest(); }
   void inner(std::string statement) { nest().before(nest().innermost(), std::move(statement)); }
@@ -114,8 +113,10 @@ class Emitter {
   };
   [[nodiscard]] Loops sum_loops(NodeId id) const;
   /// The indices of dims of `sizes` from their place in row-major order.
-  [[nodiscard]] std::vector<IndexText> split(std::span<const shapes::Expr> sizes,
-                                             const IndexText& place);
+  [[nodiscard]] std::vector<IndexText> split_index(std::span<const shapes::Expr> sizes,
+                                                   const IndexText& place);
+  /// Whether an ordered sum is a product, as an argument of a template.
+  [[nodiscard]] std::string_view product_text(NodeId id) const;
   [[nodiscard]] static Total::Join join_of(Op reduction);
   /// The total of `value`, joined as the op says, in loop `level`.
   void accumulate(Op op, DType dtype, const std::string& value, int level);

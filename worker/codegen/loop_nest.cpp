@@ -91,16 +91,6 @@ void LoopNest::after(int level, std::string statement) {
   after_[static_cast<std::size_t>(level + 1)].push_back(std::move(statement));
 }
 
-std::string LoopNest::cut(std::size_t first) {
-  std::string out = text(first, 0);
-  loops_.resize(first);
-  before_.resize(first + 1);
-  after_.resize(first + 1);
-  before_[first].clear();
-  after_[first].clear();
-  return out;
-}
-
 std::string LoopNest::text(std::size_t first, std::size_t depth) const {
   std::string out;
   for (std::size_t level = first; level <= loops_.size(); ++level, ++depth) {

@@ -59,9 +59,6 @@ class LoopNest {
   /// The loops from `first` on, with what stands in and around them, at `depth`.
   [[nodiscard]] std::string text(std::size_t first, std::size_t depth) const;
 
-  /// The loops from `first` on, with what stands in and around them, as text; the nest ends before.
-  std::string cut(std::size_t first);
-
   // For who lays the loops out in another way.
   [[nodiscard]] const std::vector<Loop>& loops() const { return loops_; }
   [[nodiscard]] std::size_t free() const { return free_; }

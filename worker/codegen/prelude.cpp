@@ -162,84 +162,185 @@ template <bool P> inline double total_of(Terms& t) {
 }
 )";
 
-// Of the host: blocks of rows by vectors, which hold the lanes in order; columns side by side, of
-// which `p` holds the batches that are joined already, `wide` numbers each, and behind them the one
-// under way.
+// Of CUDA: term by term, each by who has it. `pairwise_of` joins n batches, or of these the groups of
+// 32 that begin at a multiple of it: they come out the same.
+constexpr std::string_view kCudaSums = R"(inline long row_terms(long n) { return (n / 16 * 16 + 1023) / 1024 + (n % 16 != 0 ? 1 : 0); }
+template <bool P, class T, class F> inline double lane_of(long n, long term, long lane, F value) {
+  const long whole = n / 16 * 16, start = term * 1024, end = start + 1024 < whole ? start + 1024 : whole;
+  double total = P;
+  if (start < whole) {
+    for (long at = start; at < end; at += 128) {
+      T chain = P;
+      for (long k = at + lane; k < at + 128 && k < end; k += 16) join<P>(chain, value(k));
+      join<P>(total, (double)chain);
+    }
+  } else if (lane == 0) {
+    for (long k = whole; k < n; ++k) join<P>(total, (double)value(k));
+  }
+  return total;
+}
+template <bool P, class T, class F> inline void add_row(Terms& t, long n, F value) {
+  for (long term = 0; term < row_terms(n); ++term) {
+    double lanes[16];
+    for (int l = 0; l < 16; ++l) lanes[l] = lane_of<P, T>(n, term, l, value);
+    for (int width = 8; width > 0; width /= 2)
+      for (int l = 0; l < width; ++l) join<P>(lanes[l], lanes[l + width]);
+    add_term<P>(t, lanes[0]);
+  }
+}
+inline long column_terms(long n) { return n / 8 + (n >> 2 & 1) + (n >> 1 & 1) + (n & 1); }
+template <bool P, class T, class F> inline double column_of(long n, long term, F value) {
+  long start = term * 8, few = 8;
+  if (term >= n / 8) {
+    long skip = term - n / 8;
+    start = n / 8 * 8;
+    for (few = 4; (n & few) == 0 || skip > 0; few /= 2)
+      if ((n & few) != 0) {
+        start += few;
+        --skip;
+      }
+  }
+  T total = P;
+  for (long q = 0; q < few; ++q) join<P>(total, value(start + q));
+  return (double)total;
+}
+template <bool P> inline double batch_of(const double* x, long apart, long start, long count) {
+  double total = P;
+  for (long k = start; k < start + 32 && k < count; ++k) join<P>(total, x[k * apart]);
+  return total;
+}
+template <bool P> inline double pairwise_of(const double* x, long apart, long start, long count, long most) {
+  double kept[64];
+  int depth = 0;
+  const long end = count - start > most ? start + most : count;
+  for (long k = start; k < end; ++k) {
+    double done = x[k * apart];
+    for (long b = k - start; (b & 1) != 0; b >>= 1) join<P>(done, kept[--depth]);
+    kept[depth++] = done;
+  }
+  double total = P;
+  while (depth > 0) join<P>(total, kept[--depth]);
+  return total;
+}
+)";
+
+// Of the host: the terms of a row of n elements, of which value(i) is one, sixteen at a time as
+// vectors, which compilers make of them where the row is an array of its own; and of columns side
+// by side, of which value(k, j) is an element: `p` holds the batches of each that wait for a
+// neighbour, and behind them the one under way.
 constexpr std::string_view kHostSums = R"(typedef float f8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double d2 __attribute__((vector_size(16), aligned(8), may_alias));
 typedef double d4 __attribute__((vector_size(32), aligned(8), may_alias));
-template <bool P> inline double total_lanes(d4& a, d4& b, d4& c, d4& d) {
-  join<P>(a, c);
-  join<P>(b, d);
-  join<P>(a, b);
-  d2 low = __builtin_shufflevector(a, a, 0, 1), high = __builtin_shufflevector(a, a, 2, 3);
+struct Floats { f8 a, b; };
+struct Doubles { d4 a, b, c, d; };
+inline d4 low_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3), d4); }
+inline d4 high_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 4, 5, 6, 7), d4); }
+template <bool P> inline void join_lanes(Floats& lanes, const float* x) {
+  join<P>(lanes.a, *(const f8*)x);
+  join<P>(lanes.b, *(const f8*)(x + 8));
+}
+template <bool P> inline void join_lanes(Doubles& lanes, const double* x) {
+  join<P>(lanes.a, *(const d4*)x);
+  join<P>(lanes.b, *(const d4*)(x + 4));
+  join<P>(lanes.c, *(const d4*)(x + 8));
+  join<P>(lanes.d, *(const d4*)(x + 12));
+}
+template <bool P> inline void join_lanes(Doubles& lanes, const Floats& x) {
+  join<P>(lanes.a, low_of(x.a));
+  join<P>(lanes.b, high_of(x.a));
+  join<P>(lanes.c, low_of(x.b));
+  join<P>(lanes.d, high_of(x.b));
+}
+template <bool P> inline void join_lanes(Doubles& lanes, const Doubles& x) {
+  join<P>(lanes.a, x.a);
+  join<P>(lanes.b, x.b);
+  join<P>(lanes.c, x.c);
+  join<P>(lanes.d, x.d);
+}
+template <bool P> inline void start_lanes(Floats& lanes) {
+  const f8 first = {P, P, P, P, P, P, P, P};
+  lanes.a = lanes.b = first;
+}
+template <bool P> inline void start_lanes(Doubles& lanes) {
+  const d4 first = {P, P, P, P};
+  lanes.a = lanes.b = lanes.c = lanes.d = first;
+}
+template <bool P> inline double total_lanes(Doubles& lanes) {
+  join<P>(lanes.a, lanes.c);
+  join<P>(lanes.b, lanes.d);
+  join<P>(lanes.a, lanes.b);
+  d2 low = __builtin_shufflevector(lanes.a, lanes.a, 0, 1), high = __builtin_shufflevector(lanes.a, lanes.a, 2, 3);
   join<P>(low, high);
   double out = low[0];
   join<P>(out, (double)low[1]);
   return out;
 }
-inline d4 low_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3), d4); }
-inline d4 high_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 4, 5, 6, 7), d4); }
-template <bool P> inline double block_of(const float* x, long n) {
-  const d4 first = {P, P, P, P};
-  d4 a = first, b = first, c = first, d = first;
-  for (long at = 0; at < n;) {
-    const long end = at + 128 < n ? at + 128 : n;
-    f8 left = *(const f8*)(x + at), right = *(const f8*)(x + at + 8);
-    for (at += 16; at < end; at += 16) {
-      join<P>(left, *(const f8*)(x + at));
-      join<P>(right, *(const f8*)(x + at + 8));
+template <bool P, class C, class T, class F> inline double block_of(long start, long end, F value) {
+  Doubles lanes;
+  start_lanes<P>(lanes);
+  for (long at = start; at < end;) {
+    const long until = at + 128 < end ? at + 128 : end;
+    C chains;
+    start_lanes<P>(chains);
+    for (; at < until; at += 16) {
+      T x[16];
+#pragma omp simd
+      for (long l = 0; l < 16; ++l) x[l] = value(at + l);
+      join_lanes<P>(chains, x);
     }
-    join<P>(a, low_of(left));
-    join<P>(b, high_of(left));
-    join<P>(c, low_of(right));
-    join<P>(d, high_of(right));
+    join_lanes<P>(lanes, chains);
   }
-  return total_lanes<P>(a, b, c, d);
+  return total_lanes<P>(lanes);
 }
-template <bool P> inline double block_of(const double* x, long n) {
-  const d4 first = {P, P, P, P};
-  d4 a = first, b = first, c = first, d = first;
-  for (long at = 0; at < n;) {
-    const long end = at + 128 < n ? at + 128 : n;
-    d4 e = *(const d4*)(x + at), f = *(const d4*)(x + at + 4), g = *(const d4*)(x + at + 8), h = *(const d4*)(x + at + 12);
-    for (at += 16; at < end; at += 16) {
-      join<P>(e, *(const d4*)(x + at));
-      join<P>(f, *(const d4*)(x + at + 4));
-      join<P>(g, *(const d4*)(x + at + 8));
-      join<P>(h, *(const d4*)(x + at + 12));
-    }
-    join<P>(a, e);
-    join<P>(b, f);
-    join<P>(c, g);
-    join<P>(d, h);
-  }
-  return total_lanes<P>(a, b, c, d);
-}
-template <bool P, class T> inline void add_row(Terms& t, const T* x, long n) {
+template <bool P, class C, class T, class F> inline void add_blocks(Terms& t, long n, F value) {
   const long whole = n / 16 * 16;
   for (long at = 0; at < whole; at += 1024)
-    add_term<P>(t, block_of<P>(x + at, at + 1024 < whole ? 1024 : whole - at));
+    add_term<P>(t, block_of<P, C, T>(at, at + 1024 < whole ? at + 1024 : whole, value));
   if (whole == n) return;
-  double rest = P ? 1 : 0;
-  for (long at = whole; at < n; ++at) join<P>(rest, (double)x[at]);
+  double rest = P;
+  for (long at = whole; at < n; ++at) join<P>(rest, (double)value(at));
   add_term<P>(t, rest);
 }
-template <bool P> inline void join_columns(double* p, long depth, long wide) {
-  double* __restrict into = p + wide * (depth - 1);
-  const double* __restrict from = p + wide * depth;
-  for (long j = 0; j < wide; ++j) join<P>(into[j], from[j]);
+template <bool P, class F> inline void add_row(float, Terms& t, long n, F value) { add_blocks<P, Floats, float>(t, n, value); }
+template <bool P, class F> inline void add_row(double, Terms& t, long n, F value) { add_blocks<P, Doubles, double>(t, n, value); }
+struct Columns { double* p; long wide, terms, depth; };
+template <bool P> inline void start_batch(Columns& c) {
+  double* const batch = c.p + c.wide * c.depth;
+  for (long j = 0; j < c.wide; ++j) batch[j] = P;
 }
-template <bool P> inline void start_batch(double* p, long depth, long wide) {
-  for (long j = 0; j < wide; ++j) p[wide * depth + j] = P ? 1 : 0;
+template <bool P> inline void start_columns(Columns& c, double* p, long wide) {
+  c.p = p;
+  c.wide = wide;
+  c.terms = c.depth = 0;
+  start_batch<P>(c);
 }
-template <bool P> inline long end_batch(double* p, long depth, long terms, long wide) {
-  for (long b = terms / 32 - 1; (b & 1) != 0; b >>= 1) join_columns<P>(p, depth--, wide);
-  start_batch<P>(p, ++depth, wide);
-  return depth;
+template <bool P> inline void join_batches(Columns& c) {
+  const double* __restrict from = c.p + c.wide * c.depth;
+  double* __restrict into = c.p + c.wide * --c.depth;
+  for (long j = 0; j < c.wide; ++j) join<P>(into[j], from[j]);
 }
-template <bool P> inline void total_columns(double* p, long depth, long wide) {
-  for (; depth > 0; --depth) join_columns<P>(p, depth, wide);
+template <bool P> inline void total_columns(Columns& c) {
+  while (c.depth > 0) join_batches<P>(c);
+}
+template <bool P, class T, int N, class F> inline void add_few(Columns& c, long k, F value) {
+  double* const __restrict batch = c.p + c.wide * c.depth;
+#pragma omp simd
+  for (long j = 0; j < c.wide; ++j) {
+    T total = P;
+#pragma GCC unroll 8
+    for (long q = 0; q < N; ++q) join<P>(total, value(k + q, j));
+    join<P>(batch[j], (double)total);
+  }
+  if ((++c.terms & 31) != 0) return;
+  for (long b = c.terms / 32 - 1; (b & 1) != 0; b >>= 1) join_batches<P>(c);
+  ++c.depth;
+  start_batch<P>(c);
+}
+template <bool P, class T, class F> inline void add_columns(Columns& c, long n, F value) {
+  for (long k = 0; k + 8 <= n; k += 8) add_few<P, T, 8>(c, k, value);
+  if ((n & 4) != 0) add_few<P, T, 4>(c, n & ~7L, value);
+  if ((n & 2) != 0) add_few<P, T, 2>(c, n & ~3L, value);
+  if ((n & 1) != 0) add_few<P, T, 1>(c, n - 1, value);
 }
 )";
 
@@ -317,7 +418,7 @@ constexpr std::string_view kHostTail =
 // `merge_step` is one pass of a stable sort: every element finds its place in the two runs of
 // `width` that it stands in; `merge_rows` is one of rows of n elements. `first_place` finds where
 // in the sorted `order` a value of x begins, and `segment_of` the first end that lies beyond i.
-constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 1
+constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 2
 #define __builtin_sqrtf sqrtf
 #define __builtin_sqrt sqrt
 #define __builtin_fabsf fabsf
@@ -434,9 +535,10 @@ std::string host_prelude() {
 
 std::string cuda_prelude() {
   return fmt::format(
-      "{}namespace {{\n{}{}{}{}{}", kCudaHead,
+      "{}namespace {{\n{}{}{}{}{}{}{}", kCudaHead,
       for_functions("__device__ inline {t} {f}_({p}) {{ return {f}{s}({x}); }}\n", true), kCudaBits,
-      qualified(kShared, "__device__ "), qualified(kHalf, "__device__ "), kCudaTail);
+      qualified(kShared, "__device__ "), qualified(kHalf, "__device__ "),
+      qualified(kSums, "__device__ "), qualified(kCudaSums, "__device__ "), kCudaTail);
 }
 
 /// A part of a prelude: the declaration of one name, or, without a name, what every unit needs.

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include <lockstep/worker/codegen/reduction_split.h>
+#include <lockstep/worker/graph/sum_order.h>
 
 namespace lockstep::worker {
 namespace {
@@ -31,6 +32,15 @@ Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent)
   // One more launch for a factor of two is not worth it.
   if (out.pieces < 4) out.pieces = 1;
   return out;
+}
+
+SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n, bool rows) {
+  if (rows && n < 2 * kSumLanes) return SumSplit::Alone;
+  const std::int64_t part = rows ? kSumBlock : kSumFew * kSumTerms;
+  const std::int64_t threads = std::max<std::int64_t>(outputs, 1) * (rows ? kSumLanes : 1);
+  // Two more launches are not worth less than four parts.
+  if (threads < kThreads && runs * n >= 4 * part) return SumSplit::Pieces;
+  return rows ? SumSplit::Lanes : SumSplit::Alone;
 }
 
 std::int64_t split_scan(std::int64_t rows, std::int64_t elements) {

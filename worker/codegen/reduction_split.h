@@ -19,6 +19,16 @@ struct Split {
 /// neighbouring threads must share a total; otherwise they make neighbouring totals.
 [[nodiscard]] Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent);
 
+/// Who makes a total whose order is written (graph/sum_order.h), whatever its size turns out to be:
+/// it says only who makes which term.
+enum class SumSplit : std::uint8_t {
+  Alone,   // one thread
+  Lanes,   // of rows: sixteen, one after another term
+  Pieces,  // of rows sixteen threads a term, of columns one a batch; further kernels join these
+};
+/// `outputs` totals of `runs` runs of n elements each.
+[[nodiscard]] SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n, bool rows);
+
 /// Pieces of each of `rows` scans over `elements`: 1 where rows alone are enough work, or short.
 [[nodiscard]] std::int64_t split_scan(std::int64_t rows, std::int64_t elements);
 

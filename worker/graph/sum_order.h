@@ -5,8 +5,8 @@
 // groups of kSumLanes as there are go first, in blocks: each lane takes kSumChain of its elements
 // one after another in their own type, and adds that up in f64; the lanes are halved until one is
 // left, which is the block's term. The rest of the run is one term, added in f64. Of a run across
-// rows ("columns") kSumFew elements at a time, added in their own type, are a term; those left over
-// are a term each. kSumTerms terms, one after another in f64, are a batch, and batches are joined
+// rows ("columns") kSumFew elements at a time, added in their own type, are a term, and of those
+// left over four, two and one, as there are. kSumTerms terms, one after another in f64, are a batch, and batches are joined
 // pairwise. Everything is rounded to the type of the result once, at the end.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace lockstep::worker {
 
-inline constexpr std::int64_t kSumLanes = 16, kSumChain = 8, kSumBlock = 1024, kSumFew = 4,
+inline constexpr std::int64_t kSumLanes = 16, kSumChain = 8, kSumBlock = 1024, kSumFew = 8,
                               kSumTerms = 32;
 
 /// A sum or a product of floats.

@@ -125,8 +125,8 @@ void add_rows(const Run<T>& run, SumOfTerms<Join>& terms) {
 template <class Join, class T>
 void add_columns(const Run<T>& run, SumOfTerms<Join>& terms) {
   std::int64_t k = 0;
-  for (; k + kSumFew <= run.n; k += kSumFew) terms.add(chain<Join>(run, k, k + kSumFew, 1));
-  for (; k < run.n; ++k) terms.add(static_cast<double>(run[k]));
+  for (std::int64_t few = kSumFew; few > 0; few /= 2)
+    for (; k + few <= run.n; k += few) terms.add(chain<Join>(run, k, k + few, 1));
 }
 
 /// f(offset) of each place in `sizes`, in row-major order.

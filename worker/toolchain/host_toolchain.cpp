@@ -56,10 +56,16 @@ Result<std::unique_ptr<HostToolchain>> HostToolchain::open(Options options) {
   std::unique_ptr<HostToolchain> toolchain(new HostToolchain(std::move(options)));
   const Options& chosen = toolchain->options_;
   // Two questions: the version, and the commands of a compilation, which spell out the target.
-  std::vector<std::string> commands{chosen.compiler};
-  commands.insert(commands.end(), chosen.flags.begin(), chosen.flags.end());
-  commands.insert(commands.end(), {"-###", "-E", "-x", "c++", "/dev/null"});
-  for (const auto& arguments : {std::vector<std::string>{chosen.compiler, "--version"}, commands}) {
+  for (const bool is_first : {true, false}) {
+    std::vector<std::string> arguments{chosen.compiler, "--version"};
+    if (!is_first) {
+      // A copy of sixteen elements is to stay the vectors that a sum takes them as.
+      if (toolchain->identity_.find("clang") == std::string::npos)
+        toolchain->options_.flags.emplace_back("-fno-tree-loop-distribute-patterns");
+      arguments = {chosen.compiler};
+      arguments.insert(arguments.end(), chosen.flags.begin(), chosen.flags.end());
+      arguments.insert(arguments.end(), {"-###", "-E", "-x", "c++", "/dev/null"});
+    }
     auto answer = MemoryFile::create();
     if (!answer) return answer.error();
     const auto end = run_child(

@@ -14,11 +14,12 @@ class HostToolchain final : public Toolchain {
   struct Options {
     std::string compiler = "c++";  // LOCKSTEP_CXX
     /// No -ffast-math: NaN, infinities and the order of sums keep their meaning (a reduction in an
-    /// inner loop says itself that it may be reordered).
+    /// inner loop says itself that it may be reordered). No contraction: sums are the same on
+    /// processors with and without it.
     std::vector<std::string> flags{
         "-std=c++20",    "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
         "-fopenmp-simd", "-fwrapv", "-shared",       "-fPIC",           "-pipe",
-        "-ffp-contract=off", "-fno-tree-loop-distribute-patterns", "-Wno-psabi"};
+        "-ffp-contract=off"};
     std::vector<std::string> libraries{"-lmvec", "-lm"};
     std::chrono::milliseconds limit{120000};
   };

@@ -1,0 +1,164 @@
+// Sums and products of floats: the same bits wherever they are made, and how far they are off.
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiled_graph.h"
+#include "emulated_device.h"
+#include "graph_builder.h"
+#include <gtest/gtest.h>
+
+#include <lockstep/worker/codegen/codegen.h>
+#include <lockstep/worker/graph/sum_order.h>
+
+namespace lockstep::worker::sum_order_test {
+namespace {
+
+using shapes::Expr;
+using I = std::int64_t;
+
+bool identical(const Array& a, const Array& b) {
+  return a.sizes() == b.sizes() && (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+}
+
+/// Over a program for the emulated device.
+struct OnDevice {
+  explicit OnDevice(const Graph& graph) {
+    auto built = build_emulated(generate(graph, Target::Cuda).value());
+    executable = Executable::load(std::move(built->program), built->units, clock, device).value();
+  }
+  std::vector<Array> run(const Inputs& inputs) {
+    auto out = run_compiled(*executable, inputs).value();
+    for (Array& array : out) (void)array.data();
+    return out;
+  }
+  SystemClock clock;
+  std::shared_ptr<EmulatedDevice> device = std::make_shared<EmulatedDevice>();
+  std::unique_ptr<Executable> executable;
+};
+
+/// Of each choice of three dims, of elements in memory, of ones that are made on the way, and of
+/// ones that no single loop goes over.
+Graph all_sums(DType dtype, const std::vector<I>& hints) {
+  GraphBuilder g("sums");
+  const Expr a = g.symbol("x.size(0)"), b = g.symbol("x.size(1)"), c = g.symbol("x.size(2)");
+  const NodeId x = g.input("x", dtype, {a, b, c}), row = g.input("row", dtype, {a, Expr(1), c});
+  const NodeId square = g.op(Op::Mul, {x, x});
+  const NodeId apart = g.op(Op::Mul, {x, g.expand(row, {a, b, c})});
+  for (const Op op : {Op::Sum, Op::Prod})
+    for (const NodeId of : {x, square, apart})
+      for (const auto& dims : {GraphBuilder::Dims{}, {0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}})
+        g.output(g.reduce(op, of, dims));
+  Graph graph = g.take();
+  for (std::size_t i = 0; i < 3; ++i) graph.symbols.at(i).hint = hints[i];
+  return graph;
+}
+
+/// Near 1, so that products stay numbers, and of both signs.
+Array elements(std::mt19937_64& random, DType dtype, std::vector<I> sizes) {
+  Array out(dtype, std::move(sizes));
+  std::normal_distribution<double> normal(0, 0.01);
+  for (I i = 0; i < out.elements(); ++i) out.set(i, (random() % 2 == 0 ? 1 : -1) * std::exp(normal(random)));
+  return out;
+}
+
+class SumOrder : public testing::TestWithParam<DType> {};
+
+TEST_P(SumOrder, AnyDims_SameBitsInterpretedCompiledAndOnADevice) {
+  const std::vector<std::vector<I>> hints{{2, 3, 5}, {3, 700, 40}, {1, 2, 100000}, {4000, 300, 2}};
+  const auto compiled = compile(all_sums(GetParam(), hints[0]));
+  std::vector<std::unique_ptr<OnDevice>> planned;
+  for (const auto& each : hints)
+    planned.push_back(std::make_unique<OnDevice>(all_sums(GetParam(), each)));
+  const std::vector<std::vector<I>> all{{0, 2, 3},  {2, 0, 3},    {2, 3, 0},   {1, 1, 1},    {2, 3, 5},
+                                        {5, 7, 16}, {3, 15, 17},  {2, 33, 31}, {1, 1, 5000}, {3, 2, 2100},
+                                        {2, 700, 3}, {300, 9, 1}, {1, 40, 1025}};
+  const unsigned seed = 20271;
+  std::mt19937_64 random(seed);
+  for (const auto& sizes : all) {
+    Inputs inputs;
+    inputs["x"] = elements(random, GetParam(), sizes);
+    inputs["row"] = elements(random, GetParam(), {sizes[0], 1, sizes[2]});
+    const auto expected = run_interpreted(compiled->program().graph, inputs).value();
+    const auto on_host = run_compiled(*compiled, inputs).value();
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(identical(on_host[i], expected[i]))
+          << "sizes " << sizes[0] << " " << sizes[1] << " " << sizes[2] << ", output " << i << ", seed " << seed;
+    for (std::size_t at = 0; at < planned.size(); ++at) {
+      const auto on_device = planned[at]->run(inputs);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(identical(on_device[i], expected[i]))
+            << "sizes " << sizes[0] << " " << sizes[1] << " " << sizes[2] << ", output " << i
+            << ", hints " << at << ", seed " << seed;
+    }
+  }
+}
+
+struct Data {
+  const char* name;
+  double (*at)(I i);
+};
+double uniform(I i) { return static_cast<double>(static_cast<std::uint64_t>(i * 2654435761) % 1000003) / 1000003; }
+constexpr Data kData[] = {
+    {"random", [](I i) { return uniform(i) - 0.5; }},
+    {"a large mean", [](I i) { return 10000 + uniform(i); }},
+    {"equal numbers", [](I) { return 123.456; }},
+    {"alternating signs", [](I i) { return (i % 2 == 0 ? 1e6 : -1e6) + uniform(i); }},
+    {"one large among small", [](I i) { return i == 0 ? 1e8 : 1e-3; }},
+    {"numbers below the normal ones", [](I i) { return 1e-40 * uniform(i); }},
+    {"ones", [](I) { return 1.0; }},
+};
+
+/// c of the bound in language/README.md: c u log2(n) times the sum of absolute values.
+double bound_factor(DType dtype) { return dtype == DType::F32 ? 2 : 6; }
+
+TEST_P(SumOrder, AdversarialData_WithinTheStatedBound) {
+  const double unit = GetParam() == DType::F32 ? 0x1p-24 : 0x1p-53;
+  GraphBuilder g("sums");
+  const Expr n = g.symbol("x.size(0)");
+  const NodeId x = g.input("x", GetParam(), {n, Expr(3)}), y = g.input("y", GetParam(), {n});
+  g.output(g.reduce(Op::Sum, x, {0}));
+  g.output(g.reduce(Op::Sum, y, {0}));
+  const auto compiled = compile(g.take());
+  for (const Data& data : kData)
+    for (const I n_now : {2, 7, 15, 16, 33, 128, 1000, 4096, 100'003, 1 << 24}) {
+      if (n_now > 1'000'000 && GetParam() == DType::F64) continue;
+      Inputs inputs;
+      Array rows(GetParam(), {n_now}), columns(GetParam(), {n_now, 3});
+      long double sum = 0, size = 0;
+      for (I i = 0; i < n_now; ++i) {
+        rows.set(i, data.at(i));
+        for (I j = 0; j < 3; ++j) columns.set(i * 3 + j, data.at(i));
+        sum += static_cast<long double>(rows.at(i));
+        size += std::abs(static_cast<long double>(rows.at(i)));
+      }
+      inputs["x"] = std::move(columns);
+      inputs["y"] = std::move(rows);
+      const auto out = run_compiled(*compiled, inputs).value();
+      const long double bound = bound_factor(GetParam()) * unit * std::log2(static_cast<double>(n_now)) * size +
+                                static_cast<long double>(GetParam() == DType::F32 ? 0x1p-149 : 0);
+      for (const double got : {out[0].at(0), out[0].at(2), out[1].at(0)})
+        EXPECT_LE(std::abs(static_cast<long double>(got) - sum), bound) << data.name << ", " << n_now;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, SumOrder, testing::Values(DType::F32, DType::F64),
+                         [](const auto& p) { return std::string(dtype_name(p.param)); });
+
+TEST(SumRun, Dims_OnesCountForNeither_TheInnermostRunIsTaken) {
+  GraphBuilder g("dims");
+  const Expr n = g.symbol("n"), one(1);
+  const auto run = [](std::vector<Expr> sizes, std::vector<I> reduced) {
+    const SumRun out = sum_run(sizes, reduced);
+    return std::tuple(out.first, out.last, out.rows);
+  };
+  EXPECT_EQ(run({n, n, n}, {1, 2}), std::tuple(1, 3, true));
+  EXPECT_EQ(run({n, n, n}, {0, 2}), std::tuple(2, 3, true));
+  EXPECT_EQ(run({n, n, n}, {0, 1}), std::tuple(0, 2, false));
+  EXPECT_EQ(run({n, one, n, one}, {0, 2}), std::tuple(0, 3, true));
+  EXPECT_EQ(run({n, n, one}, {0}), std::tuple(0, 1, false));
+  EXPECT_FALSE(std::get<2>(run({n, n}, {})));
+}
+
+}  // namespace
+}  // namespace lockstep::worker::sum_order_test
