@@ -226,13 +226,9 @@ std::string cuda_sum_text(const LoopNest& nest, const CudaSum& sum) {
   switch (sum.split) {
     case SumSplit::Alone:
       out += grid_stride("output", "outputs", 1) + output + terms + each_run + run_text(nest, 3);
-      if (sum.rows)
-        out += line(fmt::format("add_row<{}>(terms, {}, value);", arguments, sum.n), 3);
-      else
-        out += line(fmt::format("for (long term = 0; term < column_terms({0}); ++term)\n"
-                                "  add_term<{1}>(terms, column_of<{2}>({0}, term, value));",
-                                sum.n, sum.product, arguments),
-                    3);
+      out += line(fmt::format("add_{}<{}>(terms, {}, value);", sum.rows ? "row" : "column",
+                              arguments, sum.n),
+                  3);
       return out + line("}", 2) + line(sum.end, 2) + line("}", 1);
     case SumSplit::Lanes:
       out += open_lanes("outputs") + line("const long output = item;", 2) + output + terms +

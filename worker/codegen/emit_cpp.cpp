@@ -34,7 +34,7 @@ constexpr std::int64_t kBatches = 34;
 
 void CppEmitter::sum(NodeId id) {
   const Loops loops = sum_loops(id);
-  loops.rows ? sum_rows(id, loops) : sum_columns(id, loops);
+  loops.side_by_side ? sum_columns(id, loops) : sum_rows(id, loops);
 }
 
 void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
@@ -46,14 +46,14 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
   const Access outer = body().open_loops(loops.outer);
   const int around = nest().innermost();
   const auto add_row = [&](const std::string& n) {
-    return fmt::format("add_row<{}>({}(), terms, {}, [&](long i) __attribute__((always_inline))",
-                       product, type, n);
+    return fmt::format("add_{}<{}, {}>(terms, {}, [&](long i) __attribute__((always_inline))",
+                       loops.rows ? "row" : "column", product, type, n);
   };
   const std::string width = body().number(loops.run.back()).text;
-  if (loops.run.size() == 1) {
-    nest().open_as(add_row(width));
-    const Access access = loops.access(kept.index, outer.index,
-                                       {index_name("i", nest().innermost())});
+  if (loops.run.size() == 1 || !loops.rows) {
+    nest().open_as(add_row(body().number(shapes::product(loops.run)).text));
+    const Access access = loops.access(
+        kept.index, outer.index, split_index(loops.run, index_name("i", nest().innermost())));
     inner(fmt::format("return {};", body().value(operand, access)));
     nest().after(around, ");");
   } else {  // through an array, so that the row has one index

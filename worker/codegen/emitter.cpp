@@ -129,13 +129,14 @@ Emitter::Reduced Emitter::reduction_nest(NodeId id) {
 Emitter::Loops Emitter::sum_loops(NodeId id) const {
   const NodeId operand = node(id).inputs[0];
   const auto& sizes = node(operand).meta.sizes;
-  const SumRun run = sum_run(sizes, node(id).ints);
+  const SumRun run = sum_run(sizes.size(), node(id).ints);
   Loops out;
   out.rows = run.rows;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const bool reduced = std::ranges::count(node(id).ints, static_cast<std::int64_t>(d)) > 0;
     const char is = !reduced ? 'k' : d < run.first || d >= run.last ? 'o' : 'r';
     if (sizes[d].constant() == std::optional<std::int64_t>(1)) continue;
+    out.side_by_side = out.side_by_side || d >= run.last;
     auto& of = is == 'k' ? out.kept : is == 'o' ? out.outer : out.run;
     if (flat(operand) && !out.is.empty() && out.is.back() == is) {
       of.back() = of.back() * sizes[d];

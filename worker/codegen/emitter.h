@@ -105,7 +105,7 @@ class Emitter {
   struct Loops {
     std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, as they lie
     std::vector<char> is;                               // of each of these, 'k', 'o' or 'r'
-    bool rows = true;
+    bool rows = true, side_by_side = false;  // some that are kept lie further inside than the run
     /// The operand's element at these indices.
     [[nodiscard]] Access access(const std::vector<IndexText>& of_kept,
                                 const std::vector<IndexText>& of_outer,

@@ -160,6 +160,17 @@ template <bool P> inline double total_of(Terms& t) {
   while (t.depth > 0) join<P>(t.batch, t.kept[--t.depth]);
   return t.batch;
 }
+template <bool P, class T, class F> inline double few_of(long start, long few, F value) {
+  T total = P;
+  for (long q = 0; q < few; ++q) join<P>(total, value(start + q));
+  return (double)total;
+}
+template <bool P, class T, class F> inline void add_column(Terms& t, long n, F value) {
+  for (long k = 0; k + 8 <= n; k += 8) add_term<P>(t, few_of<P, T>(k, 8, value));
+  if ((n & 4) != 0) add_term<P>(t, few_of<P, T>(n & ~7L, 4, value));
+  if ((n & 2) != 0) add_term<P>(t, few_of<P, T>(n & ~3L, 2, value));
+  if ((n & 1) != 0) add_term<P>(t, few_of<P, T>(n - 1, 1, value));
+}
 )";
 
 // Of CUDA: term by term, each by who has it. `pairwise_of` joins n batches, or of these the groups of
@@ -190,19 +201,10 @@ template <bool P, class T, class F> inline void add_row(Terms& t, long n, F valu
 }
 inline long column_terms(long n) { return n / 8 + (n >> 2 & 1) + (n >> 1 & 1) + (n & 1); }
 template <bool P, class T, class F> inline double column_of(long n, long term, F value) {
-  long start = term * 8, few = 8;
-  if (term >= n / 8) {
-    long skip = term - n / 8;
-    start = n / 8 * 8;
-    for (few = 4; (n & few) == 0 || skip > 0; few /= 2)
-      if ((n & few) != 0) {
-        start += few;
-        --skip;
-      }
-  }
-  T total = P;
-  for (long q = 0; q < few; ++q) join<P>(total, value(start + q));
-  return (double)total;
+  if (term < n / 8) return few_of<P, T>(term * 8, 8, value);
+  long few = 4;
+  for (long skip = term - n / 8; (n & few) == 0 || skip-- > 0;) few /= 2;
+  return few_of<P, T>(n & ~(2 * few - 1), few, value);
 }
 template <bool P> inline double batch_of(const double* x, long apart, long start, long count) {
   double total = P;
@@ -275,12 +277,14 @@ template <bool P> inline double total_lanes(Doubles& lanes) {
   join<P>(out, (double)low[1]);
   return out;
 }
-template <bool P, class C, class T, class F> inline double block_of(long start, long end, F value) {
+inline Floats chains_of(float) { return Floats(); }
+inline Doubles chains_of(double) { return Doubles(); }
+template <bool P, class T, class F> inline double block_of(long start, long end, F value) {
   Doubles lanes;
   start_lanes<P>(lanes);
   for (long at = start; at < end;) {
     const long until = at + 128 < end ? at + 128 : end;
-    C chains;
+    auto chains = chains_of(T());
     start_lanes<P>(chains);
     for (; at < until; at += 16) {
       T x[16];
@@ -292,17 +296,15 @@ template <bool P, class C, class T, class F> inline double block_of(long start, 
   }
   return total_lanes<P>(lanes);
 }
-template <bool P, class C, class T, class F> inline void add_blocks(Terms& t, long n, F value) {
+template <bool P, class T, class F> inline void add_row(Terms& t, long n, F value) {
   const long whole = n / 16 * 16;
   for (long at = 0; at < whole; at += 1024)
-    add_term<P>(t, block_of<P, C, T>(at, at + 1024 < whole ? at + 1024 : whole, value));
+    add_term<P>(t, block_of<P, T>(at, at + 1024 < whole ? at + 1024 : whole, value));
   if (whole == n) return;
   double rest = P;
   for (long at = whole; at < n; ++at) join<P>(rest, (double)value(at));
   add_term<P>(t, rest);
 }
-template <bool P, class F> inline void add_row(float, Terms& t, long n, F value) { add_blocks<P, Floats, float>(t, n, value); }
-template <bool P, class F> inline void add_row(double, Terms& t, long n, F value) { add_blocks<P, Doubles, double>(t, n, value); }
 struct Columns { double* p; long wide, terms, depth; };
 template <bool P> inline void start_batch(Columns& c) {
   double* const batch = c.p + c.wide * c.depth;

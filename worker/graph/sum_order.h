@@ -26,14 +26,13 @@ inline constexpr std::int64_t kSumLanes = 16, kSumChain = 8, kSumBlock = 1024, k
 [[nodiscard]] bool has_sum_order(const Node& node);
 
 /// The run of a reduction: dims of its operand, from `first` up to `last`, all reduced and
-/// neighbours; the innermost such. Dims that are the constant 1 count for neither. Outer runs come
-/// in row-major order.
+/// neighbours; the innermost such. Sizes do not matter, so that a program for any sizes has the
+/// bits of one for these. Outer runs come in row-major order.
 struct SumRun {
   std::size_t first = 0, last = 0;
-  bool rows = true;  // nothing that is kept lies further inside
+  bool rows = true;  // no dim that is kept lies further inside
 };
-[[nodiscard]] SumRun sum_run(std::span<const shapes::Expr> sizes,
-                             std::span<const std::int64_t> reduced);
+[[nodiscard]] SumRun sum_run(std::size_t dims, std::span<const std::int64_t> reduced);
 
 /// Terms in order: Join::add(double& total, double term), from Join::first<double> on.
 template <class Join>

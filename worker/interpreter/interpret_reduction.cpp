@@ -144,7 +144,7 @@ template <class Join, class T>
 void sum_all(const NodeCall& call, Array& out) {
   const Array& x = *call.operands[0];
   const std::vector<bool> reduced = reduced_dims(call);
-  const SumRun run = sum_run(call.graph->nodes[call.node().inputs[0]].meta.sizes, call.node().ints);
+  const SumRun run = sum_run(x.sizes().size(), call.node().ints);
   const std::vector<std::int64_t> strides = row_major(x.sizes());
   std::vector<std::int64_t> kept = x.sizes(), outer = x.sizes();
   Run<T> elements{nullptr, 1, 1};

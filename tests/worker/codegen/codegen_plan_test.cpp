@@ -167,14 +167,15 @@ TEST(CodegenPlan, KernelText_IsAPureFunctionOfTheGraph) {
   const long n0 = n[0];
   const float v1 = b1[0];
   for (long i0 = 0; i0 < n0; ++i0) {
-    float total = 0;
-#pragma omp simd reduction(+ : total)
-    for (long i1 = 0; i1 < 8; ++i1) {
-      const float v0 = b0[((i0 * 8) + i1)];
+    Terms terms;
+    start_terms<false>(terms);
+    add_row<false, float>(terms, 8, [&](long i) __attribute__((always_inline)) {
+      const float v0 = b0[((i0 * 8) + i)];
       const float v2 = v0 * v1;
-      total += (float)v2;
+      return v2;
     }
-    b2[i0] = total;
+    );
+    b2[i0] = (float)total_of<false>(terms);
   }
 }
 )");

@@ -20,8 +20,7 @@ namespace {
 
 using shapes::Expr;
 
-// f32: sums of thousands of elements in another order than the interpreter's, which adds one by
-// one.
+// f32: scans of thousands of elements in another order than the interpreter's.
 double bound(DType dtype) { return dtype == DType::F32 ? 1e-4 : 1e-9; }
 
 Graph with_hints(Graph graph, std::int64_t a, std::int64_t b) {
@@ -162,52 +161,57 @@ TEST(CudaTextSnapshot, SumOfRows_SharesARowAmongThreads) {
   const Program program = generate(with_hints(g.take(), 100000, 512), Target::Cuda).value();
   EXPECT_EQ(kernels_of(program), R"(
 extern "C" __global__ void __launch_bounds__(256) NAME(const float* __restrict b0, float* __restrict b1, long n0, long n1) {
-  const long outputs = n0;
-  const long reduced = n1;
-  __shared__ float total_of[256];
-  const int lane = threadIdx.x % 32;
+  const long outputs = n1, runs = 1;
+  __shared__ double lanes_of[256];
+  const int lane = threadIdx.x % 16;
   const long items = outputs;
-  for (long group = blockIdx.x; group * 8 < items; group += gridDim.x) {
-    const long mine = group * 8 + threadIdx.x / 32;
+  for (long group = blockIdx.x; group * 16 < items; group += gridDim.x) {
+    const long mine = group * 16 + threadIdx.x / 16;
     const long item = mine < items ? mine : items - 1;
-    const long output = item, begin = 0, end = reduced;
+    const long output = item;
     const long i0 = output;
-    float total = 0;
-    for (long j = begin + lane; j < end; j += 32) {
-      const long i1 = j;
-      const float v0 = b0[((i0 * n1) + i1)];
-      total += (float)v0;
-    }
-    total_of[threadIdx.x] = total;
-    __syncthreads();
-    for (int width = 16; width > 0; width /= 2) {
-      if (lane < width) {
-        total += total_of[threadIdx.x + width];
-        total_of[threadIdx.x] = total;
+    Terms terms;
+    start_terms<false>(terms);
+    for (long run = 0; run < runs; ++run) {
+      const auto value = [&](long i) {
+        const float v0 = b0[((i0 * n0) + i)];
+        return v0;
+      };
+      for (long term = 0; term < row_terms(n0); ++term) {
+        double total = lane_of<false, float>(n0, term, lane, value);
+        lanes_of[threadIdx.x] = total;
+        __syncthreads();
+        for (int width = 8; width > 0; width /= 2) {
+          if (lane < width) {
+            join<false>(total, lanes_of[threadIdx.x + width]);
+            lanes_of[threadIdx.x] = total;
+          }
+          __syncthreads();
+        }
+        if (lane == 0) add_term<false>(terms, total);
       }
-      __syncthreads();
     }
-    if (lane == 0 && mine < items) {
-      b1[i0] = total;
-    }
+    if (lane == 0 && mine < items) b1[output] = (float)total_of<false>(terms);
   }
 }
 )");
 }
 
-TEST(CudaPlan, SumOfAll_IsTwoLaunchesOverSizes) {
+TEST(CudaPlan, SumOfAll_IsThreeLaunchesOverSizes) {
   GraphBuilder g("all");
   const Expr n = g.symbol("x.size(0)"), m = g.symbol("x.size(1)");
   const NodeId x = g.input("x", DType::F32, {n, m});
   g.output(g.reduce(Op::Sum, x, {0, 1}));
   const std::string text = generate(with_hints(g.take(), 1000, 1000), Target::Cuda).value().text();
   EXPECT_EQ(without_names(text.substr(0, text.find("unit 0"))),
-            R"(program all: 2 nodes compiled, 0 interpreted, 2 steps, 2 kernels in 1 units
+            R"(program all: 2 nodes compiled, 0 interpreted, 3 steps, 3 kernels in 1 units
   @0: in f32 of s0*s1, value of %0, steps 0-0
-  @1: arena f32 of 128, value of %1, steps 0-1
-  @2: out f32 of 1, value of %1, steps 1-1
-  0: kernel NAME @0 @1 (s0*s1) on 128 blocks of 256
-  1: kernel NAME @2 @1 on 1 blocks of 256
+  @1: arena f64 of (s0*s1) // 1024 + 2, value of %1, steps 0-1
+  @2: arena f64 of (s0*s1 + 1024) // 32768 + 1, value of %1, steps 1-2
+  @3: out f32 of 1, value of %1, steps 2-2
+  0: kernel NAME @0 @1 (s0*s1) on Max(Min((s0*s1 + 1024) // 16384 + 1, 4096), 1) blocks of 256
+  1: kernel NAME @1 @2 (s0*s1) on Max(Min((s0*s1 + 1024) // 8388608 + 1, 4096), 1) blocks of 256
+  2: kernel NAME @3 @2 (s0*s1) on 1 blocks of 256
 )");
 }
 

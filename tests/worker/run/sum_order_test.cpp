@@ -145,19 +145,41 @@ TEST_P(SumOrder, AdversarialData_WithinTheStatedBound) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, SumOrder, testing::Values(DType::F32, DType::F64),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
 
-TEST(SumRun, Dims_OnesCountForNeither_TheInnermostRunIsTaken) {
-  GraphBuilder g("dims");
-  const Expr n = g.symbol("n"), one(1);
-  const auto run = [](std::vector<Expr> sizes, std::vector<I> reduced) {
-    const SumRun out = sum_run(sizes, reduced);
+TEST(SumRun, ReducedNeighbours_TheInnermostOfThem) {
+  const auto run = [](std::vector<I> reduced) {
+    const SumRun out = sum_run(3, reduced);
     return std::tuple(out.first, out.last, out.rows);
   };
-  EXPECT_EQ(run({n, n, n}, {1, 2}), std::tuple(1, 3, true));
-  EXPECT_EQ(run({n, n, n}, {0, 2}), std::tuple(2, 3, true));
-  EXPECT_EQ(run({n, n, n}, {0, 1}), std::tuple(0, 2, false));
-  EXPECT_EQ(run({n, one, n, one}, {0, 2}), std::tuple(0, 3, true));
-  EXPECT_EQ(run({n, n, one}, {0}), std::tuple(0, 1, false));
-  EXPECT_FALSE(std::get<2>(run({n, n}, {})));
+  EXPECT_EQ(run({1, 2}), std::tuple(1, 3, true));
+  EXPECT_EQ(run({0, 2}), std::tuple(2, 3, true));
+  EXPECT_EQ(run({0, 1}), std::tuple(0, 2, false));
+  EXPECT_EQ(run({1}), std::tuple(1, 2, false));
+  EXPECT_EQ(run({}), std::tuple(0, 0, false));
+}
+
+// A program for any size and one for these sizes give the same bits, a size of 1 among them.
+TEST_P(SumOrder, SizesAsNumbersOrAsSymbols_SameBits) {
+  std::mt19937_64 random(5);
+  for (const std::vector<I>& sizes : {std::vector<I>{700, 1, 1}, {1, 700, 1}, {9, 1, 40}, {33, 5, 1}}) {
+    Inputs inputs;
+    inputs["x"] = elements(random, GetParam(), sizes);
+    std::vector<std::vector<Array>> found;
+    for (const bool fixed : {false, true}) {
+      GraphBuilder g("sums");
+      GraphBuilder::Sizes of;
+      for (std::size_t d = 0; d < 3; ++d)
+        of.push_back(fixed ? Expr(sizes[d]) : g.symbol("x.size(" + std::to_string(d) + ")"));
+      const NodeId x = g.input("x", GetParam(), of);
+      for (const auto& dims : {GraphBuilder::Dims{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}})
+        g.output(g.reduce(Op::Sum, x, dims));
+      const auto compiled = compile(g.take());
+      found.push_back(run_compiled(*compiled, inputs).value());
+      found.push_back(run_interpreted(compiled->program().graph, inputs).value());
+    }
+    for (std::size_t at = 1; at < found.size(); ++at)
+      for (std::size_t i = 0; i < found[0].size(); ++i)
+        EXPECT_TRUE(identical(found[at][i], found[0][i])) << sizes[0] << " " << sizes[1] << ", " << at << ", " << i;
+  }
 }
 
 }  // namespace
