@@ -216,6 +216,32 @@ TEST(Losses, OfOneVector_HaveTheirClassesInDim0) {
                    {one(std::log(sum) - x.at(2)), one(entropy)}, 1e-12));
 }
 
+// 4,096 numbers 10000.1 have no variance, and 10,000 numbers about 10000 the one of their digits.
+TEST(Norms, RowsFarFromZero_HaveTheVarianceOfTheirDifferences) {
+  constexpr I n = 10'000;
+  TracedRun program(
+      {Array::zeros(DType::F32, {1, 4096}), Array::zeros(DType::F32, {1, n})}, [](Trace&, In x) {
+        return std::vector{var(x[0], {1}), layer_norm(x[0], 1), var(x[1], {1}), mean(x[1], {1})};
+      });
+  Array equal(DType::F32, {1, 4096}), far(DType::F32, {1, n});
+  double total = 0;
+  for (I i = 0; i < equal.elements(); ++i) equal.set(i, 10000.1);
+  for (I i = 0; i < n; ++i) {
+    far.set(i, 10000 + std::sin(static_cast<double>(i)));
+    total += far.at(i);
+  }
+  const double middle = total / n;
+  double squares = 0;
+  for (I i = 0; i < n; ++i) squares += std::pow(far.at(i) - middle, 2);
+  const auto out = program.run({equal, far});
+  EXPECT_EQ(out[0].at(0), 0);
+  for (I i = 0; i < equal.elements(); ++i) ASSERT_EQ(out[1].at(i), 0) << i;
+  const double variance = squares / (n - 1), unit = 0x1p-24;
+  EXPECT_NEAR(out[2].at(0), variance,
+              2 * unit * std::log2(n) * variance + 4 * unit * unit * middle * middle);
+  EXPECT_NEAR(out[3].at(0), middle, 2 * unit * middle);
+}
+
 TEST(Losses, OfLogitsFarFromZero_AreThoseOfTheirDifferences) {
   for (const DType dtype : {DType::F32, DType::F64}) {
     TracedRun program({Array::zeros(dtype, {2, 3}), Array::zeros(DType::I64, {2})},
