@@ -88,12 +88,12 @@ Result<void> Issuer::check_with(const Group& group, const Issued& issued,
                                 std::optional<Elsewhere>* elsewhere) {
   for (const int member : members)
     if (!fits_with(group, issued, member, elsewhere))
-      return posts_.refuse(
-          group.key, {Code::GraphDivergence,
-                      fmt::format("operation {} of {} is not the same on its "
-                                  "ranks, and cannot complete: end the job [{}]",
-                                  issued.number + 1, group.name,
-                                  rows(group, issued, member) + yet_to_come(group, issued))});
+      return posts_.refuse(group.key,
+                           {Code::GraphDivergence,
+                            fmt::format("operation {} of {} is not the same on its "
+                                        "ranks, and cannot complete: end the job [{}]",
+                                        issued.number + 1, group.name,
+                                        rows(group, issued, member) + yet_to_come(group, issued))});
   return still_alive(group);
 }
 

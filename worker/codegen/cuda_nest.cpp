@@ -199,13 +199,14 @@ std::string join_sum_lanes(const CudaSum& sum, std::size_t depth) {
 
 /// Opens the loop over items, sixteen threads each, which go along together.
 std::string open_lanes(std::string_view items) {
-  return line(fmt::format("__shared__ double lanes_of[{0}];\nconst int lane = threadIdx.x % 16;\n"
-                          "const long items = {1};\n"
-                          "for (long group = blockIdx.x; group * {2} < items; group += gridDim.x) {{\n"
-                          "  const long mine = group * {2} + threadIdx.x / 16;\n"
-                          "  const long item = mine < items ? mine : items - 1;",
-                          kCudaBlock, items, kCudaBlock / 16),
-              1);
+  return line(
+      fmt::format("__shared__ double lanes_of[{0}];\nconst int lane = threadIdx.x % 16;\n"
+                  "const long items = {1};\n"
+                  "for (long group = blockIdx.x; group * {2} < items; group += gridDim.x) {{\n"
+                  "  const long mine = group * {2} + threadIdx.x / 16;\n"
+                  "  const long item = mine < items ? mine : items - 1;",
+                  kCudaBlock, items, kCudaBlock / 16),
+      1);
 }
 
 }  // namespace
@@ -245,14 +246,16 @@ std::string cuda_sum_text(const LoopNest& nest, const CudaSum& sum) {
       break;
   }
   if (!sum.rows) {
-    out += line(fmt::format("const long in_run = column_terms({}), count = runs * in_run;", sum.n), 1);
+    out +=
+        line(fmt::format("const long in_run = column_terms({}), count = runs * in_run;", sum.n), 1);
     out += grid_stride("item", "outputs * ((count + 31) / 32)", 1) +
            line("const long output = item % outputs, batch = item / outputs;", 2) + output;
-    out += line(fmt::format("double total = {};\n"
-                            "for (long at = batch * 32; at < batch * 32 + 32 && at < count; ++at) {{\n"
-                            "  const long run = at / in_run;",
-                            sum.product),
-                2);
+    out +=
+        line(fmt::format("double total = {};\n"
+                         "for (long at = batch * 32; at < batch * 32 + 32 && at < count; ++at) {{\n"
+                         "  const long run = at / in_run;",
+                         sum.product),
+             2);
     out += run_text(nest, 3);
     out += line(fmt::format("join<{}>(total, column_of<{}>({}, at % in_run, value));", sum.product,
                             arguments, sum.n),
@@ -263,9 +266,9 @@ std::string cuda_sum_text(const LoopNest& nest, const CudaSum& sum) {
   out += open_lanes("outputs * runs * in_run");
   out += line("const long output = item % outputs, at = item / outputs, run = at / in_run;", 2);
   out += output + run_text(nest, 2);
-  out += line(fmt::format("double total = lane_of<{}>({}, at % in_run, lane, value);", arguments,
-                          sum.n),
-              2);
+  out += line(
+      fmt::format("double total = lane_of<{}>({}, at % in_run, lane, value);", arguments, sum.n),
+      2);
   out += join_sum_lanes(sum, 2);
   return out + line("if (lane == 0 && mine < items) " + sum.end, 2) + line("}", 1);
 }

@@ -52,8 +52,8 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
   const std::string width = body().number(loops.run.back()).text;
   if (loops.run.size() == 1 || !loops.rows) {
     nest().open_as(add_row(body().number(shapes::product(loops.run)).text));
-    const Access access = loops.access(
-        kept.index, outer.index, split_index(loops.run, index_name("i", nest().innermost())));
+    const Access access = loops.access(kept.index, outer.index,
+                                       split_index(loops.run, index_name("i", nest().innermost())));
     inner(fmt::format("return {};", body().value(operand, access)));
     nest().after(around, ");");
   } else {  // through an array, so that the row has one index
@@ -61,15 +61,17 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
     Access within = body().open_loops(std::span(loops.run).first(loops.run.size() - 1));
     nest().open_as(fmt::format("for (long at = 0; at < {};)", width));
     const int pieces = nest().innermost();
-    inner(fmt::format("const long left = {} - at, room = {} - fill, few = left < room ? left : room;",
-                      width, kSumBlock));
+    inner(
+        fmt::format("const long left = {} - at, room = {} - fill, few = left < room ? left : room;",
+                    width, kSumBlock));
     nest().open_as("#pragma omp simd\nfor (long l = 0; l < few; ++l)");
     within.index.push_back(index_name("(at + l)", nest().innermost()));
     inner(fmt::format("row[fill + l] = {};",
                       body().value(operand, loops.access(kept.index, outer.index, within.index))));
     const std::string row = add_row("fill") + " { return row[i]; });";
-    nest().after(pieces, fmt::format("at += few;\nfill += few;\nif (fill == {}) {{\n  {}\n  fill = 0;\n}}",
-                                     kSumBlock, row));
+    nest().after(pieces,
+                 fmt::format("at += few;\nfill += few;\nif (fill == {}) {{\n  {}\n  fill = 0;\n}}",
+                             kSumBlock, row));
     nest().after(around, row);
   }
   nest().after(level, fmt::format("{} = ({})total_of<{}>(terms);", body().element(id, kept, true),
@@ -88,14 +90,16 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
               body().open_loops(std::span(loops.kept).first(loops.kept.size() - 1)).index};
   nest().open_as(fmt::format("for (long start = 0; start < {}; start += {})", m, kColumns));
   const int chunk = nest().innermost();
-  inner(fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\nColumns columns;\n"
-                    "start_columns<{2}>(columns, p0, wide);",
-                    m, kColumns, product));
+  inner(
+      fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\nColumns columns;\n"
+                  "start_columns<{2}>(columns, p0, wide);",
+                  m, kColumns, product));
   const Access outer = body().open_loops(loops.outer);
   const int around = nest().innermost();
-  nest().open_as(fmt::format("add_columns<{}, {}>(columns, {}, [&](long k, long j) "
-                             "__attribute__((always_inline))",
-                             product, type, n));
+  nest().open_as(
+      fmt::format("add_columns<{}, {}>(columns, {}, [&](long k, long j) "
+                  "__attribute__((always_inline))",
+                  product, type, n));
   kept.index.push_back(index_name("(start + j)", nest().innermost()));
   const Access access = loops.access(kept.index, outer.index,
                                      split_index(loops.run, index_name("k", nest().innermost())));

@@ -25,8 +25,12 @@ void CudaEmitter::sum(NodeId id) {
   const Expr outputs = total(id).front(), runs = shapes::product(loops.outer),
              n = shapes::product(loops.run);
   const SumSplit split = split_sum(hint(outputs), hint(runs), hint(n), loops.rows);
-  CudaSum sum{std::string(product_text(id)), std::string(type(id)), body().number(n).text, {},
-              loops.rows, split};
+  CudaSum sum{std::string(product_text(id)),
+              std::string(type(id)),
+              body().number(n).text,
+              {},
+              loops.rows,
+              split};
   const Access kept = body().open_loops(loops.kept);
   nest().set_free();
   const Access outer = body().open_loops(loops.outer);
@@ -41,8 +45,8 @@ void CudaEmitter::sum(NodeId id) {
                       outputs * Expr(split == SumSplit::Lanes ? kSumLanes : 1));
   }
   // At most: each run may leave some elements over.
-  const Expr terms = runs * (floor_div(n, Expr(loops.rows ? kSumBlock : kSumFew)) +
-                             Expr(loops.rows ? 2 : 3));
+  const Expr terms =
+      runs * (floor_div(n, Expr(loops.rows ? kSumBlock : kSumFew)) + Expr(loops.rows ? 2 : 3));
   Expr batches = ceil_div(terms, kSumTerms);
   const auto scratch = [&](const Expr& parts) {
     emission_.scratch.push_back({DType::F64, parts * outputs});
@@ -57,40 +61,48 @@ void CudaEmitter::sum(NodeId id) {
   const auto join = [&](const std::string& what, const std::string& items) {
     return fmt::format(
         "  for (long item = (long)blockIdx.x * {0} + threadIdx.x; item < outputs * {1}; item += "
-        "(long)gridDim.x * {0}) {{\n    const long output = item % outputs, part = item / outputs;\n"
+        "(long)gridDim.x * {0}) {{\n    const long output = item % outputs, part = item / "
+        "outputs;\n"
         "    {2}\n  }}\n",
         kCudaBlock, items, what);
   };
   const std::string& product = sum.product;
   sum.end = scratch(loops.rows ? terms : batches) + "[item] = total;";
-  add_kernel(cuda_sum_text(nest(), sum), outputs * (loops.rows ? terms * Expr(kSumLanes) : batches));
+  add_kernel(cuda_sum_text(nest(), sum),
+             outputs * (loops.rows ? terms * Expr(kSumLanes) : batches));
   std::string number = "((count + 31) / 32)", from = body().scratch(0, DType::F64);
   if (loops.rows) {
     const std::string to = scratch(batches);
     from = body().scratch(0, DType::F64);
-    add_kernel(count() + join(fmt::format("{}[item] = batch_of<{}>({} + output, outputs, part * 32, count);",
-                                          to, product, from),
-                              number),
-               outputs * batches);
+    add_kernel(
+        count() +
+            join(fmt::format("{}[item] = batch_of<{}>({} + output, outputs, part * 32, count);", to,
+                             product, from),
+                 number),
+        outputs * batches);
   }
   for (; hint(batches) > kSumTerms; batches = ceil_div(batches, kSumTerms)) {
     const std::size_t last = emission_.scratch.size() - 1;
     const std::string to = scratch(ceil_div(batches, kSumTerms));
     from = body().scratch(last, DType::F64);
-    add_kernel(count() + fmt::format("  const long batches = {};\n", number) +
-                   join(fmt::format("{}[item] = pairwise_of<{}>({} + output, outputs, part * 32, batches, 32);",
-                                    to, product, from),
-                        "((batches + 31) / 32)"),
-               outputs * ceil_div(batches, kSumTerms));
+    add_kernel(
+        count() + fmt::format("  const long batches = {};\n", number) +
+            join(fmt::format(
+                     "{}[item] = pairwise_of<{}>({} + output, outputs, part * 32, batches, 32);",
+                     to, product, from),
+                 "((batches + 31) / 32)"),
+        outputs * ceil_div(batches, kSumTerms));
     number = fmt::format("(({} + 31) / 32)", number);
   }
   from = body().scratch(emission_.scratch.size() - 1, DType::F64);
   const std::string into = body().buffer(id, true);
-  add_kernel(count() + fmt::format("  const long batches = {};\n", number) +
-                 join(fmt::format("{}[item] = ({})pairwise_of<{}>({} + output, outputs, 0, batches, batches);",
-                                  into, sum.type, product, from),
-                      "1"),
-             outputs);
+  add_kernel(
+      count() + fmt::format("  const long batches = {};\n", number) +
+          join(fmt::format(
+                   "{}[item] = ({})pairwise_of<{}>({} + output, outputs, 0, batches, batches);",
+                   into, sum.type, product, from),
+               "1"),
+      outputs);
 }
 
 }  // namespace lockstep::worker

@@ -140,7 +140,8 @@ template <class T> inline long place_of(const T* x, long n, T value, bool right)
 
 // Of every target: the order of sums and products (graph/sum_order.h), `P` for products. What has
 // been added up is in f64.
-constexpr std::string_view kSums = R"(struct Terms { double batch, kept[64]; long terms; int depth; };
+constexpr std::string_view kSums =
+    R"(struct Terms { double batch, kept[64]; long terms; int depth; };
 template <bool P, class T> inline void join(T& a, const T& b) {
   if constexpr (P) a *= b;
   else a += b;
@@ -160,31 +161,34 @@ template <bool P> inline double total_of(Terms& t) {
   while (t.depth > 0) join<P>(t.batch, t.kept[--t.depth]);
   return t.batch;
 }
-template <bool P, class T, class F> inline double few_of(long start, long few, F value) {
-  T total = P;
-  for (long q = 0; q < few; ++q) join<P>(total, value(start + q));
-  return (double)total;
+template <bool P, class T, int N, class F> inline T few_of(long start, long apart, F value) {
+  if constexpr (N == 1) {
+    return value(start);
+  } else {
+    T total = few_of<P, T, N / 2>(start, apart, value);
+    join<P>(total, few_of<P, T, N / 2>(start + N / 2 * apart, apart, value));
+    return total;
+  }
 }
 template <bool P, class T, class F> inline void add_column(Terms& t, long n, F value) {
-  for (long k = 0; k + 8 <= n; k += 8) add_term<P>(t, few_of<P, T>(k, 8, value));
-  if ((n & 4) != 0) add_term<P>(t, few_of<P, T>(n & ~7L, 4, value));
-  if ((n & 2) != 0) add_term<P>(t, few_of<P, T>(n & ~3L, 2, value));
-  if ((n & 1) != 0) add_term<P>(t, few_of<P, T>(n - 1, 1, value));
+  for (long k = 0; k + 8 <= n; k += 8) add_term<P>(t, (double)few_of<P, T, 8>(k, 1, value));
+  if ((n & 4) != 0) add_term<P>(t, (double)few_of<P, T, 4>(n & ~7L, 1, value));
+  if ((n & 2) != 0) add_term<P>(t, (double)few_of<P, T, 2>(n & ~3L, 1, value));
+  if ((n & 1) != 0) add_term<P>(t, (double)few_of<P, T, 1>(n - 1, 1, value));
 }
 )";
 
-// Of CUDA: term by term, each by who has it. `pairwise_of` joins n batches, or of these the groups of
-// 32 that begin at a multiple of it: they come out the same.
-constexpr std::string_view kCudaSums = R"(inline long row_terms(long n) { return (n / 16 * 16 + 1023) / 1024 + (n % 16 != 0 ? 1 : 0); }
+// Of CUDA: term by term, each by who has it. `pairwise_of` joins n batches, or of these the groups
+// of 32 that begin at a multiple of it: they come out the same.
+constexpr std::string_view kCudaSums =
+    R"(inline long row_terms(long n) { return (n / 16 * 16 + 1023) / 1024 + (n % 16 != 0 ? 1 : 0); }
 template <bool P, class T, class F> inline double lane_of(long n, long term, long lane, F value) {
   const long whole = n / 16 * 16, start = term * 1024, end = start + 1024 < whole ? start + 1024 : whole;
   double total = P;
   if (start < whole) {
-    for (long at = start; at < end; at += 128) {
-      T chain = P;
-      for (long k = at + lane; k < at + 128 && k < end; k += 16) join<P>(chain, value(k));
-      join<P>(total, (double)chain);
-    }
+    long k = start + lane;
+    for (; k + 48 < end; k += 64) join<P>(total, (double)few_of<P, T, 4>(k, 16, value));
+    for (; k < end; k += 16) join<P>(total, (double)value(k));
   } else if (lane == 0) {
     for (long k = whole; k < n; ++k) join<P>(total, (double)value(k));
   }
@@ -201,10 +205,11 @@ template <bool P, class T, class F> inline void add_row(Terms& t, long n, F valu
 }
 inline long column_terms(long n) { return n / 8 + (n >> 2 & 1) + (n >> 1 & 1) + (n & 1); }
 template <bool P, class T, class F> inline double column_of(long n, long term, F value) {
-  if (term < n / 8) return few_of<P, T>(term * 8, 8, value);
-  long few = 4;
-  for (long skip = term - n / 8; (n & few) == 0 || skip-- > 0;) few /= 2;
-  return few_of<P, T>(n & ~(2 * few - 1), few, value);
+  if (term < n / 8) return (double)few_of<P, T, 8>(term * 8, 1, value);
+  const long left = term - n / 8 - (n >> 2 & 1), at = left - (n >> 1 & 1);
+  if (left < 0) return (double)few_of<P, T, 4>(n & ~7L, 1, value);
+  if (at < 0) return (double)few_of<P, T, 2>(n & ~3L, 1, value);
+  return (double)value(n - 1);
 }
 template <bool P> inline double batch_of(const double* x, long apart, long start, long count) {
   double total = P;
@@ -230,22 +235,27 @@ template <bool P> inline double pairwise_of(const double* x, long apart, long st
 // vectors, which compilers make of them where the row is an array of its own; and of columns side
 // by side, of which value(k, j) is an element: `p` holds the batches of each that wait for a
 // neighbour, and behind them the one under way.
-constexpr std::string_view kHostSums = R"(typedef float f8 __attribute__((vector_size(32), aligned(4), may_alias));
+constexpr std::string_view kHostSums =
+    R"(typedef float f8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double d2 __attribute__((vector_size(16), aligned(8), may_alias));
 typedef double d4 __attribute__((vector_size(32), aligned(8), may_alias));
 struct Floats { f8 a, b; };
 struct Doubles { d4 a, b, c, d; };
 inline d4 low_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1, 2, 3), d4); }
 inline d4 high_of(const f8& x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 4, 5, 6, 7), d4); }
-template <bool P> inline void join_lanes(Floats& lanes, const float* x) {
-  join<P>(lanes.a, *(const f8*)x);
-  join<P>(lanes.b, *(const f8*)(x + 8));
+inline void take_lanes(Floats& lanes, const float* x) {
+  lanes.a = *(const f8*)x;
+  lanes.b = *(const f8*)(x + 8);
 }
-template <bool P> inline void join_lanes(Doubles& lanes, const double* x) {
-  join<P>(lanes.a, *(const d4*)x);
-  join<P>(lanes.b, *(const d4*)(x + 4));
-  join<P>(lanes.c, *(const d4*)(x + 8));
-  join<P>(lanes.d, *(const d4*)(x + 12));
+inline void take_lanes(Doubles& lanes, const double* x) {
+  lanes.a = *(const d4*)x;
+  lanes.b = *(const d4*)(x + 4);
+  lanes.c = *(const d4*)(x + 8);
+  lanes.d = *(const d4*)(x + 12);
+}
+template <bool P> inline void join_lanes(Floats& lanes, const Floats& x) {
+  join<P>(lanes.a, x.a);
+  join<P>(lanes.b, x.b);
 }
 template <bool P> inline void join_lanes(Doubles& lanes, const Floats& x) {
   join<P>(lanes.a, low_of(x.a));
@@ -258,10 +268,6 @@ template <bool P> inline void join_lanes(Doubles& lanes, const Doubles& x) {
   join<P>(lanes.b, x.b);
   join<P>(lanes.c, x.c);
   join<P>(lanes.d, x.d);
-}
-template <bool P> inline void start_lanes(Floats& lanes) {
-  const f8 first = {P, P, P, P, P, P, P, P};
-  lanes.a = lanes.b = first;
 }
 template <bool P> inline void start_lanes(Doubles& lanes) {
   const d4 first = {P, P, P, P};
@@ -279,20 +285,31 @@ template <bool P> inline double total_lanes(Doubles& lanes) {
 }
 inline Floats chains_of(float) { return Floats(); }
 inline Doubles chains_of(double) { return Doubles(); }
+template <class T, class L, class F> inline void fill_lanes(L& lanes, long at, F value) {
+  T x[16];
+#pragma omp simd
+  for (long l = 0; l < 16; ++l) x[l] = value(at + l);
+  take_lanes(lanes, x);
+}
 template <bool P, class T, class F> inline double block_of(long start, long end, F value) {
   Doubles lanes;
   start_lanes<P>(lanes);
-  for (long at = start; at < end;) {
-    const long until = at + 128 < end ? at + 128 : end;
-    auto chains = chains_of(T());
-    start_lanes<P>(chains);
-    for (; at < until; at += 16) {
-      T x[16];
-#pragma omp simd
-      for (long l = 0; l < 16; ++l) x[l] = value(at + l);
-      join_lanes<P>(chains, x);
-    }
-    join_lanes<P>(lanes, chains);
+  long at = start;
+  for (; at + 64 <= end; at += 64) {
+    auto a = chains_of(T()), b = a, c = a, d = a;
+    fill_lanes<T>(a, at, value);
+    fill_lanes<T>(b, at + 16, value);
+    fill_lanes<T>(c, at + 32, value);
+    fill_lanes<T>(d, at + 48, value);
+    join_lanes<P>(a, b);
+    join_lanes<P>(c, d);
+    join_lanes<P>(a, c);
+    join_lanes<P>(lanes, a);
+  }
+  for (; at < end; at += 16) {
+    auto a = chains_of(T());
+    fill_lanes<T>(a, at, value);
+    join_lanes<P>(lanes, a);
   }
   return total_lanes<P>(lanes);
 }
@@ -327,12 +344,8 @@ template <bool P> inline void total_columns(Columns& c) {
 template <bool P, class T, int N, class F> inline void add_few(Columns& c, long k, F value) {
   double* const __restrict batch = c.p + c.wide * c.depth;
 #pragma omp simd
-  for (long j = 0; j < c.wide; ++j) {
-    T total = P;
-#pragma GCC unroll 8
-    for (long q = 0; q < N; ++q) join<P>(total, value(k + q, j));
-    join<P>(batch[j], (double)total);
-  }
+  for (long j = 0; j < c.wide; ++j)
+    join<P>(batch[j], (double)few_of<P, T, N>(k, 1, [&](long q) __attribute__((always_inline)) { return value(q, j); }));
   if ((++c.terms & 31) != 0) return;
   for (long b = c.terms / 32 - 1; (b & 1) != 0; b >>= 1) join_batches<P>(c);
   ++c.depth;
@@ -549,7 +562,9 @@ struct Part {
   std::string_view text;
 };
 
-bool is_of_word(char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_of_word(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 void each_word(std::string_view text, const std::function<void(std::string_view)>& tell) {
   for (std::size_t at = 0; at < text.size();) {

@@ -27,7 +27,8 @@ enum class SumSplit : std::uint8_t {
   Pieces,  // of rows sixteen threads a term, of columns one a batch; further kernels join these
 };
 /// `outputs` totals of `runs` runs of n elements each.
-[[nodiscard]] SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n, bool rows);
+[[nodiscard]] SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n,
+                                 bool rows);
 
 /// Pieces of each of `rows` scans over `elements`: 1 where rows alone are enough work, or short.
 [[nodiscard]] std::int64_t split_scan(std::int64_t rows, std::int64_t elements);

@@ -1,13 +1,14 @@
 // The order in which a sum or a product of floats is made: the same on every target, so that its
 // bits depend on the elements alone.
 //
-// Elements of a run become terms. Of a run that lies side by side in memory ("rows") as many whole
-// groups of kSumLanes as there are go first, in blocks: each lane takes kSumChain of its elements
-// one after another in their own type, and adds that up in f64; the lanes are halved until one is
-// left, which is the block's term. The rest of the run is one term, added in f64. Of a run across
-// rows ("columns") kSumFew elements at a time, added in their own type, are a term, and of those
-// left over four, two and one, as there are. kSumTerms terms, one after another in f64, are a batch, and batches are joined
-// pairwise. Everything is rounded to the type of the result once, at the end.
+// Elements of a run become terms. Of a run whose dims are the last ones ("rows") as many whole
+// groups of kSumLanes as there are go first, in blocks: each lane joins kSumFours of its elements
+// pairwise in their own type, or takes those that are too few for that one by one, and adds them up
+// in f64; the lanes are halved until one is left, which is the block's term. The rest of the run is
+// one term, added in f64. Of another run ("columns") kSumFew elements, joined pairwise in their own
+// type, are a term, and of those left over four, two and one, as there are. kSumTerms terms, one
+// after another in f64, are a batch, and batches are joined pairwise. Everything is rounded to the
+// type of the result once, at the end. So a sum of equal numbers is rounded once.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@
 
 namespace lockstep::worker {
 
-inline constexpr std::int64_t kSumLanes = 16, kSumChain = 8, kSumBlock = 1024, kSumFew = 8,
+inline constexpr std::int64_t kSumLanes = 16, kSumFours = 4, kSumBlock = 1024, kSumFew = 8,
                               kSumTerms = 32;
 
 /// A sum or a product of floats.

@@ -89,23 +89,25 @@ struct Run {
   T operator[](std::int64_t k) const { return data[k * stride]; }
 };
 
-/// The elements from `start` up to `end`, `apart` places apart, in their own type.
+/// `few` elements from `start` on, `apart` places apart, joined pairwise in their own type.
 template <class Join, class T>
-double chain(const Run<T>& run, std::int64_t start, std::int64_t end, std::int64_t apart) {
-  T total = Join::template first<T>;
-  for (std::int64_t k = start; k < end; k += apart) Join::add(total, run[k]);
-  return static_cast<double>(total);
+T pairwise(const Run<T>& run, std::int64_t start, std::int64_t few, std::int64_t apart) {
+  if (few == 1) return run[start];
+  T total = pairwise<Join>(run, start, few / 2, apart);
+  Join::add(total, pairwise<Join>(run, start + few / 2 * apart, few / 2, apart));
+  return total;
 }
 
 template <class Join, class T>
 double block(const Run<T>& run, std::int64_t start, std::int64_t end) {
   std::array<double, kSumLanes> lanes;
   lanes.fill(Join::template first<double>);
-  constexpr std::int64_t kStep = kSumLanes * kSumChain;
-  for (; start < end; start += kStep)
+  for (std::int64_t few = kSumFours; start < end; start += few * kSumLanes) {
+    if (start + few * kSumLanes > end) few = 1;
     for (std::int64_t lane = 0; lane < kSumLanes; ++lane)
       Join::add(lanes[static_cast<std::size_t>(lane)],
-                chain<Join>(run, start + lane, std::min(start + kStep, end), kSumLanes));
+                static_cast<double>(pairwise<Join>(run, start + lane, few, kSumLanes)));
+  }
   for (std::size_t width = kSumLanes / 2; width > 0; width /= 2)
     for (std::size_t lane = 0; lane < width; ++lane) Join::add(lanes[lane], lanes[lane + width]);
   return lanes[0];
@@ -126,12 +128,14 @@ template <class Join, class T>
 void add_columns(const Run<T>& run, SumOfTerms<Join>& terms) {
   std::int64_t k = 0;
   for (std::int64_t few = kSumFew; few > 0; few /= 2)
-    for (; k + few <= run.n; k += few) terms.add(chain<Join>(run, k, k + few, 1));
+    for (; k + few <= run.n; k += few)
+      terms.add(static_cast<double>(pairwise<Join>(run, k, few, 1)));
 }
 
 /// f(offset) of each place in `sizes`, in row-major order.
 template <class F>
-void each_place(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides, F f) {
+void each_place(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides,
+                F f) {
   std::int64_t count = 1;
   for (const std::int64_t size : sizes) count *= size;
   std::vector<std::int64_t> index(sizes.size(), 0);

@@ -17,8 +17,8 @@ class HostToolchain final : public Toolchain {
     /// inner loop says itself that it may be reordered). No contraction: sums are the same on
     /// processors with and without it.
     std::vector<std::string> flags{
-        "-std=c++20",    "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
-        "-fopenmp-simd", "-fwrapv", "-shared",       "-fPIC",           "-pipe",
+        "-std=c++20",       "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
+        "-fopenmp-simd",    "-fwrapv", "-shared",       "-fPIC",           "-pipe",
         "-ffp-contract=off"};
     std::vector<std::string> libraries{"-lmvec", "-lm"};
     std::chrono::milliseconds limit{120000};

@@ -16,7 +16,8 @@ struct NvrtcOptions {
   std::string architecture;  // "sm_90"
   Rank rank{0};              // named in errors
   /// Besides the architecture. No -use_fast_math: NaN and infinities keep their meaning.
-  std::vector<std::string> flags{"--std=c++17", "--fmad=false"};  // sums have the bits of the host's
+  std::vector<std::string> flags{"--std=c++17",
+                                 "--fmad=false"};  // sums have the bits of the host's
 };
 
 /// Its identity is NVRTC's version, architecture and flags, so artifacts of other ones are never

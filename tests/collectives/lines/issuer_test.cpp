@@ -108,11 +108,11 @@ TEST(Issuer, RankThatComesSecond_Refuses_AndTheFirstHearsOfIt) {
   const auto refused = b.issue(pair_of(1), all_reduce({{3}, {3}}, "train.py:57"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::GraphDivergence);
-  EXPECT_EQ(
-      refused.error().message,
-      "operation 1 of the group of ranks 0-1 is not the same on its ranks, and cannot complete: end "
-      "the job [rank 0: all_reduce sum f32[5] at "
-      "train.py:41; rank 1: all_reduce sum f32[3] at train.py:57]");
+  EXPECT_EQ(refused.error().message,
+            "operation 1 of the group of ranks 0-1 is not the same on its ranks, and cannot "
+            "complete: end "
+            "the job [rank 0: all_reduce sum f32[5] at "
+            "train.py:41; rank 1: all_reduce sum f32[3] at train.py:57]");
   const auto alive = a.still_alive(pair_of(0));
   ASSERT_FALSE(alive);
   EXPECT_EQ(alive.error().message, refused.error().message);
@@ -128,7 +128,8 @@ TEST(Issuer, Refusal_NamesRanksThatHaveIssuedNothingYet) {
   ASSERT_TRUE(a.issue(mine, all_reduce({{5}, {5}})));
   const auto refused = b.issue(theirs, all_reduce({{3}, {3}}, "train.py:57"));
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, testing::HasSubstr("at train.py:57; ranks 2-3: nothing yet]"));
+  EXPECT_THAT(refused.error().message,
+              testing::HasSubstr("at train.py:57; ranks 2-3: nothing yet]"));
 }
 
 TEST(Issuer, BothPostBeforeEitherLooks_BothRefuse_InTheSameWords) {

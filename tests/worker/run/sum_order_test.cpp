@@ -18,7 +18,8 @@ using shapes::Expr;
 using I = std::int64_t;
 
 bool identical(const Array& a, const Array& b) {
-  return a.sizes() == b.sizes() && (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
+  return a.sizes() == b.sizes() &&
+         (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
 /// Over a program for the emulated device.
@@ -47,7 +48,8 @@ Graph all_sums(DType dtype, const std::vector<I>& hints) {
   const NodeId apart = g.op(Op::Mul, {x, g.expand(row, {a, b, c})});
   for (const Op op : {Op::Sum, Op::Prod})
     for (const NodeId of : {x, square, apart})
-      for (const auto& dims : {GraphBuilder::Dims{}, {0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}})
+      for (const auto& dims :
+           {GraphBuilder::Dims{}, {0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}})
         g.output(g.reduce(op, of, dims));
   Graph graph = g.take();
   for (std::size_t i = 0; i < 3; ++i) graph.symbols.at(i).hint = hints[i];
@@ -58,7 +60,8 @@ Graph all_sums(DType dtype, const std::vector<I>& hints) {
 Array elements(std::mt19937_64& random, DType dtype, std::vector<I> sizes) {
   Array out(dtype, std::move(sizes));
   std::normal_distribution<double> normal(0, 0.01);
-  for (I i = 0; i < out.elements(); ++i) out.set(i, (random() % 2 == 0 ? 1 : -1) * std::exp(normal(random)));
+  for (I i = 0; i < out.elements(); ++i)
+    out.set(i, (random() % 2 == 0 ? 1 : -1) * std::exp(normal(random)));
   return out;
 }
 
@@ -70,9 +73,9 @@ TEST_P(SumOrder, AnyDims_SameBitsInterpretedCompiledAndOnADevice) {
   std::vector<std::unique_ptr<OnDevice>> planned;
   for (const auto& each : hints)
     planned.push_back(std::make_unique<OnDevice>(all_sums(GetParam(), each)));
-  const std::vector<std::vector<I>> all{{0, 2, 3},  {2, 0, 3},    {2, 3, 0},   {1, 1, 1},    {2, 3, 5},
-                                        {5, 7, 16}, {3, 15, 17},  {2, 33, 31}, {1, 1, 5000}, {3, 2, 2100},
-                                        {2, 700, 3}, {300, 9, 1}, {1, 40, 1025}};
+  const std::vector<std::vector<I>> all{
+      {0, 2, 3},   {2, 0, 3},    {2, 3, 0},    {1, 1, 1},   {2, 3, 5},   {5, 7, 16},   {3, 15, 17},
+      {2, 33, 31}, {1, 1, 5000}, {3, 2, 2100}, {2, 700, 3}, {300, 9, 1}, {1, 40, 1025}};
   const unsigned seed = 20271;
   std::mt19937_64 random(seed);
   for (const auto& sizes : all) {
@@ -83,7 +86,8 @@ TEST_P(SumOrder, AnyDims_SameBitsInterpretedCompiledAndOnADevice) {
     const auto on_host = run_compiled(*compiled, inputs).value();
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_TRUE(identical(on_host[i], expected[i]))
-          << "sizes " << sizes[0] << " " << sizes[1] << " " << sizes[2] << ", output " << i << ", seed " << seed;
+          << "sizes " << sizes[0] << " " << sizes[1] << " " << sizes[2] << ", output " << i
+          << ", seed " << seed;
     for (std::size_t at = 0; at < planned.size(); ++at) {
       const auto on_device = planned[at]->run(inputs);
       for (std::size_t i = 0; i < expected.size(); ++i)
@@ -98,7 +102,9 @@ struct Data {
   const char* name;
   double (*at)(I i);
 };
-double uniform(I i) { return static_cast<double>(static_cast<std::uint64_t>(i * 2654435761) % 1000003) / 1000003; }
+double uniform(I i) {
+  return static_cast<double>(static_cast<std::uint64_t>(i * 2654435761) % 1000003) / 1000003;
+}
 constexpr Data kData[] = {
     {"random", [](I i) { return uniform(i) - 0.5; }},
     {"a large mean", [](I i) { return 10000 + uniform(i); }},
@@ -135,10 +141,12 @@ TEST_P(SumOrder, AdversarialData_WithinTheStatedBound) {
       inputs["x"] = std::move(columns);
       inputs["y"] = std::move(rows);
       const auto out = run_compiled(*compiled, inputs).value();
-      const long double bound = bound_factor(GetParam()) * unit * std::log2(static_cast<double>(n_now)) * size +
-                                static_cast<long double>(GetParam() == DType::F32 ? 0x1p-149 : 0);
+      const long double bound =
+          bound_factor(GetParam()) * unit * std::log2(static_cast<double>(n_now)) * size +
+          static_cast<long double>(GetParam() == DType::F32 ? 0x1p-149 : 0);
       for (const double got : {out[0].at(0), out[0].at(2), out[1].at(0)})
-        EXPECT_LE(std::abs(static_cast<long double>(got) - sum), bound) << data.name << ", " << n_now;
+        EXPECT_LE(std::abs(static_cast<long double>(got) - sum), bound)
+            << data.name << ", " << n_now;
     }
 }
 
@@ -160,7 +168,8 @@ TEST(SumRun, ReducedNeighbours_TheInnermostOfThem) {
 // A program for any size and one for these sizes give the same bits, a size of 1 among them.
 TEST_P(SumOrder, SizesAsNumbersOrAsSymbols_SameBits) {
   std::mt19937_64 random(5);
-  for (const std::vector<I>& sizes : {std::vector<I>{700, 1, 1}, {1, 700, 1}, {9, 1, 40}, {33, 5, 1}}) {
+  for (const std::vector<I>& sizes :
+       {std::vector<I>{700, 1, 1}, {1, 700, 1}, {9, 1, 40}, {33, 5, 1}}) {
     Inputs inputs;
     inputs["x"] = elements(random, GetParam(), sizes);
     std::vector<std::vector<Array>> found;
@@ -178,7 +187,8 @@ TEST_P(SumOrder, SizesAsNumbersOrAsSymbols_SameBits) {
     }
     for (std::size_t at = 1; at < found.size(); ++at)
       for (std::size_t i = 0; i < found[0].size(); ++i)
-        EXPECT_TRUE(identical(found[at][i], found[0][i])) << sizes[0] << " " << sizes[1] << ", " << at << ", " << i;
+        EXPECT_TRUE(identical(found[at][i], found[0][i]))
+            << sizes[0] << " " << sizes[1] << ", " << at << ", " << i;
   }
 }
 
