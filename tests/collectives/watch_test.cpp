@@ -106,9 +106,10 @@ TEST(Watch, ProcessThatExitsWithoutGoodbye_IsLost) {
 
 TEST(Watch, ProcessThatIsLost_EndsOnlyThoseThatWait_WhereTheProgramLooksItself) {
   const auto board = shared_board(2);
-  const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::_exit(0); });
+  const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::pause(); });
   Watched watched(*board, Rank{0}, 60s);
   watched.watch->ends_at_loss(false);
+  ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(watched.within(300ms));
   watched.watch->seat().begin(OperationKind::Vote, board->entry(kWorldGroup, RankSet::all(2)), 1,

@@ -26,7 +26,7 @@ inline constexpr int kCudaVector = 4;
 /// pieces `piece`.
 [[nodiscard]] std::string cuda_reduction_text(const LoopNest& nest, const Split& split);
 
-/// An ordered sum (graph/sum_order.h) over loops: the free ones are what is kept, the innermost one
+/// An ordered sum (sums/sum_order.h) over loops: the free ones are what is kept, the innermost one
 /// is the function of an element of the run, those between are the runs.
 struct CudaSum {
   std::string product;  // "true" or "false"

@@ -5,7 +5,7 @@
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/own_op.h>
-#include <lockstep/worker/graph/sum_order.h>
+#include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
 

@@ -5,7 +5,7 @@
 
 #include <lockstep/worker/codegen/cuda_nest.h>
 #include <lockstep/worker/codegen/emit_cuda.h>
-#include <lockstep/worker/graph/sum_order.h>
+#include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
 
@@ -17,7 +17,7 @@ Expr ceil_div(const Expr& a, std::int64_t b) { return floor_div(a + Expr(b - 1),
 
 }  // namespace
 
-// Whatever makes them, the terms and their order are those of graph/sum_order.h: hints say only how
+// Whatever makes them, the terms and their order are those of sums/sum_order.h: hints say only how
 // many threads share the work. A total has the number of its output.
 void CudaEmitter::sum(NodeId id) {
   const NodeId operand = node(id).inputs[0];

@@ -100,7 +100,7 @@ class Emitter {
     Access kept;
   };
   Reduced reduction_nest(NodeId id);
-  /// The dims of the operand of an ordered sum (graph/sum_order.h), as loops over them go: what is
+  /// The dims of the operand of an ordered sum (sums/sum_order.h), as loops over them go: what is
   /// kept, the reduced ones around the run, and the run. Dims that lie as in one are one.
   struct Loops {
     std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, as they lie

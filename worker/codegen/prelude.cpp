@@ -138,7 +138,7 @@ template <class T> inline long place_of(const T* x, long n, T value, bool right)
 }
 )";
 
-// Of every target: the order of sums and products (graph/sum_order.h), `P` for products. What has
+// Of every target: the order of sums and products (sums/sum_order.h), `P` for products. What has
 // been added up is in f64.
 constexpr std::string_view kSums =
     R"(struct Terms { double batch, kept[64]; long terms; int depth; };

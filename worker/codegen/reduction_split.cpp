@@ -2,7 +2,7 @@
 #include <bit>
 
 #include <lockstep/worker/codegen/reduction_split.h>
-#include <lockstep/worker/graph/sum_order.h>
+#include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
 namespace {

@@ -19,7 +19,7 @@ struct Split {
 /// neighbouring threads must share a total; otherwise they make neighbouring totals.
 [[nodiscard]] Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent);
 
-/// Who makes a total whose order is written (graph/sum_order.h), whatever its size turns out to be:
+/// Who makes a total whose order is written (sums/sum_order.h), whatever its size turns out to be:
 /// it says only who makes which term.
 enum class SumSplit : std::uint8_t {
   Alone,   // one thread

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include <lockstep/worker/graph/op_map.h>
-#include <lockstep/worker/graph/sum_order.h>
 #include <lockstep/worker/interpreter/interpret.h>
+#include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
 namespace {
@@ -143,7 +143,7 @@ void each_place(const std::vector<std::int64_t>& sizes, const std::vector<std::i
     f(std::inner_product(index.begin(), index.end(), strides.begin(), std::int64_t{0}));
 }
 
-/// In the order that graph/sum_order.h gives.
+/// In the order that sums/sum_order.h gives.
 template <class Join, class T>
 void sum_all(const NodeCall& call, Array& out) {
   const Array& x = *call.operands[0];

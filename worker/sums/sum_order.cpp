@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/sum_order.h>
+#include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
 
