@@ -106,7 +106,14 @@ TEST(Watch, ProcessThatExitsWithoutGoodbye_IsLost) {
 
 TEST(Watch, ProcessThatIsLost_EndsOnlyThoseThatWait_WhereTheProgramLooksItself) {
   const auto board = shared_board(2);
-  const pid_t child = start_process(*board, Rank{1}, [](Seat&) { ::pause(); });
+  int seated[2];
+  ASSERT_EQ(::pipe(seated), 0);
+  const pid_t child = start_process(*board, Rank{1}, [&](Seat&) {
+    (void)!::write(seated[1], "", 1);
+    ::pause();
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(seated[0], &byte, 1), 1);
   Watched watched(*board, Rank{0}, 60s);
   watched.watch->ends_at_loss(false);
   ::kill(child, SIGKILL);
