@@ -155,18 +155,6 @@ TEST_P(SumOrder, AdversarialData_WithinTheStatedBound) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, SumOrder, testing::Values(DType::F32, DType::F64),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
 
-TEST(SumRun, ReducedNeighbours_TheInnermostOfThem) {
-  const auto run = [](std::vector<I> reduced) {
-    const SumRun out = sum_run(3, reduced);
-    return std::tuple(out.first, out.last, out.rows);
-  };
-  EXPECT_EQ(run({1, 2}), std::tuple(1, 3, true));
-  EXPECT_EQ(run({0, 2}), std::tuple(2, 3, true));
-  EXPECT_EQ(run({0, 1}), std::tuple(0, 2, false));
-  EXPECT_EQ(run({1}), std::tuple(1, 2, false));
-  EXPECT_EQ(run({}), std::tuple(0, 0, false));
-}
-
 // A program for any size and one for these sizes give the same bits, a size of 1 among them.
 TEST_P(SumOrder, SizesAsNumbersOrAsSymbols_SameBits) {
   std::mt19937_64 random(5);
