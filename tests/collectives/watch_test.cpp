@@ -112,8 +112,10 @@ TEST(Watch, ProcessThatIsLost_EndsOnlyThoseThatWait_WhereTheProgramLooksItself) 
     (void)!::write(seated[1], "", 1);
     ::pause();
   });
+  ::close(seated[1]);
   char byte = 0;
-  ASSERT_EQ(::read(seated[0], &byte, 1), 1);
+  ASSERT_EQ(::read(seated[0], &byte, 1), 1) << "the child ended before it was seated";
+  ::close(seated[0]);
   Watched watched(*board, Rank{0}, 60s);
   watched.watch->ends_at_loss(false);
   ::kill(child, SIGKILL);

@@ -8,7 +8,7 @@
 // one term, added in f64. Of another run ("columns") kSumFew elements, joined pairwise in their own
 // type, are a term, and of those left over four, two and one, as there are. kSumTerms terms, one
 // after another in f64, are a batch, and batches are joined pairwise. Everything is rounded to the
-// type of the result once, at the end. So a sum of equal numbers is rounded once.
+// type of the result once, at the end. So a sum of equal f32 numbers is rounded once.
 #pragma once
 
 #include <array>

@@ -59,8 +59,8 @@ Result<std::unique_ptr<HostToolchain>> HostToolchain::open(Options options) {
   for (const bool is_first : {true, false}) {
     std::vector<std::string> arguments{chosen.compiler, "--version"};
     if (!is_first) {
-      // A copy of sixteen elements is to stay the vectors that a sum takes them as.
-      if (toolchain->identity_.find("clang") == std::string::npos)
+      // GCC: a copy of sixteen elements is to stay the vectors that a sum takes them as.
+      if (toolchain->identity_.find("Free Software Foundation") != std::string::npos)
         toolchain->options_.flags.emplace_back("-fno-tree-loop-distribute-patterns");
       arguments = {chosen.compiler};
       arguments.insert(arguments.end(), chosen.flags.begin(), chosen.flags.end());

@@ -13,7 +13,8 @@ Each program stands for a public report (its first lines name it), written befor
 without a sign of life. *bare*: PyTorch {torch} as it is; `DETAIL`: with `TORCH_DISTRIBUTED_DEBUG=DETAIL`; *guard collectives*: PyTorch's;
 the rest are lockstep's. Made by `scripts/incidents --write` ({machine}).
 
-Of a refusal: seconds from the last step that a rank begins to the last rank's error (0.3 s of which prove that a wait has no end);
+Outcomes that differ between numbers of ranks (2 and 3, of some programs 4) stand beside one another. Of a refusal: the longest
+time from the last step that a rank begins to the last rank's error (0.3 s of which prove that a wait has no end);
 **R** the rank that is unlike the others is named, **G** the process group or module, **L** all lines that differ.
 """
 
@@ -45,13 +46,17 @@ def sum_text(counts, seconds):
 def _cell(run):
     if run is None:
         return ""
-    text = run["outcome"]
-    if text in ("refused", "ends") and run["seconds"] is not None:
-        text += f" {run['seconds']:.1f} s"
     named = [("R", "rank" in run["states"] and run["who"]), ("G", "group" in run["states"] and run["named"]),
              ("L", run["lines"] == run["of_lines"] > 0)]
     letters = "".join(letter for letter, is_named in named if is_named)
-    return text + (f" {letters}" if letters and text != "as if well" else "") + (" **not as stated**" if run["fault"] else "")
+    return run["outcome"] + (f" {letters}" if letters and run["outcome"] != "as if well" else "") + (
+        " **not as stated**" if run["fault"] else "")
+
+
+def _cells(runs):
+    """Of one program and tool, by number of ranks; what is alike stands once, with the longest time to the verdict."""
+    seconds = [run["seconds"] for run in runs if run["seconds"] is not None and run["outcome"] == "refused"]
+    return "; ".join(dict.fromkeys(map(_cell, runs))) + (f" {max(seconds):.1f} s" if seconds else "")
 
 
 def page(documents, cut):
@@ -61,14 +66,19 @@ def page(documents, cut):
     for kind in CLASSES:
         of = [run for run in first["runs"] if run["class"] == kind]
         tools = [tool for tool in _TOOLS if any(run["tool"] == tool for run in of)]
+        names = list(dict.fromkeys(run["program"] for run in of))
+        well = [name for name in names if all(run["outcome"] == "as if well" for run in of if run["program"] == name)]
+        shown = [name for name in names if name not in well]
         if not of:
             continue
-        out += [f"\n## {_TITLES[kind]}\n| program | n | " + " | ".join(_TOOLS[tool] for tool in tools) + " |",
-                "|---|---|" + "---|" * len(tools)]
-        cells = {(run["program"], run["size"], run["tool"]): run for run in of}
-        out += [f"| [{name}]({kind}/{name}.py) | {size} | "
-                + " | ".join(_cell(cells.get((name, size, tool))) for tool in tools) + " |"
-                for name, size in dict.fromkeys((run["program"], run["size"]) for run in of)]
+        out.append(f"\n## {_TITLES[kind]}")
+        if shown:
+            out += ["| program | " + " | ".join(_TOOLS[tool] for tool in tools) + " |", "|---|" + "---|" * len(tools)]
+        out += [f"| [{name}]({kind}/{name}.py) | " + " | ".join(
+                    _cells([run for run in of if run["program"] == name and run["tool"] == tool]) for tool in tools) + " |"
+                for name in shown]
+        if well:
+            out.append(f"\nAs if well with each, on each number of ranks: {', '.join(well)}.")
     for other in others:
         out += [f"\n## With PyTorch {other['torch']}", *_sum_table(other["runs"]), ""]
         out += [f"- {run['program']}, n = {run['size']}, {_TOOLS[run['tool']]}: {run['fault']}" for run in other["runs"] if run["fault"]]

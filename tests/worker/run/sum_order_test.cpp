@@ -101,7 +101,7 @@ TEST_P(SumOrder, AnyDims_SameBitsInterpretedCompiledAndOnADevice) {
 struct Data {
   const char* name;
   double (*at)(I i);
-  bool equal = false;  // the sum is rounded once
+  bool equal = false;  // a sum in f32 is rounded once
 };
 double uniform(I i) {
   return static_cast<double>(static_cast<std::uint64_t>(i * 2654435761) % 1000003) / 1000003;
@@ -117,7 +117,7 @@ constexpr Data kData[] = {
 };
 
 /// c of the bound in language/README.md: c u log2(n) times the sum of absolute values.
-double bound_factor(DType dtype) { return dtype == DType::F32 ? 2 : 6; }
+double bound_factor(DType dtype) { return dtype == DType::F32 ? 2 : 7; }
 
 TEST_P(SumOrder, AdversarialData_WithinTheStatedBound) {
   const double unit = GetParam() == DType::F32 ? 0x1p-24 : 0x1p-53;
@@ -147,7 +147,9 @@ TEST_P(SumOrder, AdversarialData_WithinTheStatedBound) {
           static_cast<long double>(GetParam() == DType::F32 ? 0x1p-149 : 0);
       for (const double got : {out[0].at(0), out[0].at(2), out[1].at(0)})
         EXPECT_LE(std::abs(static_cast<long double>(got) - sum),
-                  data.equal ? static_cast<long double>(unit) * size * (1 + 1e-3L) : bound)
+                  data.equal && GetParam() == DType::F32
+                      ? static_cast<long double>(unit) * size * (1 + 1e-3L)
+                      : bound)
             << data.name << ", " << n_now;
     }
 }
