@@ -3,10 +3,16 @@
 class: legal
 verdict: none
 ranks: 2
+error: refused
 """
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+
+try:
+    from lockstep.torch import alone
+except ImportError:
+    from contextlib import nullcontext as alone
 
 dist.init_process_group("gloo")
 rank = dist.get_rank()
@@ -18,7 +24,9 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for step in range(5):
     print("step", step, flush=True)
     tokens = torch.arange(4 + 3 * rank + 2 * (step % 3)) % 50
-    loss = torch.nn.functional.cross_entropy(model(tokens), tokens.flip(0))
+    with alone():
+        logits = model(tokens)
+    loss = torch.nn.functional.cross_entropy(logits, tokens.flip(0))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -3,9 +3,15 @@
 class: legal
 verdict: none
 ranks: 2 3
+error: refused
 """
 import torch
 import torch.distributed as dist
+
+try:
+    from lockstep.torch import alone
+except ImportError:
+    from contextlib import nullcontext as alone
 
 dist.init_process_group("gloo")
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -25,7 +31,8 @@ for step in range(3):
     net(torch.full((2 + rank, 4), 0.3)).square().mean().backward()
     for parameter in parameters:
         dist.all_reduce(parameter.grad)
-    update()
+    with alone():
+        update()
     net.zero_grad()
     with torch.no_grad():
         works = [dist.broadcast(parameter, i % size, async_op=True) for i, parameter in enumerate(parameters)]

@@ -1,7 +1,7 @@
 """The range of a compiled quantization is the largest over ranks, but by the settings of one rank it is the sum.
 
 class: pairing
-verdict: GraphDivergence
+verdict: GraphDivergence or SourceMismatch
 ranks: 2 3
 lines: range
 odd: 1
