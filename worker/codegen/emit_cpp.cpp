@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/own_op.h>
+#include <lockstep/worker/sums/join_order.h>
 #include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
@@ -29,6 +31,8 @@ namespace {
 constexpr std::int64_t kColumns = 2048;
 /// Batches that may wait for a neighbour: of 2^40 elements.
 constexpr std::int64_t kBatches = 34;
+/// Rows of at least so many elements are worth a list.
+constexpr std::int64_t kListedWidth = 8;
 
 }  // namespace
 
@@ -86,14 +90,16 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   // The last dim that is kept lies side by side.
   const Expr& columns = loops.kept.back();
   const std::string m = body().number(columns).text;
+  emission_.scratch.push_back({DType::F64, shapes::min(columns, Expr(kColumns)) * Expr(kBatches)});
+  const std::string batches = body().scratch(0, DType::F64);
   Access kept{loops.kept,
               body().open_loops(std::span(loops.kept).first(loops.kept.size() - 1)).index};
   nest().open_as(fmt::format("for (long start = 0; start < {}; start += {})", m, kColumns));
   const int chunk = nest().innermost();
   inner(
       fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\nColumns columns;\n"
-                  "start_columns<{2}>(columns, p0, wide);",
-                  m, kColumns, product));
+                  "start_columns<{2}>(columns, {3}, wide);",
+                  m, kColumns, product, batches));
   const Access outer = body().open_loops(loops.outer);
   const int around = nest().innermost();
   nest().open_as(
@@ -106,12 +112,9 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   inner(fmt::format("return {};", body().value(operand, access)));
   nest().after(around, ");");
   nest().after(chunk, fmt::format("total_columns<{}>(columns);\n{}\n"
-                                  "for (long j = 0; j < wide; ++j) {} = ({})p0[j];",
-                                  product, kSimd, body().element(id, kept, true), type));
-  const std::string text = nest().text();
-  add_kernel(fmt::format("  double* const p0 = (double*)b[{}];\n", body().buffers().size()) + text);
-  emission_.scratch.push_back({DType::F64, shapes::min(columns, Expr(kColumns)) * Expr(kBatches)});
-  emission_.kernels.back().scratch.push_back(0);
+                                  "for (long j = 0; j < wide; ++j) {} = ({}){}[j];",
+                                  product, kSimd, body().element(id, kept, true), type, batches));
+  add_kernel(nest().text());
 }
 
 // A reduction whose last dim is reduced keeps its total in a register; any other adds into memory
@@ -177,6 +180,10 @@ void CppEmitter::concatenation(NodeId id) {
 }
 
 void CppEmitter::index_add(NodeId id) {
+  if (has_join_order(node(id))) {
+    const auto width = shapes::product(inner_dims(id)).constant();
+    return width && *width < kListedWidth ? join_at_once(id) : join_by_lists(id);
+  }
   const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
   const std::string out = fill(id, "0");
   body().start_nest();
@@ -189,6 +196,96 @@ void CppEmitter::index_add(NodeId id) {
   access.index[0] = index_name(row, access.index[0].level);
   inner(fmt::format("{} += {};", body().element(id, access, true), value));
   add_kernel(out + nest().text());
+}
+
+std::span<const Expr> CppEmitter::inner_dims(NodeId id) const {
+  return std::span(node(id).meta.sizes).subspan(1);
+}
+
+// Sums of all elements of the result, to which rows are added as they come.
+void CppEmitter::join_at_once(NodeId id) {
+  const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
+  const RowSum sum = row_sum(id);
+  for (std::size_t k = 0; k < sum.parts(); ++k)
+    emission_.scratch.push_back({DType::F64, total(id).front()});
+  const auto part = [&](std::size_t which, const std::string& at) {
+    return fmt::format("{}[{}]", body().scratch(which, DType::F64), at);
+  };
+  IndexText at = body().open_loops(total(id)).index[0];
+  for (std::size_t k = 0; k < sum.parts(); ++k) inner(part(k, at.text) + " = 0;");
+  nest().set_pragma(kSimd);
+  std::string text = scoped(nest().text());
+  body().start_nest();
+  Access access = body().open_loops(node(rows).meta.sizes);
+  const std::string value = body().value(rows, access);
+  const std::string row = body().value(index, {node(index).meta.sizes, {access.index[0]}});
+  access.sizes = node(id).meta.sizes;
+  access.index[0] = index_name(row, access.index[0].level);
+  const std::string to = body().offset(access).text;
+  inner(sum.add(part(0, to), sum.is_exact ? part(1, to) : "", value));
+  text += scoped(nest().text());
+  body().start_nest();
+  at = body().open_loops(total(id)).index[0];
+  inner(fmt::format("{} = {};", body().element(id, {total(id), {at}}, true),
+                    sum.value(part(0, at.text), sum.is_exact ? part(1, at.text) : "")));
+  nest().set_pragma(kSimd);
+  add_kernel(text + scoped(nest().text()));
+}
+
+// Index by index, whose rows a list has: so that each row of the result is written once.
+void CppEmitter::join_by_lists(NodeId id) {
+  const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
+  const RowSum sum = row_sum(id);
+  const Expr& count = node(id).meta.sizes[0];
+  // Dims in which rows lie as in one are one.
+  std::vector<Expr> inside(inner_dims(id).begin(), inner_dims(id).end());
+  if (flat(rows)) inside = {shapes::product(inside)};
+  const Expr& width = inside.back();
+  emission_.scratch.push_back({DType::I64, count});
+  emission_.scratch.push_back({DType::I64, node(rows).meta.sizes[0]});
+  for (std::size_t k = 0; k < sum.parts(); ++k)
+    emission_.scratch.push_back({DType::F64, shapes::min(width, Expr(kColumns))});
+  const std::string head = body().scratch(0, DType::I64), next = body().scratch(1, DType::I64),
+                    total = body().scratch(2, DType::F64),
+                    lost = sum.is_exact ? body().scratch(3, DType::F64) : "";
+  const std::string n = body().number(node(rows).meta.sizes[0]).text, d = body().number(count).text,
+                    w = body().number(width).text;
+  nest().open_as(fmt::format("for (long r = {} - 1; r >= 0; --r)", n));
+  const std::string to =
+      body().value(index, {node(index).meta.sizes, {index_name("r", nest().innermost())}});
+  inner(fmt::format("{0}[r] = {1}[{2}];\n{1}[{2}] = r;", next, head, to));
+  std::string text =
+      fmt::format("  for (long d = 0; d < {}; ++d) {}[d] = -1;\n", d, head) + scoped(nest().text());
+  body().start_nest();
+  Access access = body().open_loops({&count, 1});
+  const std::string first = access.index[0].text;
+  const Access outer = body().open_loops(std::span(inside).first(inside.size() - 1));
+  access.index.insert(access.index.end(), outer.index.begin(), outer.index.end());
+  nest().open_as(fmt::format("for (long start = 0; start < {}; start += {})", w, kColumns));
+  const int chunk = nest().innermost();
+  const std::string zeros = sum.is_exact ? fmt::format("{}[j] = {}[j] = 0;", total, lost)
+                                         : fmt::format("{}[j] = 0;", total);
+  inner(
+      fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\n"
+                  "for (long j = 0; j < wide; ++j) {2}",
+                  w, kColumns, zeros));
+  nest().open_as(
+      fmt::format("for (long row = {}[{}]; row >= 0; row = {}[row])", head, first, next));
+  const IndexText row = index_name("row", nest().innermost());
+  nest().open_as(fmt::format("{}\nfor (long j = 0; j < wide; ++j)", kSimd));
+  const int level = nest().innermost();
+  access.index.push_back(index_name("(start + j)", level));
+  access.sizes = {node(rows).meta.sizes[0]};
+  access.sizes.insert(access.sizes.end(), inside.begin(), inside.end());
+  Access of = access;
+  of.index[0] = row;
+  const std::string value = body().value(rows, of);
+  inner(sum.add(total + "[j]", lost + "[j]", value));
+  access.sizes[0] = count;
+  nest().after(
+      chunk, fmt::format("{}\nfor (long j = 0; j < wide; ++j) {} = {};", kSimd,
+                         body().element(id, access, true), sum.value(total + "[j]", lost + "[j]")));
+  add_kernel(text + scoped(nest().text()));
 }
 
 void CppEmitter::index_put(NodeId id) {
@@ -243,15 +340,14 @@ void CppEmitter::own(NodeId id) {
 void CppEmitter::argsort(NodeId id) {
   const std::string x = body().buffer(node(id).inputs[0]), out = body().buffer(id, true);
   const Expr& size = node(id).meta.sizes.back();
-  const std::string n = body().number(size).text;
+  emission_.scratch.push_back({DType::I64, size});
+  const std::string scratch = body().scratch(0, DType::I64), n = body().number(size).text;
   const IndexText rows = body().number(shapes::product(leading(id)));
   add_kernel(rows.constant == 1
-                 ? fmt::format("  argsort({}, {}, (long*)b[2], {});\n", x, out, n)
-                 : fmt::format("  for (long row = 0; row < {3}; ++row)\n"
-                               "    argsort({0} + row * {2}, {1} + row * {2}, (long*)b[2], {2});\n",
-                               x, out, n, rows.text));
-  emission_.scratch.push_back({DType::I64, size});
-  emission_.kernels.back().scratch.push_back(0);
+                 ? fmt::format("  argsort({}, {}, {}, {});\n", x, out, scratch, n)
+                 : fmt::format("  for (long row = 0; row < {4}; ++row)\n"
+                               "    argsort({0} + row * {3}, {1} + row * {3}, {2}, {3});\n",
+                               x, out, scratch, n, rows.text));
 }
 
 }  // namespace lockstep::worker

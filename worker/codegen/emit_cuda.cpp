@@ -7,6 +7,7 @@
 #include <lockstep/worker/codegen/emit_cuda.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/own_op.h>
+#include <lockstep/worker/sums/join_order.h>
 #include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
@@ -139,25 +140,29 @@ void CudaEmitter::argsort(NodeId id) {
 }
 
 void CudaEmitter::index_add(NodeId id) {
-  join_rows(
-      id, node(id).inputs[0], node(id).inputs[1], [](const Access&) { return std::string("0"); },
-      [](const std::string& total, const std::string& value) {
-        return fmt::format("{} += {};", total, value);
-      });
+  const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
+  if (!has_join_order(node(id)))
+    return join_rows(
+        id, index, rows,
+        {[&](const Access&) { return fmt::format("{} total = 0;", type(id)); },
+         [](const std::string& value) { return fmt::format("total += {};", value); }, "total"});
+  const RowSum sum = row_sum(id);
+  join_rows(id, index, rows,
+            {[](const Access&) { return std::string("double total = 0, lost = 0;"); },
+             [&](const std::string& value) { return sum.add("total", "lost", value); },
+             sum.value("total", "lost")});
 }
 
 void CudaEmitter::index_put(NodeId id) {
-  join_rows(
-      id, node(id).inputs[1], node(id).inputs[2],
-      [&](const Access& access) { return body().value(node(id).inputs[0], access); },
-      [&](const std::string& total, const std::string& value) {
-        return put_text(id, total, value);
-      });
+  join_rows(id, node(id).inputs[1], node(id).inputs[2],
+            {[&](const Access& access) {
+               return fmt::format("{} total = {};", type(id),
+                                  body().value(node(id).inputs[0], access));
+             },
+             [&](const std::string& value) { return put_text(id, "total", value); }, "total"});
 }
 
-void CudaEmitter::join_rows(NodeId id, NodeId index, NodeId rows,
-                            const std::function<std::string(const Access&)>& first,
-                            const Join& join) {
+void CudaEmitter::join_rows(NodeId id, NodeId index, NodeId rows, const Join& join) {
   const Expr count = total(index).front();
   emission_.scratch.push_back({DType::I64, count});
   emission_.scratch.push_back({DType::I64, count});
@@ -170,14 +175,14 @@ void CudaEmitter::join_rows(NodeId id, NodeId index, NodeId rows,
   const std::string list = body().buffer(index), order = body().scratch(0, DType::I64),
                     row = access.index[0].text, n = body().number(count).text;
   nest().before(level, fmt::format("long s = first_place({}, {}, {}, {});", list, order, n, row));
-  nest().before(level, fmt::format("{} total = {};", type(id), first(access)));
+  nest().before(level, join.first(access));
   const std::string into = body().element(id, access, true);
   nest().open_as(fmt::format("for (; s < {} && {}[{}[s]] == {}; ++s)", n, list, order, row));
   inner(fmt::format("const long row = {}[s];", order));
   access.index[0] = index_name("row", nest().innermost());
   access.sizes = node(rows).meta.sizes;
-  inner(join("total", body().value(rows, access)));
-  nest().after(level, fmt::format("{} = total;", into));
+  inner(join.add(body().value(rows, access)));
+  nest().after(level, fmt::format("{} = {};", into, join.result));
   add_kernel(cuda_text(nest()), total(id).front());
 }
 
@@ -245,78 +250,6 @@ Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list, con
   return CudaEmitter(graph, plan).index_check(list, limit);
 }
 
-CudaEmitter::Piece CudaEmitter::open_pieces(const Expr& elements, std::int64_t pieces) {
-  const std::string n = body().number(elements).text;
-  nest().before(-1, fmt::format("const long share = ({} + {}) / {};", n, pieces - 1, pieces));
-  const IndexText piece = nest().open(index_constant(pieces));
-  nest().set_free();
-  nest().open_as(fmt::format("for (long j = {0} * share; j < {1} && j < {0} * share + share; ++j)",
-                             piece.text, n));
-  return {piece, index_name("j", nest().innermost())};
-}
-
-void CudaEmitter::add_scan_scratch(const ScanText& scan, const Expr& rows, std::int64_t pieces) {
-  for (const ScanText::Kept& kept : scan.state)
-    emission_.scratch.push_back({kept.dtype, rows * Expr(pieces + 1)});
-}
-
-std::string CudaEmitter::piece_state(std::size_t which, const ScanText::Kept& kept,
-                                     const Access& row, const IndexText& piece,
-                                     std::int64_t pieces) {
-  const IndexText at = body().offset(row) * index_constant(pieces + 1) + piece;
-  return fmt::format("{}[{}]", body().scratch(which, kept.dtype), at.text);
-}
-
-void CudaEmitter::scan_pieces(const ScanText& scan, std::span<const Expr> leading,
-                              std::int64_t pieces) {
-  const Access row = body().open_loops(leading);
-  nest().set_free();
-  const int level = nest().innermost();
-  const IndexText piece = nest().open(index_constant(pieces));
-  for (std::size_t k = 0; k < scan.state.size(); ++k) {
-    const ScanText::Kept& kept = scan.state[k];
-    nest().before(level, kept.declared(kept.first));
-    const std::string state = piece_state(k, kept, row, piece, pieces);
-    inner(fmt::format("const {} part_{} = {};\n{} = {};", c_type(kept.dtype), kept.name, state,
-                      state, kept.name));
-    nest().after(level,
-                 fmt::format("{} = {};", piece_state(k, kept, row, index_constant(pieces), pieces),
-                             kept.name));
-  }
-  inner(scan.join);
-  add_kernel(cuda_text(nest()), shapes::product(leading));
-}
-
-// Few long rows are shared out in pieces: what each comes to, a scan over these, the elements
-// again.
-void CudaEmitter::scan(NodeId id) {
-  const Expr rows = shapes::product(leading(id)), &size = node(id).meta.sizes.back();
-  const std::int64_t pieces = split_scan(hint(rows), hint(size));
-  if (pieces == 1) {
-    scan_nest(id);
-    return add_kernel(cuda_text(nest()), rows);
-  }
-  const ScanText scan = scan_of(id);
-  add_scan_scratch(scan, rows, pieces);
-  for (const bool last : {false, true}) {
-    if (last) scan_pieces(scan, leading(id), pieces);
-    const Access row = body().open_loops(leading(id));
-    const Piece piece = open_pieces(size, pieces);
-    const int level = nest().innermost() - 1;
-    for (std::size_t k = 0; k < scan.state.size(); ++k) {
-      const ScanText::Kept& kept = scan.state[k];
-      const std::string state = piece_state(k, kept, row, piece.number, pieces);
-      nest().before(level, kept.declared(last ? state : kept.first));
-      if (!last) nest().after(level, fmt::format("{} = {};", state, kept.name));
-    }
-    Access access{node(id).meta.sizes, row.index};
-    access.index.push_back(piece.element);
-    add_to_scan(id, scan, access);
-    if (last) inner(fmt::format("{} = {};", body().element(id, access, true), scan.result));
-    add_kernel(cuda_text(nest()), rows * Expr(pieces));
-  }
-}
-
 void CudaEmitter::search_sorted(NodeId id) {
   search_nest(id);
   add_kernel(cuda_text(nest()), total(id).front());
@@ -337,42 +270,6 @@ void CudaEmitter::segment_ids(NodeId id) {
                     body().scratch(0, DType::I64), body().number(segments).text,
                     access.index[0].text));
   add_kernel(cuda_text(nest()), total(id).front());
-}
-
-void CudaEmitter::nonzero(NodeId id) {
-  const NodeId mask = node(id).inputs[0];
-  const Expr elements = total(mask).front();
-  const std::int64_t pieces = split_scan(1, hint(elements));
-  if (pieces == 1) {
-    nonzero_nest(id);
-    return add_kernel(cuda_text(nest()), Expr(1));
-  }
-  const ScanText counts = scan_text(Op::Cumsum, DType::I64);
-  add_scan_scratch(counts, 1, pieces);
-  for (const bool last : {false, true}) {
-    if (last) scan_pieces(counts, {}, pieces);
-    const IndexText at = open_pieces(elements, pieces).element;
-    const std::string p = body().scratch(0, DType::I64);
-    nest().before(0, fmt::format("long at = {};", last ? p + "[i0]" : "0"));
-    const std::string value = body().value(mask, {total(mask), {at}});
-    if (!last) {
-      inner(fmt::format("at += {};", value));
-      nest().after(0, fmt::format("{}[i0] = at;", p));
-      add_kernel(cuda_text(nest()), Expr(pieces));
-      continue;
-    }
-    const std::string out = body().buffer(id, true),
-                      count = body().number(node(id).meta.sizes[0]).text;
-    inner(fmt::format("if ({}) {{\n  if (at < {}) {}[at] = {};\n  ++at;\n}}", value, count, out,
-                      at.text));
-    std::string text = scoped(cuda_text(nest()));
-    // Fewer than were asked for.
-    body().start_nest();
-    const Access rest = body().open_loops(node(id).meta.sizes);
-    nest().set_free();
-    inner(fmt::format("if ({0} >= {1}[{2}]) {3}[{0}] = 0;", rest.index[0].text, p, pieces, out));
-    add_kernel(text + scoped(cuda_text(nest())), shapes::max(Expr(pieces), total(id).front()));
-  }
 }
 
 }  // namespace lockstep::worker

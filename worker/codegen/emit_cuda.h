@@ -11,6 +11,10 @@
 
 namespace lockstep::worker {
 
+[[nodiscard]] inline shapes::Expr ceil_div(const shapes::Expr& a, std::int64_t b) {
+  return floor_div(a + shapes::Expr(b - 1), shapes::Expr(b));
+}
+
 /// Kernels that look for the first index of `list` that is not in [0, limit). The last one takes
 /// the list, then its scratch, then a pointer to the outcome (Step::outcome), which is not one of
 /// the step's buffers. Its arguments are always the list's elements and the limit.
@@ -49,27 +53,37 @@ class CudaEmitter final : public Emitter {
   /// `other` give the names of two pieces of memory in the kernel under way.
   using Named = std::function<std::string()>;
   void sort(NodeId x, const Named& order, const Named& other);
-  /// Element [r, ..] of `id` begins as `first` and then takes the rows that have index r, in the
-  /// order in which they lie, each by the statement that `join` makes of a total and a row's value.
-  using Join = std::function<std::string(const std::string& total, const std::string& value)>;
-  void join_rows(NodeId id, NodeId index, NodeId rows,
-                 const std::function<std::string(const Access&)>& first, const Join& join);
-  /// Opens the pieces of a scan over `elements` and the loop over what is in one.
-  struct Piece {
-    IndexText number, element;
+  /// What an element of a join of rows is made of, as text.
+  struct Join {
+    std::function<std::string(const Access&)> first;     // declares it
+    std::function<std::string(const std::string&)> add;  // takes a row's value
+    std::string result;
   };
-  Piece open_pieces(const shapes::Expr& elements, std::int64_t pieces);
+  /// Element [r, ..] of `id` takes the rows that have index r, in the order in which they lie.
+  void join_rows(NodeId id, NodeId index, NodeId rows, const Join& join);
   /// The kernel of the least total, said by `pointers` besides the list, for `threads`.
   void add_check(NodeId list, const shapes::Expr& limit, std::string_view pointers,
                  const Split& split);
-  /// Scratch for the state of a scan before each piece of each row, and after the last one.
-  void add_scan_scratch(const ScanText& scan, const shapes::Expr& rows, std::int64_t pieces);
-  /// Where scratch `which` has `kept` of a piece.
-  std::string piece_state(std::size_t which, const ScanText::Kept& kept, const Access& row,
-                          const IndexText& piece, std::int64_t pieces);
-  /// Makes of the state that each piece comes to the one before it.
-  void scan_pieces(const ScanText& scan, std::span<const shapes::Expr> leading,
-                   std::int64_t pieces);
+  /// A scan over rows of `size` elements whose groups (sums/scan_order.h) are made at once.
+  struct Groups {
+    std::string state;  // of the prelude
+    std::vector<shapes::Expr> leading;
+    shapes::Expr size;
+  };
+  /// Scratch for the state that each group of a scan comes to, and each batch.
+  void add_scan_scratch(const Groups& scan);
+  /// Opens the groups and the loop over the elements of one, with its state in `group`: it goes to
+  /// scratch, or it `is_joined` with what stands `before` it.
+  struct Group {
+    Access row;
+    IndexText element;
+  };
+  Group open_groups(const Groups& scan, bool is_joined);
+  /// Where scratch has the state of a group; of a batch, behind the last of which is the row's.
+  std::string group_state(const Groups& scan, const Access& row, const IndexText& group);
+  std::string batch_state(const Groups& scan, const Access& row, const IndexText& batch);
+  /// Makes of what each group comes to what stands before it, in its batch; of batches likewise.
+  void join_groups(const Groups& scan);
 
   std::map<shapes::Symbol, std::int64_t> hints_;
 };

@@ -11,12 +11,6 @@ namespace lockstep::worker {
 
 using shapes::Expr;
 
-namespace {
-
-Expr ceil_div(const Expr& a, std::int64_t b) { return floor_div(a + Expr(b - 1), Expr(b)); }
-
-}  // namespace
-
 // Whatever makes them, the terms and their order are those of sums/sum_order.h: hints say only how
 // many threads share the work. A total has the number of its output.
 void CudaEmitter::sum(NodeId id) {

@@ -6,7 +6,7 @@
 #include <lockstep/worker/codegen/emitter.h>
 #include <lockstep/worker/codegen/scalar_text.h>
 #include <lockstep/worker/graph/op_map.h>
-#include <lockstep/worker/sums/sum_order.h>
+#include <lockstep/worker/sums/scan_order.h>
 
 namespace lockstep::worker {
 
@@ -253,27 +253,70 @@ void Emitter::part_nest(NodeId id, NodeId operand, const Expr& start) {
   nest().set_pragma(kSimd);
 }
 
-ScanText Emitter::scan_of(NodeId id) const {
-  return scan_text(node(id).op, node(node(id).inputs[0]).meta.dtype);
+std::string Emitter::scan_state(NodeId id) const {
+  const DType dtype = node(node(id).inputs[0]).meta.dtype;
+  const auto of = [](std::string_view state, std::string_view type) {
+    return fmt::format("{}<{}>", state, type);
+  };
+  if (node(id).op == Op::CumArgmax) return of("ScanLargest", c_type(dtype));
+  if (node(id).op == Op::LogCumsumExp) return of("ScanLogSum", c_type(dtype));
+  return of(node(id).op == Op::Cumprod ? "ScanProduct" : "ScanSum",
+            c_type(has_scan_order(node(id)) ? DType::F64 : dtype));
 }
 
-void Emitter::add_to_scan(NodeId id, const ScanText& scan, const Access& access) {
-  const std::string value = body_.value(node(id).inputs[0], access);
-  inner(fmt::format(fmt::runtime(scan.add), fmt::arg("v", value),
-                    fmt::arg("at", access.index.back().text)));
+void Emitter::add_to_scan(NodeId id, std::string_view into, Access access, const IndexText& at) {
+  access.index.push_back(at);
+  access.sizes = node(id).meta.sizes;
+  inner(fmt::format("{}.add({}, {});", into, body_.value(node(id).inputs[0], access), at.text));
+}
+
+void Emitter::put_scan(NodeId id, std::string_view state, Access access, const IndexText& at) {
+  access.index.push_back(at);
+  access.sizes = node(id).meta.sizes;
+  inner(fmt::format("{} = ({}){}.value();", body_.element(id, access, true), type(id), state));
 }
 
 void Emitter::scan_nest(NodeId id) {
-  const ScanText scan = scan_of(id);
-  Access access = body_.open_loops(leading(id));
+  const std::string state = scan_state(id);
+  const Access row = body_.open_loops(leading(id));
   nest().set_free();
-  for (const ScanText::Kept& kept : scan.state)
-    nest().before(nest().innermost(), kept.declared(kept.first));
+  const int level = nest().innermost();
   const Expr& size = node(id).meta.sizes.back();
-  access.index.push_back(body_.open_loops({&size, 1}).index[0]);
-  access.sizes = node(id).meta.sizes;
-  add_to_scan(id, scan, access);
-  inner(fmt::format("{} = {};", body_.element(id, access, true), scan.result));
+  if (!has_scan_order(node(id))) {
+    nest().before(level, fmt::format("{0} all = {0}::first();", state));
+    const IndexText at = body_.open_loops({&size, 1}).index[0];
+    add_to_scan(id, "all", row, at);
+    return put_scan(id, "all", row, at);
+  }
+  nest().before(level, fmt::format("ScanPrefix<{}> prefix;\nprefix.start();", state));
+  const std::string n = body_.number(size).text;
+  nest().open_as(fmt::format("for (long g = 0; g < {}; g += {})", n, kScanGroup));
+  const int group = nest().innermost();
+  inner(
+      fmt::format("const {0} before = prefix.now();\n{0} group = {0}::first();\n"
+                  "const long end = {1} - g < {2} ? {1} : g + {2};",
+                  state, n, kScanGroup));
+  nest().open_as("for (long j = g; j < end; ++j)");
+  const IndexText at = index_name("j", nest().innermost());
+  add_to_scan(id, "group", row, at);
+  inner(fmt::format("{} all = before;\nall.join(group);", state));
+  put_scan(id, "all", row, at);
+  nest().after(group, "prefix.add(group);");
+}
+
+Emitter::RowSum Emitter::row_sum(NodeId id) const {
+  return {node(id).meta.dtype == DType::F64, type(id)};
+}
+
+std::string Emitter::RowSum::add(std::string_view total, std::string_view lost,
+                                 std::string_view value) const {
+  return is_exact ? fmt::format("add_kept({}, {}, {});", total, lost, value)
+                  : fmt::format("{} += (double){};", total, value);
+}
+
+std::string Emitter::RowSum::value(std::string_view total, std::string_view lost) const {
+  return is_exact ? fmt::format("with_kept({}, {})", total, lost)
+                  : fmt::format("({}){}", type, total);
 }
 
 void Emitter::search_nest(NodeId id) {

@@ -6,12 +6,12 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <lockstep/worker/codegen/kernel_body.h>
 #include <lockstep/worker/codegen/plan.h>
-#include <lockstep/worker/codegen/scan_text.h>
 
 namespace lockstep::worker {
 
@@ -127,9 +127,23 @@ class Emitter {
                                      const std::string& value) const;
   /// Row by row; a row is the last dim.
   void scan_nest(NodeId id);
-  [[nodiscard]] ScanText scan_of(NodeId id) const;
-  /// Takes the element of the operand at `access` into the state of a scan, in the innermost loop.
-  void add_to_scan(NodeId id, const ScanText& scan, const Access& access);
+  /// The type of the prelude that a scan keeps from element to element.
+  [[nodiscard]] std::string scan_state(NodeId id) const;
+  /// Element `at` of the row joins the variable `into`, in the innermost loop; `access` is of the
+  /// dims before.
+  void add_to_scan(NodeId id, std::string_view into, Access access, const IndexText& at);
+  /// The result's element there is the value of the variable `state`.
+  void put_scan(NodeId id, std::string_view state, Access access, const IndexText& at);
+  /// How one element of an ordered join of rows (sums/join_order.h) is kept, as text.
+  struct RowSum {
+    bool is_exact = false;  // of f64: with what its additions have lost
+    std::string_view type;
+    [[nodiscard]] std::size_t parts() const { return is_exact ? 2 : 1; }
+    [[nodiscard]] std::string add(std::string_view total, std::string_view lost,
+                                  std::string_view value) const;
+    [[nodiscard]] std::string value(std::string_view total, std::string_view lost) const;
+  };
+  [[nodiscard]] RowSum row_sum(NodeId id) const;
   void search_nest(NodeId id);
   void nonzero_nest(NodeId id);
   /// The user's text between what it sees; `threads` says which thread of how many runs it.
@@ -169,6 +183,10 @@ class CppEmitter final : public Emitter {
   void sum_columns(NodeId id, const Loops& loops);
   std::string memory_reduction(NodeId id);
   std::string fill(NodeId id, const std::string& value);
+  /// What a row of an index_add has.
+  [[nodiscard]] std::span<const shapes::Expr> inner_dims(NodeId id) const;
+  void join_at_once(NodeId index_add);
+  void join_by_lists(NodeId index_add);
   void add_kernel(const std::string& loops);
 };
 

@@ -331,6 +331,9 @@ std::string KernelBody::text(const std::string& loops) const {
   std::string out;
   for (std::size_t i = 0; i < buffers_.size(); ++i)
     out += fmt::format("  {0} __restrict b{1} = ({0})b[{1}];\n", pointer_type(i), i);
+  for (std::size_t i = 0; i < scratches_.size(); ++i)
+    out += fmt::format("  {0}* __restrict p{1} = ({0}*)b[{2}];\n", c_type(scratch_types_[i]),
+                       scratches_[i], buffers_.size() + i);
   for (std::size_t i = 0; i < arguments_.size(); ++i)
     out += fmt::format("  const long n{0} = n[{0}];\n", i);
   return out + loops;

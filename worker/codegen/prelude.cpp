@@ -35,11 +35,8 @@ constexpr std::string_view kHostBits =
 inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 )";
 
-// Of every target. `add_exp` adds `times` exponentials of x to exp(most) * sum and keeps the
-// largest in `most`, so that nothing overflows; NaN makes the sum one and never is `most`.
-// `place_of` is the first place in the ascending x that is not before the value, or behind all
-// equal ones.
-// `philox_` keeps its words of 32 bits in 64: so GCC makes vectors of it.
+// Of every target. `place_of` is the first place in the ascending x that is not before the value,
+// or behind all equal ones. `philox_` keeps its words of 32 bits in 64: so GCC makes vectors of it.
 constexpr std::string_view kShared = R"(inline float sqrt_(float x) { return __builtin_sqrtf(x); }
 inline double sqrt_(double x) { return __builtin_sqrt(x); }
 inline float abs_(float x) { return __builtin_fabsf(x); }
@@ -123,11 +120,6 @@ template <class T> inline long to_long(T x) {
   return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;
 }
 template <class T> inline bool sorts_before(T a, T b) { return a < b || (a == a && b != b); }
-template <class T> inline void add_exp(T& most, T& sum, T x, T times) {
-  const T top = x > most ? x : most;
-  sum = (most == top ? sum : sum * exp_(most - top)) + (x == top ? times : times * exp_(x - top));
-  most = top;
-}
 template <class T> inline long place_of(const T* x, long n, T value, bool right) {
   long low = 0, high = n;
   while (low < high) {
@@ -322,19 +314,19 @@ std::string for_functions(std::string_view text, bool with_exp) {
 
 std::string host_prelude() {
   return fmt::format(
-      "// lockstep kernels, format 2\nextern \"C\" {{\n{}}}\nnamespace {{\n{}{}{}{}{}{}{}{}",
+      "// lockstep kernels, format 2\nextern \"C\" {{\n{}}}\nnamespace {{\n{}{}{}{}{}{}{}{}{}",
       for_functions("__attribute__((simd(\"notinbranch\"))) {t} {f}{s}({p}) noexcept;\n", true),
       kHostExp, for_functions("inline {t} {f}_({p}) {{ return {f}{s}({x}); }}\n", false), kHostBits,
-      kShared, kHalf, sums_prelude(), host_sums_prelude(), kHostTail);
+      kShared, kHalf, sums_prelude(), scans_prelude(), host_sums_prelude(), kHostTail);
 }
 
 std::string cuda_prelude() {
   return fmt::format(
-      "{}namespace {{\n{}{}{}{}{}{}{}", kCudaHead,
+      "{}namespace {{\n{}{}{}{}{}{}{}{}", kCudaHead,
       for_functions("__device__ inline {t} {f}_({p}) {{ return {f}{s}({x}); }}\n", true), kCudaBits,
       qualified(kShared, "__device__ "), qualified(kHalf, "__device__ "),
-      qualified(sums_prelude(), "__device__ "), qualified(cuda_sums_prelude(), "__device__ "),
-      kCudaTail);
+      qualified(sums_prelude(), "__device__ "), qualified(scans_prelude(), "__device__ "),
+      qualified(cuda_sums_prelude(), "__device__ "), kCudaTail);
 }
 
 /// A part of a prelude: the declaration of one name, or, without a name, what every unit needs.
@@ -356,7 +348,7 @@ void each_word(std::string_view text, const std::function<void(std::string_view)
   }
 }
 
-/// What a declaration that starts with this line declares: the word before the parameters.
+/// What a declaration that starts with this line declares: the word before parameters or members.
 std::string_view declared_in(std::string_view line) {
   constexpr std::string_view kDefine = "#define ", kSimd = "__attribute__((simd(\"notinbranch\")))";
   if (line.starts_with(kDefine)) {
@@ -368,11 +360,12 @@ std::string_view declared_in(std::string_view line) {
   else if (!line.starts_with("inline ") && !line.starts_with("template ") &&
            !line.starts_with("__device__ "))
     return {};
-  const std::string_view before = line.substr(0, line.find('('));
+  std::string_view before = line.substr(0, line.find_first_of("({"));
+  while (before.ends_with(' ')) before.remove_suffix(1);
   return before.substr(before.rfind(' ') + 1);
 }
 
-/// The prelude in parts. A declaration ends with its first line, or with the line "}".
+/// The prelude in parts. A declaration ends with its first line, or with the line "}" or "};".
 std::vector<Part> parts_of(std::string_view prelude) {
   std::vector<Part> out;
   const auto line_at = [&](std::size_t at) {
@@ -383,7 +376,9 @@ std::vector<Part> parts_of(std::string_view prelude) {
     const std::string_view name = declared_in(first);
     std::size_t end = at + first.size();
     if (!name.empty() && first.ends_with("{\n"))
-      while (!prelude.substr(at, end - at).ends_with("\n}\n")) end += line_at(end).size();
+      while (!prelude.substr(0, end).ends_with("\n}\n") &&
+             !prelude.substr(0, end).ends_with("\n};\n"))
+        end += line_at(end).size();
     out.push_back({name, prelude.substr(at, end - at)});
     at = end;
   }

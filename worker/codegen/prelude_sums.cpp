@@ -3,10 +3,16 @@
 namespace lockstep::worker {
 namespace {
 
-// Of every target: the order of sums and products (sums/sum_order.h), `P` for products. What has
-// been added up is in f64.
+// Of every target: the order of joins of rows (sums/join_order.h); that of sums and products
+// (sums/sum_order.h), `P` for products. What has been added up is in f64.
 constexpr std::string_view kSums =
-    R"(struct Terms { double batch, kept[64]; long terms; int depth; };
+    R"(inline void add_kept(double& total, double& lost, double x) {
+  const double sum = total + x, mine = sum - total;
+  lost += (total - (sum - mine)) + (x - mine);
+  total = sum;
+}
+inline double with_kept(double total, double lost) { return lost - lost == 0.0 ? total + lost : total; }
+struct Terms { double batch, kept[64]; long terms; int depth; };
 template <bool P, class T> inline void join(T& a, const T& b) {
   if constexpr (P) a *= b;
   else a += b;
@@ -41,6 +47,95 @@ template <bool P, class T, class F> inline void add_column(Terms& t, long n, F v
   if ((n & 2) != 0) add_term<P>(t, (double)few_of<P, T, 2>(n & ~3L, 1, value));
   if ((n & 1) != 0) add_term<P>(t, (double)few_of<P, T, 1>(n - 1, 1, value));
 }
+)";
+
+// Of every target: what a scan keeps from element to element, its value and its order
+// (sums/scan_order.h). States are no classes with constructors, so that kept[] costs nothing.
+constexpr std::string_view kScans =
+    R"(template <class T> struct ScanSum {
+  T total;
+  inline static ScanSum first() { return {0}; }
+  inline void add(T x, long) { total = (T)(total + x); }
+  inline void join(const ScanSum& next) { total = (T)(total + next.total); }
+  inline T value() const { return total; }
+};
+template <class T> struct ScanProduct {
+  T total;
+  inline static ScanProduct first() { return {1}; }
+  inline void add(T x, long) { total = (T)(total * x); }
+  inline void join(const ScanProduct& next) { total = (T)(total * next.total); }
+  inline T value() const { return total; }
+};
+template <class T> struct ScanLargest {
+  T best;
+  long place;
+  inline static ScanLargest first() { return {0, -1}; }
+  inline void add(T x, long at) {
+    if (place >= 0 && !(x >= best) && x == x) return;
+    best = x;
+    place = at;
+  }
+  inline void join(const ScanLargest& next) {
+    if (next.place >= 0) add(next.best, next.place);
+  }
+  inline long value() const { return place; }
+};
+template <class T> struct ScanLogSum {
+  T most;
+  double sum;
+  inline static ScanLogSum first() { return {(T)-__builtin_inf(), 0}; }
+  inline void add(T x, long) { join({x, 1}); }
+  inline void join(const ScanLogSum& next) {
+    const T top = next.most > most ? next.most : most;
+    sum = (most == top ? sum : sum * (double)exp_(most - top)) +
+          (next.most == top ? next.sum : next.sum * (double)exp_(next.most - top));
+    most = top;
+  }
+  inline T value() const { return most + log_((T)sum); }
+};
+template <class S> struct ScanBatches {
+  S base, kept[64];
+  long count;
+  int depth;
+  inline void start() {
+    base = S::first();
+    count = depth = 0;
+  }
+  inline void add(S batch) {
+    for (long b = count++; (b & 1) != 0; b >>= 1) {
+      S both = kept[--depth];
+      both.join(batch);
+      batch = both;
+    }
+    kept[depth++] = base = batch;
+    for (int at = depth - 1; at-- > 0;) {
+      S both = kept[at];
+      both.join(base);
+      base = both;
+    }
+  }
+};
+template <class S> struct ScanPrefix {
+  ScanBatches<S> batches;
+  S batch;
+  long groups;
+  inline void start() {
+    batches.start();
+    batch = S::first();
+    groups = 0;
+  }
+  inline S now() const {
+    S out = batches.base;
+    out.join(batch);
+    return out;
+  }
+  inline void add(const S& group) {
+    batch.join(group);
+    if ((++groups & 31) != 0) return;
+    batches.add(batch);
+    batch = S::first();
+  }
+};
 )";
 
 // Of CUDA: term by term, each by who has it. `pairwise_of` joins n batches, or of these the groups
@@ -227,6 +322,7 @@ template <bool P, class T, class F> inline void add_columns(Columns& c, long n, 
 }  // namespace
 
 std::string_view sums_prelude() { return kSums; }
+std::string_view scans_prelude() { return kScans; }
 std::string_view host_sums_prelude() { return kHostSums; }
 std::string_view cuda_sums_prelude() { return kCudaSums; }
 

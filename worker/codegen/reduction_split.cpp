@@ -2,7 +2,7 @@
 #include <bit>
 
 #include <lockstep/worker/codegen/reduction_split.h>
-#include <lockstep/worker/sums/sum_order.h>
+#include <lockstep/worker/sums/scan_order.h>
 
 namespace lockstep::worker {
 namespace {
@@ -12,7 +12,6 @@ constexpr std::int64_t kThreads = std::int64_t{1} << 18;
 // Below this many elements a thread has nothing to do but to join.
 constexpr std::int64_t kPerThread = 16;
 constexpr std::int64_t kMaxPieces = 1024;
-constexpr std::int64_t kPerScan = 32;
 constexpr std::int64_t kMaxScans = 8192;
 
 std::int64_t power_below(std::int64_t n, std::int64_t most) {
@@ -43,11 +42,9 @@ SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n, bool
   return rows ? SumSplit::Lanes : SumSplit::Alone;
 }
 
-std::int64_t split_scan(std::int64_t rows, std::int64_t elements) {
-  const std::int64_t most = kMaxScans / std::max<std::int64_t>(rows, 1);
-  const std::int64_t pieces = power_below(elements / kPerScan, most);
-  // Two more launches are not worth less.
-  return rows > 1 && pieces < 4 ? 1 : pieces;
+bool split_scan(std::int64_t rows, std::int64_t elements) {
+  // Three more launches are not worth less.
+  return elements >= 4 * kScanGroup && rows <= kMaxScans / 4;
 }
 
 }  // namespace lockstep::worker

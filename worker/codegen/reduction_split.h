@@ -1,6 +1,5 @@
 // How many threads share one result of a reduction or a scan on a device: a pure function of the
-// sizes that the group agreed on as hints, never of the device, so that every rank adds in the same
-// order whatever it runs on.
+// sizes that the group agreed on as hints, never of the device.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,8 @@ enum class SumSplit : std::uint8_t {
 [[nodiscard]] SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n,
                                  bool rows);
 
-/// Pieces of each of `rows` scans over `elements`: 1 where rows alone are enough work, or short.
-[[nodiscard]] std::int64_t split_scan(std::int64_t rows, std::int64_t elements);
+/// Whether the groups of `rows` scans over `elements` (sums/scan_order.h) are made at once: rows
+/// alone are not enough work, and not short.
+[[nodiscard]] bool split_scan(std::int64_t rows, std::int64_t elements);
 
 }  // namespace lockstep::worker

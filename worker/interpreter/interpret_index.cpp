@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret_order.h>
 #include <lockstep/worker/run/run_failure.h>
+#include <lockstep/worker/sums/join_order.h>
 
 namespace lockstep::worker {
 namespace {
@@ -68,6 +70,19 @@ Result<Array> index_add(const NodeCall& call) {
   if (auto bad = check_range(call, index, call.exprs[0])) return *std::move(bad);
   Array out = Array::zeros(call.dtype(), call.sizes);
   const std::int64_t width = row_elements(rows);
+  if (has_join_order(call.node())) {
+    const auto elements = static_cast<std::size_t>(out.elements());
+    std::vector<double> total(elements), lost(elements);
+    for (std::int64_t i = 0; i < index.elements(); ++i)
+      for (std::int64_t j = 0; j < width; ++j) {
+        const auto at = static_cast<std::size_t>(index.data_as<std::int64_t>()[i] * width + j);
+        add_kept(total[at], lost[at], rows.at(i * width + j));
+      }
+    for (std::size_t at = 0; at < elements; ++at)
+      out.set(static_cast<std::int64_t>(at),
+              call.dtype() == DType::F64 ? with_kept(total[at], lost[at]) : total[at]);
+    return out;
+  }
   with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
     for (std::int64_t i = 0; i < index.elements(); ++i) {
       T* to = out.data_as<T>() + index.data_as<std::int64_t>()[i] * width;

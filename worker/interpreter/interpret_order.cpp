@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include <lockstep/worker/interpreter/interpret_order.h>
+#include <lockstep/worker/sums/scan_order.h>
 
 namespace lockstep::worker {
 namespace {
@@ -25,12 +25,18 @@ Array row_by_row(const NodeCall& call, F f) {
   return out;
 }
 
-/// add(total, x) of one element after the other.
-template <class T, class Add>
-Array accumulated(const NodeCall& call, T first, Add add) {
-  return row_by_row<T, T>(call, [&](const T* x, T* out, std::int64_t n) {
-    T total = first;
-    for (std::int64_t i = 0; i < n; ++i) out[i] = total = add(total, x[i]);
+/// Ints one after the other, floats in the order of State.
+template <class State, class Join>
+Array scanned(const NodeCall& call, Join join) {
+  return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+    return row_by_row<T, T>(call, [&](const T* x, T* out, std::int64_t n) {
+      if constexpr (std::is_floating_point_v<T>) {
+        scan_row<State>(x, out, n);
+      } else {
+        T total = static_cast<T>(State().value());
+        for (std::int64_t i = 0; i < n; ++i) out[i] = total = wrapping(total, x[i], join);
+      }
+    });
   });
 }
 
@@ -46,21 +52,6 @@ void places_of_largest(const T* x, std::int64_t* out, std::int64_t n) {
   for (std::int64_t i = 0, best = 0; i < n; ++i) {
     if (x[i] >= x[best] || x[i] != x[i]) best = i;
     out[i] = best;
-  }
-}
-
-/// The sum is of exponentials of what each element is less than the largest so far.
-template <class T>
-void log_sums(const T* x, T* out, std::int64_t n) {
-  T most = -std::numeric_limits<T>::infinity(), sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (x[i] > most) {
-      sum = sum * std::exp(most - x[i]) + 1;
-      most = x[i];
-    } else {
-      sum += x[i] == most ? T(1) : std::exp(x[i] - most);
-    }
-    out[i] = most + std::log(sum);
   }
 }
 
@@ -84,17 +75,10 @@ Result<Array> interpret_argsort(const NodeCall& call) {
   });
 }
 
-Result<Array> interpret_cumsum(const NodeCall& call) {
-  return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
-    return accumulated(call, T(0), [](T total, T x) { return wrapping(total, x, std::plus()); });
-  });
-}
+Result<Array> interpret_cumsum(const NodeCall& call) { return scanned<ScanSum>(call, std::plus()); }
 
 Result<Array> interpret_cumprod(const NodeCall& call) {
-  return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
-    return accumulated(call, T(1),
-                       [](T total, T x) { return wrapping(total, x, std::multiplies()); });
-  });
+  return scanned<ScanProduct>(call, std::multiplies());
 }
 
 Result<Array> interpret_cum_argmax(const NodeCall& call) {
@@ -104,8 +88,9 @@ Result<Array> interpret_cum_argmax(const NodeCall& call) {
 }
 
 Result<Array> interpret_logcumsumexp(const NodeCall& call) {
-  return call.dtype() == DType::F32 ? row_by_row<float, float>(call, log_sums<float>)
-                                    : row_by_row<double, double>(call, log_sums<double>);
+  return call.dtype() == DType::F32
+             ? row_by_row<float, float>(call, scan_row<ScanLogSum<float>, float>)
+             : row_by_row<double, double>(call, scan_row<ScanLogSum<double>, double>);
 }
 
 Result<Array> interpret_searchsorted(const NodeCall& call) {

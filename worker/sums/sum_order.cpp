@@ -1,12 +1,22 @@
 #include <algorithm>
 
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/sums/join_order.h>
+#include <lockstep/worker/sums/scan_order.h>
 #include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
 
 bool has_sum_order(const Node& node) {
   return (node.op == Op::Sum || node.op == Op::Prod) && is_float(node.meta.dtype);
+}
+
+bool has_scan_order(const Node& node) {
+  return is_scan(op_row(node.op)) && is_float(node.meta.dtype);
+}
+
+bool has_join_order(const Node& node) {
+  return node.op == Op::IndexAdd && is_float(node.meta.dtype);
 }
 
 SumRun sum_run(std::size_t dims, std::span<const std::int64_t> reduced) {

@@ -244,21 +244,11 @@ TEST(SplitReduction, AnySizes_KeepEveryThreadInWork) {
       }
 }
 
-TEST(SplitScan, FewLongRowsInPieces_ManyOrShortOnesInNone) {
-  for (std::int64_t rows : {0, 1, 2, 100, 8192, 1000000})
-    for (std::int64_t elements : {0, 1, 31, 64, 127, 128, 4096, 1 << 20}) {
-      const std::int64_t pieces = split_scan(rows, elements);
-      EXPECT_GE(pieces, 1);
-      EXPECT_EQ(pieces & (pieces - 1), 0);
-      if (pieces == 1) continue;
-      EXPECT_GE(elements, pieces * 32);
-      EXPECT_LE(rows * pieces, 8192);
-    }
-  EXPECT_EQ(split_scan(1, 64), 2);
-  EXPECT_EQ(split_scan(2, 64), 1);
-  EXPECT_EQ(split_scan(2, 128), 4);
-  EXPECT_EQ(split_scan(1, 1 << 20), 8192);
-  EXPECT_EQ(split_scan(4096, 1 << 20), 1);
+TEST(SplitScan, FewLongRowsByGroups_ManyOrShortOnesAlone) {
+  EXPECT_FALSE(split_scan(1, 127));
+  EXPECT_TRUE(split_scan(1, 128));
+  EXPECT_TRUE(split_scan(2048, 1 << 20));
+  EXPECT_FALSE(split_scan(2049, 1 << 20));
 }
 
 }  // namespace

@@ -1,42 +1,18 @@
 // Sums and products of floats: the same bits wherever they are made, and how far they are off.
 #include <cmath>
-#include <cstring>
 #include <random>
 
 #include "compiled_graph.h"
-#include "emulated_device.h"
 #include "graph_builder.h"
+#include "order_cases.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker::sum_order_test {
 namespace {
 
-using shapes::Expr;
-using I = std::int64_t;
-
-bool identical(const Array& a, const Array& b) {
-  return a.sizes() == b.sizes() &&
-         (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
-}
-
-/// Over a program for the emulated device.
-struct OnDevice {
-  explicit OnDevice(const Graph& graph) {
-    auto built = build_emulated(generate(graph, Target::Cuda).value());
-    executable = Executable::load(std::move(built->program), built->units, clock, device).value();
-  }
-  std::vector<Array> run(const Inputs& inputs) {
-    auto out = run_compiled(*executable, inputs).value();
-    for (Array& array : out) (void)array.data();
-    return out;
-  }
-  SystemClock clock;
-  std::shared_ptr<EmulatedDevice> device = std::make_shared<EmulatedDevice>();
-  std::unique_ptr<Executable> executable;
-};
+using namespace order_cases;
 
 /// Of each choice of three dims, of elements in memory, of ones that are made on the way, and of
 /// ones that no single loop goes over.
@@ -54,15 +30,6 @@ Graph all_sums(DType dtype, const std::vector<I>& hints) {
   Graph graph = g.take();
   for (std::size_t i = 0; i < 3; ++i) graph.symbols.at(i).hint = hints[i];
   return graph;
-}
-
-/// Near 1, so that products stay numbers, and of both signs.
-Array elements(std::mt19937_64& random, DType dtype, std::vector<I> sizes) {
-  Array out(dtype, std::move(sizes));
-  std::normal_distribution<double> normal(0, 0.01);
-  for (I i = 0; i < out.elements(); ++i)
-    out.set(i, (random() % 2 == 0 ? 1 : -1) * std::exp(normal(random)));
-  return out;
 }
 
 class SumOrder : public testing::TestWithParam<DType> {};
@@ -98,29 +65,11 @@ TEST_P(SumOrder, AnyDims_SameBitsInterpretedCompiledAndOnADevice) {
   }
 }
 
-struct Data {
-  const char* name;
-  double (*at)(I i);
-  bool equal = false;  // a sum in f32 is rounded once
-};
-double uniform(I i) {
-  return static_cast<double>(static_cast<std::uint64_t>(i * 2654435761) % 1000003) / 1000003;
-}
-constexpr Data kData[] = {
-    {"random", [](I i) { return uniform(i) - 0.5; }},
-    {"a large mean", [](I i) { return 10000 + uniform(i); }},
-    {"equal numbers", [](I) { return 123.456; }, true},
-    {"alternating signs", [](I i) { return (i % 2 == 0 ? 1e6 : -1e6) + uniform(i); }},
-    {"one large among small", [](I i) { return i == 0 ? 1e8 : 1e-3; }},
-    {"numbers below the normal ones", [](I i) { return 1e-40 * uniform(i); }},
-    {"ones", [](I) { return 1.0; }, true},
-};
-
 /// c of the bound in language/README.md: c u log2(n) times the sum of absolute values.
 double bound_factor(DType dtype) { return dtype == DType::F32 ? 2 : 7; }
 
 TEST_P(SumOrder, AdversarialData_WithinTheStatedBound) {
-  const double unit = GetParam() == DType::F32 ? 0x1p-24 : 0x1p-53;
+  const double unit = unit_of(GetParam());
   GraphBuilder g("sums");
   const Expr n = g.symbol("x.size(0)");
   const NodeId x = g.input("x", GetParam(), {n, Expr(3)}), y = g.input("y", GetParam(), {n});
