@@ -2,80 +2,40 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiled_body.h"
 #include <benchmark/benchmark.h>
 
 #include <lockstep/collectives/base/half.h>
 #include <lockstep/collectives/base/half_bits.h>
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/bounded/bounded.h>
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/language/index_ops.h>
 #include <lockstep/worker/language/movement_ops.h>
 #include <lockstep/worker/language/selection_ops.h>
 #include <lockstep/worker/language/tensor_ops.h>
 #include <lockstep/worker/layers/convolution.h>
 #include <lockstep/worker/layers/pooling.h>
-#include <lockstep/worker/toolchain/host_toolchain.h>
-#include <lockstep/worker/toolchain/shared_build.h>
-#include <lockstep/worker/trace/tracer.h>
 
 namespace {
 
 using namespace lockstep::worker;  // NOLINT: a bench reads like a user's program
-using lockstep::Bytes;
 using lockstep::DType;
-using lockstep::Result;
-using lockstep::Status;
-
-/// A group of one: nothing to send, nobody to settle with.
-class Alone final : public lockstep::collectives::Communicator, public RunHost {
- public:
-  [[nodiscard]] lockstep::Rank rank() const override { return {}; }
-  [[nodiscard]] int size() const override { return 1; }
-  [[nodiscard]] std::string name() const override { return "alone"; }
-  void start(lockstep::collectives::Round&) override {}
-  [[nodiscard]] Result<void> start(const lockstep::collectives::Collective&) override { return {}; }
-  using Communicator::run;
-  [[nodiscard]] Result<void> run(const lockstep::collectives::Collective&) override { return {}; }
-  [[nodiscard]] Result<bool> poll() override { return true; }
-  [[nodiscard]] Result<void> wait() override { return {}; }
-  [[nodiscard]] Result<void> settle(const std::optional<LocalFailure>&) override { return {}; }
-};
-
-const lockstep::SystemClock kClock;
 
 /// `body` on one input x [rows, width] of `dtype`, rows a symbol. `counted`: masks keep their
 /// counts.
 void run(benchmark::State& state, std::int64_t rows, std::int64_t width,
          const std::function<Tensor(Tensor)>& body, bool counted = false,
          DType dtype = DType::F32) {
-  Decision decision;
-  SourceDecision x;
-  x.spec = {"x", Kind::Tensor, dtype, 2};
-  x.dims = {{true, 0, 0}, {false, 0, width}};
-  decision.sources = {x};
-  decision.symbols = {{"x.size(0)", false, 0, rows, false}};
-  TraceSetup setup{"bench", decision};
-  setup.peers_may_differ = counted;
-  const auto graph =
-      trace(setup, [&](Trace& trace) { trace.output("y", body(trace.tensor_input(0))); });
-  if (!graph) return state.SkipWithError(graph.error().message.c_str());
-  auto program = generate(*graph).value();
-  auto toolchain = HostToolchain::open({}).value();
-  std::vector<Bytes> units;
-  for (int i = 0; i < program.unit_count(); ++i)
-    units.push_back(build_unit(program, i, *toolchain, nullptr).value().object);
-  const std::size_t steps = program.steps.size();
-  auto executable = Executable::load(std::move(program), units, kClock).value();
-  Inputs inputs{{"x", Array::zeros(dtype, {rows, width})}};
-  Alone alone;
-  if (const auto first = executable->run(inputs, alone, alone); !first)
+  const auto made = lockstep::bench::CompiledBody::make(
+      {Array::zeros(dtype, {rows, width})}, [&](std::span<const Tensor> x) { return body(x[0]); },
+      counted);
+  if (!made) return state.SkipWithError(made.error().message.c_str());
+  if (const auto first = (*made)->run(); !first)
     return state.SkipWithError(first.error().message.c_str());
-  for (auto _ : state) benchmark::DoNotOptimize(executable->run(inputs, alone, alone).has_value());
+  for (auto _ : state) benchmark::DoNotOptimize((*made)->run().has_value());
   state.counters["elements/s"] = benchmark::Counter(static_cast<double>(rows * width),
                                                     benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["steps"] = static_cast<double>(steps);
+  state.counters["steps"] = static_cast<double>((*made)->steps());
 }
 
 void elementwise_chain(benchmark::State& state) {

@@ -31,8 +31,6 @@ namespace {
 constexpr std::int64_t kColumns = 2048;
 /// Batches that may wait for a neighbour: of 2^40 elements.
 constexpr std::int64_t kBatches = 34;
-/// Rows of at least so many elements are worth a list.
-constexpr std::int64_t kListedWidth = 8;
 
 }  // namespace
 
@@ -180,10 +178,8 @@ void CppEmitter::concatenation(NodeId id) {
 }
 
 void CppEmitter::index_add(NodeId id) {
-  if (has_join_order(node(id))) {
-    const auto width = shapes::product(inner_dims(id)).constant();
-    return width && *width < kListedWidth ? join_at_once(id) : join_by_lists(id);
-  }
+  if (has_join_order(node(id)))
+    return joins_numbers(node(id)) ? join_numbers(id) : join_by_lists(id);
   const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
   const std::string out = fill(id, "0");
   body().start_nest();
@@ -198,93 +194,99 @@ void CppEmitter::index_add(NodeId id) {
   add_kernel(out + nest().text());
 }
 
-std::span<const Expr> CppEmitter::inner_dims(NodeId id) const {
-  return std::span(node(id).meta.sizes).subspan(1);
-}
-
-// Sums of all elements of the result, to which rows are added as they come.
-void CppEmitter::join_at_once(NodeId id) {
-  const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
-  const RowSum sum = row_sum(id);
+// Sums of all elements of the result, to which numbers are added as they come.
+void CppEmitter::join_numbers(NodeId id) {
+  const NodeId index = node(id).inputs[0], numbers = node(id).inputs[1];
+  const NumberSum sum = number_sum(id);
   for (std::size_t k = 0; k < sum.parts(); ++k)
     emission_.scratch.push_back({DType::F64, total(id).front()});
   const auto part = [&](std::size_t which, const std::string& at) {
-    return fmt::format("{}[{}]", body().scratch(which, DType::F64), at);
+    return which < sum.parts() ? fmt::format("{}[{}]", body().scratch(which, DType::F64), at) : "";
   };
   IndexText at = body().open_loops(total(id)).index[0];
   for (std::size_t k = 0; k < sum.parts(); ++k) inner(part(k, at.text) + " = 0;");
   nest().set_pragma(kSimd);
   std::string text = scoped(nest().text());
   body().start_nest();
-  Access access = body().open_loops(node(rows).meta.sizes);
-  const std::string value = body().value(rows, access);
-  const std::string row = body().value(index, {node(index).meta.sizes, {access.index[0]}});
-  access.sizes = node(id).meta.sizes;
-  access.index[0] = index_name(row, access.index[0].level);
-  const std::string to = body().offset(access).text;
-  inner(sum.add(part(0, to), sum.is_exact ? part(1, to) : "", value));
+  const Access access = body().open_loops(node(numbers).meta.sizes);
+  const std::string value = body().value(numbers, access);
+  const std::string to = body().value(index, {node(index).meta.sizes, access.index});
+  inner(sum.add(part(0, to), part(1, to), value));
   text += scoped(nest().text());
   body().start_nest();
   at = body().open_loops(total(id)).index[0];
   inner(fmt::format("{} = {};", body().element(id, {total(id), {at}}, true),
-                    sum.value(part(0, at.text), sum.is_exact ? part(1, at.text) : "")));
+                    sum.value(part(0, at.text), part(1, at.text))));
   nest().set_pragma(kSimd);
   add_kernel(text + scoped(nest().text()));
 }
 
-// Index by index, whose rows a list has: so that each row of the result is written once.
+// Index by index, whose rows a list has: so each row of the result is written once.
 void CppEmitter::join_by_lists(NodeId id) {
   const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
-  const RowSum sum = row_sum(id);
-  const Expr& count = node(id).meta.sizes[0];
+  const std::string type(this->type(id));
+  const Expr &count = node(id).meta.sizes[0], &length = node(rows).meta.sizes[0];
   // Dims in which rows lie as in one are one.
-  std::vector<Expr> inside(inner_dims(id).begin(), inner_dims(id).end());
+  std::vector<Expr> inside(node(id).meta.sizes.begin() + 1, node(id).meta.sizes.end());
   if (flat(rows)) inside = {shapes::product(inside)};
   const Expr& width = inside.back();
   emission_.scratch.push_back({DType::I64, count});
-  emission_.scratch.push_back({DType::I64, node(rows).meta.sizes[0]});
-  for (std::size_t k = 0; k < sum.parts(); ++k)
-    emission_.scratch.push_back({DType::F64, shapes::min(width, Expr(kColumns))});
+  emission_.scratch.push_back({DType::I64, length});
+  emission_.scratch.push_back({DType::F64, shapes::min(width, Expr(kColumns)) * Expr(kBatches)});
   const std::string head = body().scratch(0, DType::I64), next = body().scratch(1, DType::I64),
-                    total = body().scratch(2, DType::F64),
-                    lost = sum.is_exact ? body().scratch(3, DType::F64) : "";
-  const std::string n = body().number(node(rows).meta.sizes[0]).text, d = body().number(count).text,
-                    w = body().number(width).text;
-  nest().open_as(fmt::format("for (long r = {} - 1; r >= 0; --r)", n));
+                    batches = body().scratch(2, DType::F64), w = body().number(width).text;
+  const IndexText first = body().open_loops({&count, 1}).index[0];
+  inner(fmt::format("{}[{}] = -1;", head, first.text));
+  std::string text = scoped(nest().text());
+  body().start_nest();
+  nest().open_as(fmt::format("for (long r = {} - 1; r >= 0; --r)", body().number(length).text));
   const std::string to =
       body().value(index, {node(index).meta.sizes, {index_name("r", nest().innermost())}});
   inner(fmt::format("{0}[r] = {1}[{2}];\n{1}[{2}] = r;", next, head, to));
-  std::string text =
-      fmt::format("  for (long d = 0; d < {}; ++d) {}[d] = -1;\n", d, head) + scoped(nest().text());
+  text += scoped(nest().text());
   body().start_nest();
   Access access = body().open_loops({&count, 1});
-  const std::string first = access.index[0].text;
+  const std::string mine = access.index[0].text;
   const Access outer = body().open_loops(std::span(inside).first(inside.size() - 1));
   access.index.insert(access.index.end(), outer.index.begin(), outer.index.end());
   nest().open_as(fmt::format("for (long start = 0; start < {}; start += {})", w, kColumns));
   const int chunk = nest().innermost();
-  const std::string zeros = sum.is_exact ? fmt::format("{}[j] = {}[j] = 0;", total, lost)
-                                         : fmt::format("{}[j] = 0;", total);
-  inner(
-      fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\n"
-                  "for (long j = 0; j < wide; ++j) {2}",
-                  w, kColumns, zeros));
-  nest().open_as(
-      fmt::format("for (long row = {}[{}]; row >= 0; row = {}[row])", head, first, next));
-  const IndexText row = index_name("row", nest().innermost());
-  nest().open_as(fmt::format("{}\nfor (long j = 0; j < wide; ++j)", kSimd));
+  inner(fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};", w, kColumns));
+  nest().open_as("const auto value = [&](long row, long j) __attribute__((always_inline))");
   const int level = nest().innermost();
   access.index.push_back(index_name("(start + j)", level));
-  access.sizes = {node(rows).meta.sizes[0]};
-  access.sizes.insert(access.sizes.end(), inside.begin(), inside.end());
-  Access of = access;
-  of.index[0] = row;
-  const std::string value = body().value(rows, of);
-  inner(sum.add(total + "[j]", lost + "[j]", value));
+  Access of{{length}, access.index};
+  of.sizes.insert(of.sizes.end(), inside.begin(), inside.end());
+  of.index[0] = index_name("row", level);
+  inner(fmt::format("return {};", body().value(rows, of)));
+  access.sizes = of.sizes;
   access.sizes[0] = count;
+  // None and one come out as the order says, without the memory for it.
+  constexpr const char* kText = R"(;
+const long only = {head}[{mine}];
+if (only < 0) {{
+  {simd}
+  for (long j = 0; j < wide; ++j) {out} = 0;
+}} else if ({next}[only] < 0) {{
+  {simd}
+  for (long j = 0; j < wide; ++j) {out} = value(only, j) + ({type})0;
+}} else {{
+  Columns columns;
+  start_columns<false>(columns, {batches}, wide);
+  for (long row = only; row >= 0;) {{
+    long at[{few}], few = 0;
+    for (; few < {few} && row >= 0; row = {next}[row]) at[few++] = row;
+    add_columns<false, {type}>(columns, few, [&](long k, long j) __attribute__((always_inline)) {{ return value(at[k], j); }});
+  }}
+  total_columns<false>(columns);
+  {simd}
+  for (long j = 0; j < wide; ++j) {out} = ({type}){batches}[j];
+}})";
   nest().after(
-      chunk, fmt::format("{}\nfor (long j = 0; j < wide; ++j) {} = {};", kSimd,
-                         body().element(id, access, true), sum.value(total + "[j]", lost + "[j]")));
+      chunk,
+      fmt::format(kText, fmt::arg("head", head), fmt::arg("mine", mine), fmt::arg("next", next),
+                  fmt::arg("simd", kSimd), fmt::arg("out", body().element(id, access, true)),
+                  fmt::arg("type", type), fmt::arg("batches", batches), fmt::arg("few", kSumFew)));
   add_kernel(text + scoped(nest().text()));
 }
 

@@ -141,12 +141,13 @@ void CudaEmitter::argsort(NodeId id) {
 
 void CudaEmitter::index_add(NodeId id) {
   const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
+  if (has_join_order(node(id)) && !joins_numbers(node(id))) return join_columns(id);
   if (!has_join_order(node(id)))
     return join_rows(
         id, index, rows,
         {[&](const Access&) { return fmt::format("{} total = 0;", type(id)); },
          [](const std::string& value) { return fmt::format("total += {};", value); }, "total"});
-  const RowSum sum = row_sum(id);
+  const NumberSum sum = number_sum(id);
   join_rows(id, index, rows,
             {[](const Access&) { return std::string("double total = 0, lost = 0;"); },
              [&](const std::string& value) { return sum.add("total", "lost", value); },
@@ -162,27 +163,51 @@ void CudaEmitter::index_put(NodeId id) {
              [&](const std::string& value) { return put_text(id, "total", value); }, "total"});
 }
 
-void CudaEmitter::join_rows(NodeId id, NodeId index, NodeId rows, const Join& join) {
+CudaEmitter::Found CudaEmitter::find_rows(NodeId id, NodeId index) {
   const Expr count = total(index).front();
   emission_.scratch.push_back({DType::I64, count});
   emission_.scratch.push_back({DType::I64, count});
   sort(
       index, [&] { return body().scratch(0, DType::I64); },
       [&] { return body().scratch(1, DType::I64); });
-  Access access = body().open_loops(node(id).meta.sizes);
+  Found found{body().open_loops(node(id).meta.sizes), body().scratch(0, DType::I64)};
   nest().set_free();
+  const std::string list = body().buffer(index), n = body().number(count).text,
+                    row = found.access.index[0].text;
+  nest().before(
+      nest().innermost(),
+      fmt::format("const long first = first_place({0}, {1}, {2}, {3}), past = first_place({0}, "
+                  "{1}, {2}, {3} + 1);",
+                  list, found.order, n, row));
+  return found;
+}
+
+void CudaEmitter::join_rows(NodeId id, NodeId index, NodeId rows, const Join& join) {
+  auto [access, order] = find_rows(id, index);
   const int level = nest().innermost();
-  const std::string list = body().buffer(index), order = body().scratch(0, DType::I64),
-                    row = access.index[0].text, n = body().number(count).text;
-  nest().before(level, fmt::format("long s = first_place({}, {}, {}, {});", list, order, n, row));
   nest().before(level, join.first(access));
   const std::string into = body().element(id, access, true);
-  nest().open_as(fmt::format("for (; s < {} && {}[{}[s]] == {}; ++s)", n, list, order, row));
+  nest().open_as("for (long s = first; s < past; ++s)");
   inner(fmt::format("const long row = {}[s];", order));
   access.index[0] = index_name("row", nest().innermost());
   access.sizes = node(rows).meta.sizes;
   inner(join.add(body().value(rows, access)));
   nest().after(level, fmt::format("{} = {};", into, join.result));
+  add_kernel(cuda_text(nest()), total(id).front());
+}
+
+void CudaEmitter::join_columns(NodeId id) {
+  const NodeId rows = node(id).inputs[1];
+  auto [access, order] = find_rows(id, node(id).inputs[0]);
+  const int level = nest().innermost();
+  nest().before(level, "Terms terms;\nstart_terms<false>(terms);");
+  const std::string into = body().element(id, access, true);
+  nest().open_as(fmt::format("add_column<false, {}>(terms, past - first, [&](long k)", type(id)));
+  inner(fmt::format("const long row = {}[first + k];", order));
+  access.index[0] = index_name("row", nest().innermost());
+  access.sizes = node(rows).meta.sizes;
+  inner(fmt::format("return {};", body().value(rows, access)));
+  nest().after(level, fmt::format(");\n{} = ({})total_of<false>(terms);", into, type(id)));
   add_kernel(cuda_text(nest()), total(id).front());
 }
 

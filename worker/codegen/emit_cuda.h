@@ -53,6 +53,12 @@ class CudaEmitter final : public Emitter {
   /// `other` give the names of two pieces of memory in the kernel under way.
   using Named = std::function<std::string()>;
   void sort(NodeId x, const Named& order, const Named& other);
+  /// Element `access` of a join of rows takes the rows order[first] up to order[past].
+  struct Found {
+    Access access;
+    std::string order;
+  };
+  Found find_rows(NodeId id, NodeId index);
   /// What an element of a join of rows is made of, as text.
   struct Join {
     std::function<std::string(const Access&)> first;     // declares it
@@ -61,6 +67,7 @@ class CudaEmitter final : public Emitter {
   };
   /// Element [r, ..] of `id` takes the rows that have index r, in the order in which they lie.
   void join_rows(NodeId id, NodeId index, NodeId rows, const Join& join);
+  void join_columns(NodeId index_add);
   /// The kernel of the least total, said by `pointers` besides the list, for `threads`.
   void add_check(NodeId list, const shapes::Expr& limit, std::string_view pointers,
                  const Split& split);

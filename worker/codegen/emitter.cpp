@@ -304,17 +304,17 @@ void Emitter::scan_nest(NodeId id) {
   nest().after(group, "prefix.add(group);");
 }
 
-Emitter::RowSum Emitter::row_sum(NodeId id) const {
+Emitter::NumberSum Emitter::number_sum(NodeId id) const {
   return {node(id).meta.dtype == DType::F64, type(id)};
 }
 
-std::string Emitter::RowSum::add(std::string_view total, std::string_view lost,
-                                 std::string_view value) const {
+std::string Emitter::NumberSum::add(std::string_view total, std::string_view lost,
+                                    std::string_view value) const {
   return is_exact ? fmt::format("add_kept({}, {}, {});", total, lost, value)
                   : fmt::format("{} += (double){};", total, value);
 }
 
-std::string Emitter::RowSum::value(std::string_view total, std::string_view lost) const {
+std::string Emitter::NumberSum::value(std::string_view total, std::string_view lost) const {
   return is_exact ? fmt::format("with_kept({}, {})", total, lost)
                   : fmt::format("({}){}", type, total);
 }

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -134,8 +133,8 @@ class Emitter {
   void add_to_scan(NodeId id, std::string_view into, Access access, const IndexText& at);
   /// The result's element there is the value of the variable `state`.
   void put_scan(NodeId id, std::string_view state, Access access, const IndexText& at);
-  /// How one element of an ordered join of rows (sums/join_order.h) is kept, as text.
-  struct RowSum {
+  /// How an element of an ordered join of numbers (sums/join_order.h) is kept, as text.
+  struct NumberSum {
     bool is_exact = false;  // of f64: with what its additions have lost
     std::string_view type;
     [[nodiscard]] std::size_t parts() const { return is_exact ? 2 : 1; }
@@ -143,7 +142,7 @@ class Emitter {
                                   std::string_view value) const;
     [[nodiscard]] std::string value(std::string_view total, std::string_view lost) const;
   };
-  [[nodiscard]] RowSum row_sum(NodeId id) const;
+  [[nodiscard]] NumberSum number_sum(NodeId id) const;
   void search_nest(NodeId id);
   void nonzero_nest(NodeId id);
   /// The user's text between what it sees; `threads` says which thread of how many runs it.
@@ -183,9 +182,7 @@ class CppEmitter final : public Emitter {
   void sum_columns(NodeId id, const Loops& loops);
   std::string memory_reduction(NodeId id);
   std::string fill(NodeId id, const std::string& value);
-  /// What a row of an index_add has.
-  [[nodiscard]] std::span<const shapes::Expr> inner_dims(NodeId id) const;
-  void join_at_once(NodeId index_add);
+  void join_numbers(NodeId index_add);
   void join_by_lists(NodeId index_add);
   void add_kernel(const std::string& loops);
 };

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include <lockstep/worker/graph/op_map.h>
 #include <lockstep/worker/interpreter/interpret_order.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/sums/join_order.h>
+#include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
 namespace {
@@ -64,6 +66,34 @@ Result<Array> checked_index(const NodeCall& call) {
   return *call.operands[0];
 }
 
+/// In the order that sums/join_order.h gives.
+template <class T>
+void join_rows(const NodeCall& call, Array& out) {
+  const Array& index = *call.operands[0];
+  const T* rows = call.operands[1]->data_as<T>();
+  const std::int64_t width = row_elements(out);
+  std::vector<std::vector<std::int64_t>> of(static_cast<std::size_t>(out.sizes()[0]));
+  for (std::int64_t i = 0; i < index.elements(); ++i)
+    of[static_cast<std::size_t>(index.data_as<std::int64_t>()[i])].push_back(i);
+  T* to = out.data_as<T>();
+  for (const std::vector<std::int64_t>& mine : of)
+    for (std::int64_t j = 0; j < width; ++j) {
+      const auto value = [&](std::int64_t k) {
+        return rows[mine[static_cast<std::size_t>(k)] * width + j];
+      };
+      const auto n = static_cast<std::int64_t>(mine.size());
+      if (!joins_numbers(call.node())) {
+        SumOfTerms<SumJoin> terms;
+        add_column<SumJoin, T>(terms, n, value);
+        *to++ = static_cast<T>(terms.total());
+        continue;
+      }
+      double total = 0, lost = 0;
+      for (std::int64_t k = 0; k < n; ++k) add_kept(total, lost, value(k));
+      *to++ = static_cast<T>(std::is_same_v<T, double> ? with_kept(total, lost) : total);
+    }
+}
+
 Result<Array> index_add(const NodeCall& call) {
   const Array& index = *call.operands[0];
   const Array& rows = *call.operands[1];
@@ -71,16 +101,7 @@ Result<Array> index_add(const NodeCall& call) {
   Array out = Array::zeros(call.dtype(), call.sizes);
   const std::int64_t width = row_elements(rows);
   if (has_join_order(call.node())) {
-    const auto elements = static_cast<std::size_t>(out.elements());
-    std::vector<double> total(elements), lost(elements);
-    for (std::int64_t i = 0; i < index.elements(); ++i)
-      for (std::int64_t j = 0; j < width; ++j) {
-        const auto at = static_cast<std::size_t>(index.data_as<std::int64_t>()[i] * width + j);
-        add_kept(total[at], lost[at], rows.at(i * width + j));
-      }
-    for (std::size_t at = 0; at < elements; ++at)
-      out.set(static_cast<std::int64_t>(at),
-              call.dtype() == DType::F64 ? with_kept(total[at], lost[at]) : total[at]);
+    call.dtype() == DType::F32 ? join_rows<float>(call, out) : join_rows<double>(call, out);
     return out;
   }
   with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {

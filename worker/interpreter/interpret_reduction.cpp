@@ -86,17 +86,8 @@ template <class T>
 struct Run {
   const T* data;
   std::int64_t n, stride;
-  T operator[](std::int64_t k) const { return data[k * stride]; }
+  T operator()(std::int64_t k) const { return data[k * stride]; }
 };
-
-/// `few` elements from `start` on, `apart` places apart, joined pairwise in their own type.
-template <class Join, class T>
-T pairwise(const Run<T>& run, std::int64_t start, std::int64_t few, std::int64_t apart) {
-  if (few == 1) return run[start];
-  T total = pairwise<Join>(run, start, few / 2, apart);
-  Join::add(total, pairwise<Join>(run, start + few / 2 * apart, few / 2, apart));
-  return total;
-}
 
 template <class Join, class T>
 double block(const Run<T>& run, std::int64_t start, std::int64_t end) {
@@ -106,7 +97,7 @@ double block(const Run<T>& run, std::int64_t start, std::int64_t end) {
     if (start + few * kSumLanes > end) few = 1;
     for (std::int64_t lane = 0; lane < kSumLanes; ++lane)
       Join::add(lanes[static_cast<std::size_t>(lane)],
-                static_cast<double>(pairwise<Join>(run, start + lane, few, kSumLanes)));
+                static_cast<double>(pairwise<Join, T>(start + lane, few, kSumLanes, run)));
   }
   for (std::size_t width = kSumLanes / 2; width > 0; width /= 2)
     for (std::size_t lane = 0; lane < width; ++lane) Join::add(lanes[lane], lanes[lane + width]);
@@ -120,16 +111,8 @@ void add_rows(const Run<T>& run, SumOfTerms<Join>& terms) {
     terms.add(block<Join>(run, k, std::min(k + kSumBlock, whole)));
   if (whole == run.n) return;
   double rest = Join::template first<double>;
-  for (std::int64_t k = whole; k < run.n; ++k) Join::add(rest, static_cast<double>(run[k]));
+  for (std::int64_t k = whole; k < run.n; ++k) Join::add(rest, static_cast<double>(run(k)));
   terms.add(rest);
-}
-
-template <class Join, class T>
-void add_columns(const Run<T>& run, SumOfTerms<Join>& terms) {
-  std::int64_t k = 0;
-  for (std::int64_t few = kSumFew; few > 0; few /= 2)
-    for (; k + few <= run.n; k += few)
-      terms.add(static_cast<double>(pairwise<Join>(run, k, few, 1)));
 }
 
 /// f(offset) of each place in `sizes`, in row-major order.
@@ -164,7 +147,10 @@ void sum_all(const NodeCall& call, Array& out) {
     SumOfTerms<Join> total;
     each_place(outer, strides, [&](std::int64_t start) {
       elements.data = x.data_as<T>() + at + start;
-      run.rows ? add_rows(elements, total) : add_columns(elements, total);
+      if (run.rows)
+        add_rows(elements, total);
+      else
+        add_column<Join, T>(total, elements.n, elements);
     });
     *to++ = static_cast<T>(total.total());
   });

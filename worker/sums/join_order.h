@@ -1,6 +1,7 @@
 // The order in which rows of floats that have the same index are added up (index_add, and what is
-// made of it: segments, bags, the gradients of look-ups): as they lie, on every target. Of f32 in
-// f64; of f64 with what each addition loses, added up beside.
+// made of it: segments, bags, the gradients of look-ups), on every target: as they lie. Rows with
+// dims of their own are added up as columns (sums/sum_order.h). Rows that are numbers go one after
+// another: of f32 in f64, of f64 with what each addition loses, added up beside.
 #pragma once
 
 #include <lockstep/worker/graph/graph.h>
@@ -9,6 +10,8 @@ namespace lockstep::worker {
 
 /// Whether the order of a join of rows shows in its bits.
 [[nodiscard]] bool has_join_order(const Node& node);
+/// Of a join of rows: they are numbers.
+[[nodiscard]] bool joins_numbers(const Node& node);
 
 /// Error-free: total + lost is what was added so far, but for what `lost` itself loses (Knuth's
 /// sum of two).

@@ -19,6 +19,8 @@ bool has_join_order(const Node& node) {
   return node.op == Op::IndexAdd && is_float(node.meta.dtype);
 }
 
+bool joins_numbers(const Node& node) { return node.meta.sizes.size() == 1; }
+
 SumRun sum_run(std::size_t dims, std::span<const std::int64_t> reduced) {
   const auto is_reduced = [&](std::size_t d) {
     return std::ranges::count(reduced, static_cast<std::int64_t>(d)) > 0;

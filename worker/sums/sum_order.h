@@ -64,4 +64,33 @@ class SumOfTerms {
   std::int64_t terms_ = 0;
 };
 
+/// value(k) of `few` elements from `start` on, `apart` places apart, joined pairwise in their own
+/// type.
+template <class Join, class T, class Value>
+T pairwise(std::int64_t start, std::int64_t few, std::int64_t apart, const Value& value) {
+  if (few == 1) return value(start);
+  T total = pairwise<Join, T>(start, few / 2, apart, value);
+  Join::add(total, pairwise<Join, T>(start + few / 2 * apart, few / 2, apart, value));
+  return total;
+}
+
+/// The terms of a run of columns: value(k) of n elements.
+template <class Join, class T, class Value>
+void add_column(SumOfTerms<Join>& terms, std::int64_t n, const Value& value) {
+  std::int64_t k = 0;
+  for (std::int64_t few = kSumFew; few > 0; few /= 2)
+    for (; k + few <= n; k += few)
+      terms.add(static_cast<double>(pairwise<Join, T>(k, few, 1, value)));
+}
+
+/// A Join by addition.
+struct SumJoin {
+  template <class T>
+  static constexpr T first = T(0);
+  template <class T>
+  static void add(T& total, T x) {
+    total += x;
+  }
+};
+
 }  // namespace lockstep::worker

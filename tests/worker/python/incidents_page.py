@@ -81,7 +81,11 @@ def page(documents, cut):
             out.append(f"\nAs if well with each, on each number of ranks: {', '.join(well)}.")
     for other in others:
         out += [f"\n## With PyTorch {other['torch']}", *_sum_table(other["runs"]), ""]
-        out += [f"- {run['program']}, n = {run['size']}, {_TOOLS[run['tool']]}: {run['fault']}" for run in other["runs"] if run["fault"]]
+        faults = {}
+        for run in other["runs"]:
+            if run["fault"]:
+                faults.setdefault((run["program"], run["fault"]), []).append(f"{_TOOLS[run['tool']]} on {run['size']}")
+        out += [f"- {name} ({', '.join(where)} ranks): {fault}" for (name, fault), where in faults.items()]
     return "\n".join(out) + "\n"
 
 

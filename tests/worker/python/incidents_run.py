@@ -26,6 +26,7 @@ TOOLS = {"bare": ({}, []),
 OURS = {"watch", "audit", "compile", "error", "alone"}
 #: What is in front of each line of a rank's that torch shows.
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?")
+_LACKS = re.compile(r"^(?:ImportError|ModuleNotFoundError|AttributeError|TypeError): (.*)$", re.M)
 _REPORT = re.compile(r"\b([A-Z]+(?:_[A-Z]+)*): ")
 
 
@@ -52,8 +53,16 @@ class Outcome:
     text: str
 
     @property
+    def lacks(self):
+        """What this release of torch does not have, so that no step was begun; None: nothing."""
+        found = _LACKS.search(self.text)
+        return found.group(1) if found and "\nstep" not in "\n" + self.text and all(code == 1 for code in self.codes) else None
+
+    @property
     def word(self):
         """What came of it."""
+        if self.lacks:
+            return "lacks"
         if self.delivered:
             return "a wrong value"
         if self.hang:

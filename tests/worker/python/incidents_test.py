@@ -28,6 +28,8 @@ def tools_of(program):
 
 def fault_of(program, outcome, bare):
     """What is not as stated, in words; None: all is."""
+    if outcome.lacks:
+        return f"torch lacks it: {outcome.lacks}"
     if outcome.tool not in OURS:
         return None
     well = not any(outcome.codes) and not outcome.hang
@@ -117,7 +119,7 @@ def main():
                             print(json.dumps(outcome.as_json()), file=file)
                 outcomes.append(outcome)
                 fault = fault_of(program, outcome, done.get((name, "bare", size)))
-                if fault is not None:
+                if fault is not None and not (given.torch and outcome.lacks):
                     faults.append(f"{name} on {size} ranks with {tool}: {fault}\n{outcome.text}")
                 found.append((outcome, run_json(program, outcome, fault)))
                 if not given.json:
