@@ -218,7 +218,10 @@ Tensor flipped(const Tensor& x, Dims dims) {
 }
 Gradients flip_rule(const Backward& b) { return {flipped(b.grad, b.node.ints)}; }
 
-Gradients sum_rule(const Backward& b) { return {unreduced(b, b.grad)}; }
+Gradients sum_rule(const Backward& b) {
+  const DType dtype = b.inputs[0].dtype();
+  return {unreduced(b, b.grad.dtype() == dtype ? b.grad : cast(b.grad, dtype, Line::current()))};
+}
 /// Shared evenly among equal values.
 Gradients amax_rule(const Backward& b) {
   const Tensor best = op2(Op::Eq, b.inputs[0], unreduced(b, b.value));

@@ -41,7 +41,7 @@ void CppEmitter::sum(NodeId id) {
 
 void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
   const NodeId operand = node(id).inputs[0];
-  const std::string type(this->type(id)), product(product_text(id));
+  const std::string type(this->type(operand)), product(product_text(id));
   Access kept{loops.kept, body().open_loops(loops.kept).index};
   const int level = nest().innermost();
   nest().before(level, fmt::format("Terms terms;\nstart_terms<{}>(terms);", product));
@@ -77,13 +77,13 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
     nest().after(around, row);
   }
   nest().after(level, fmt::format("{} = ({})total_of<{}>(terms);", body().element(id, kept, true),
-                                  type, product));
+                                  this->type(id), product));
   add_kernel(nest().text());
 }
 
 void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   const NodeId operand = node(id).inputs[0];
-  const std::string type(this->type(id)), product(product_text(id)),
+  const std::string type(this->type(operand)), product(product_text(id)),
       n = body().number(shapes::product(loops.run)).text;
   // The last dim that is kept lies side by side.
   const Expr& columns = loops.kept.back();
@@ -109,9 +109,10 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
                                      split_index(loops.run, index_name("k", nest().innermost())));
   inner(fmt::format("return {};", body().value(operand, access)));
   nest().after(around, ");");
-  nest().after(chunk, fmt::format("total_columns<{}>(columns);\n{}\n"
-                                  "for (long j = 0; j < wide; ++j) {} = ({}){}[j];",
-                                  product, kSimd, body().element(id, kept, true), type, batches));
+  nest().after(
+      chunk, fmt::format("total_columns<{}>(columns);\n{}\n"
+                         "for (long j = 0; j < wide; ++j) {} = ({}){}[j];",
+                         product, kSimd, body().element(id, kept, true), this->type(id), batches));
   add_kernel(nest().text());
 }
 

@@ -20,7 +20,7 @@ void CudaEmitter::sum(NodeId id) {
              n = shapes::product(loops.run);
   const SumSplit split = split_sum(hint(outputs), hint(runs), hint(n), loops.rows);
   CudaSum sum{std::string(product_text(id)),
-              std::string(type(id)),
+              std::string(type(operand)),
               body().number(n).text,
               {},
               loops.rows,
@@ -34,7 +34,7 @@ void CudaEmitter::sum(NodeId id) {
                                                                      split_index(loops.run, i)))));
   if (split != SumSplit::Pieces) {
     sum.end = fmt::format("{}[output] = ({})total_of<{}>(terms);", body().buffer(id, true),
-                          sum.type, sum.product);
+                          type(id), sum.product);
     return add_kernel(cuda_sum_text(nest(), sum),
                       outputs * Expr(split == SumSplit::Lanes ? kSumLanes : 1));
   }
@@ -94,7 +94,7 @@ void CudaEmitter::sum(NodeId id) {
       count() + fmt::format("  const long batches = {};\n", number) +
           join(fmt::format(
                    "{}[item] = ({})pairwise_of<{}>({} + output, outputs, 0, batches, batches);",
-                   into, sum.type, product, from),
+                   into, type(id), product, from),
                "1"),
       outputs);
 }

@@ -46,7 +46,7 @@ enum class Op : std::uint8_t {
   Pad,      // zeros: dim ints[0], exprs[0] before, exprs[1] after
   Cat,      // along dim ints[0]
   // Reductions over dims ints (ascending), which vanish. Nothing: Sum 0, Amax -inf, Amin +inf (ints:
-  // the type's lowest and highest value), Argmax 0.
+  // the type's lowest and highest value), Argmax 0. The sum of f32 may be an f64, not rounded.
   Sum, Amax, Amin,
   Argmax,  // i64; over dim ints[0]; the lowest index among equal values
   // Products.

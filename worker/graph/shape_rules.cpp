@@ -189,6 +189,8 @@ Outcome reshape_rule(const Node& node, Metas in) {
 Outcome reduction_rule(const Node& node, const TensorMeta& x) {
   if (auto status = dims_error(node, x)) return *status;
   TensorMeta out{node.op == Op::Argmax ? DType::I64 : x.dtype, {}};
+  if (node.op == Op::Sum && x.dtype == DType::F32 && node.meta.dtype == DType::F64)
+    out.dtype = DType::F64;
   for (std::size_t i = 0; i < x.sizes.size(); ++i)
     if (!std::binary_search(node.ints.begin(), node.ints.end(), static_cast<std::int64_t>(i)))
       out.sizes.push_back(x.sizes[i]);

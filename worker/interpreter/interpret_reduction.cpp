@@ -127,7 +127,7 @@ void each_place(const std::vector<std::int64_t>& sizes, const std::vector<std::i
 }
 
 /// In the order that sums/sum_order.h gives.
-template <class Join, class T>
+template <class Join, class T, class To>
 void sum_all(const NodeCall& call, Array& out) {
   const Array& x = *call.operands[0];
   const std::vector<bool> reduced = reduced_dims(call);
@@ -142,7 +142,7 @@ void sum_all(const NodeCall& call, Array& out) {
     elements.n *= x.sizes()[d];
     outer[d] = 1;
   }
-  T* to = out.data_as<T>();
+  To* to = out.data_as<To>();
   each_place(kept, strides, [&](std::int64_t at) {
     SumOfTerms<Join> total;
     each_place(outer, strides, [&](std::int64_t start) {
@@ -152,16 +152,17 @@ void sum_all(const NodeCall& call, Array& out) {
       else
         add_column<Join, T>(total, elements.n, elements);
     });
-    *to++ = static_cast<T>(total.total());
+    *to++ = static_cast<To>(total.total());
   });
 }
 
 template <class Join>
 void joined(const NodeCall& call, Array& out) {
-  with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {
+  with_type(call.operands[0]->dtype(), [&]<class T>(std::type_identity<T>) {
     if constexpr (std::is_floating_point_v<T> &&
                   (std::is_same_v<Join, Sum> || std::is_same_v<Join, Prod>))
-      sum_all<Join, T>(call, out);
+      call.dtype() == DType::F64 ? sum_all<Join, T, double>(call, out)
+                                 : sum_all<Join, T, T>(call, out);
     else
       join_all<Join, T>(call, out);
   });

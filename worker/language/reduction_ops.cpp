@@ -33,9 +33,12 @@ std::vector<Expr> kept_sizes(const Tensor& x, const Dims& dims) {
   return sizes;
 }
 
-Tensor reduced(Op op, const Tensor& x, const Dims& dims, Keep keep, const Line& where) {
+/// `result`: F64 for a sum of f32 that is not rounded yet.
+Tensor reduced(Op op, const Tensor& x, const Dims& dims, Keep keep, const Line& where,
+               std::optional<DType> result = std::nullopt) {
   (void)trace_of(op_row(op).name, std::vector{x}, where);
   Node node;
+  node.meta.dtype = result.value_or(x.dtype());
   node.ints = reduced_dims(op_row(op).name, x, dims, where);
   std::vector<Expr> kept = kept_sizes(x, node.ints);
   Tensor out = node.ints.empty() && op != Op::Argmax ? x : emit(op, {x}, std::move(node), where);
@@ -172,8 +175,10 @@ Tensor mean(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   need_floats("mean", x, where);
   if (is_low(x)) return cast(mean(widened(x, where), dims, keep, where), x.dtype(), where);
   const Expr count = count_of(x, reduced_dims("mean", x, dims, where));
-  return TensorOperand(sum(x, dims, keep, where), where) /
-         TensorOperand(x.trace()->integer(count), where);
+  // Rounded once: the mean of equal numbers is one of them.
+  const Tensor total = reduced(Op::Sum, x, dims, keep, where, DType::F64);
+  const Tensor out = TensorOperand(total, where) / TensorOperand(x.trace()->integer(count), where);
+  return x.dtype() == out.dtype() ? out : cast(out, x.dtype(), where);
 }
 
 Tensor prod(const Tensor& x, const Dims& dims, Keep keep, Line where) {

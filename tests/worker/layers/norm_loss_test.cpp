@@ -242,6 +242,25 @@ TEST(Norms, RowsFarFromZero_HaveTheVarianceOfTheirDifferences) {
   EXPECT_NEAR(out[3].at(0), middle, 2 * unit * middle);
 }
 
+TEST(Norms, RowsOfEqualNumbers_AreTheirMeanAndHaveNoVariance) {
+  const double values[] = {0.1, 123.456, 10000.1, 1e8 + 8};
+  TracedRun program({Array::zeros(DType::F32, {4, 3})}, [](Trace&, In x) {
+    return std::vector{mean(x[0], {1}), var(x[0], {1}), amax(abs(layer_norm(x[0], 1)), {1}),
+                       mean(transpose(x[0], 0, 1), {0})};
+  });
+  for (const I n : {3, 100, 4096, 1'000'003}) {
+    Array x(DType::F32, {4, n});
+    for (I i = 0; i < x.elements(); ++i) x.set(i, values[i / n]);
+    const auto out = program.run({x});
+    for (I row = 0; row < 4; ++row) {
+      EXPECT_EQ(out[0].at(row), x.at(row * n)) << n;
+      EXPECT_EQ(out[1].at(row), 0) << n;
+      EXPECT_EQ(out[2].at(row), 0) << n;
+      EXPECT_EQ(out[3].at(row), x.at(row * n)) << n;
+    }
+  }
+}
+
 TEST(Losses, OfLogitsFarFromZero_AreThoseOfTheirDifferences) {
   for (const DType dtype : {DType::F32, DType::F64}) {
     TracedRun program({Array::zeros(dtype, {2, 3}), Array::zeros(DType::I64, {2})},
