@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -12,6 +13,13 @@ namespace {
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 /// MPI_Allreduce takes 32-bit counts of elements; longer ones go in pieces of this many.
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
+
+/// What all ranks have of less than this goes to every rank.
+constexpr std::int64_t kFewBytes = 16 * 1024;
+/// Elements that are shared out at a time.
+constexpr std::int64_t kPart = std::int64_t{1} << 22;
+
+std::int64_t dtype_bytes(DType dtype) { return static_cast<std::int64_t>(dtype_size(dtype)); }
 
 MPI_Datatype element(DType dtype) {
   switch (dtype) {
@@ -119,7 +127,7 @@ int MpiData::all_to_all(const Collective& c) {
 
 int MpiData::all_reduce(const Collective& c) {
   const std::int64_t elements = c.rows * c.row_elements;
-  const auto bytes = static_cast<std::int64_t>(dtype_size(c.dtype));
+  const std::int64_t bytes = dtype_bytes(c.dtype);
   for (std::int64_t done = 0; done < elements || done == 0; done += kPiece) {
     const std::int64_t piece = std::min(kPiece, elements - done);
     const int rc = MPI_Allreduce(static_cast<const std::byte*>(c.send) + done * bytes,
@@ -128,6 +136,69 @@ int MpiData::all_reduce(const Collective& c) {
     if (rc != MPI_SUCCESS || elements == 0) return rc;
   }
   return MPI_SUCCESS;
+}
+
+void MpiData::sum_blocks(DType dtype, std::int64_t elements) {
+  const std::size_t bytes = static_cast<std::size_t>(elements) * dtype_size(dtype);
+  std::vector<const void*> blocks;
+  for (int r = 0; r < size_; ++r)
+    blocks.push_back(scratch_.data() + static_cast<std::size_t>(r) * bytes);
+  reduce_ranks(dtype, Reduce::Sum, blocks, scratch_.data(), elements);
+}
+
+int MpiData::all_sum(const Collective& c) {
+  const std::int64_t elements = c.rows * c.row_elements, bytes = dtype_bytes(c.dtype);
+  const MPI_Datatype type = element(c.dtype);
+  const auto* send = static_cast<const std::byte*>(c.send);
+  auto* receive = static_cast<std::byte*>(c.receive);
+  if (elements * bytes * size_ <= kFewBytes) {
+    const int count = static_cast<int>(elements);
+    scratch_.resize(static_cast<std::size_t>(elements * bytes * size_));
+    const int rc = MPI_Allgather(send, count, type, scratch_.data(), count, type, comm_);
+    if (rc != MPI_SUCCESS || elements == 0) return rc;
+    sum_blocks(c.dtype, elements);
+    std::memcpy(receive, scratch_.data(), static_cast<std::size_t>(elements * bytes));
+    return rc;
+  }
+  // Each rank sums a share of every part and tells it.
+  int self = 0;
+  MPI_Comm_rank(comm_, &self);
+  const auto n = static_cast<std::size_t>(size_);
+  for (std::int64_t done = 0; done < elements; done += kPart) {
+    const std::int64_t part = std::min(kPart, elements - done);
+    const auto share = [&](int r) { return static_cast<int>(part * r / size_); };
+    const int mine = share(self + 1) - share(self);
+    counts_.resize(4 * n);
+    for (int r = 0; r < size_; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      counts_[at] = share(r + 1) - share(r);
+      counts_[n + at] = share(r);
+      counts_[2 * n + at] = mine;
+      counts_[3 * n + at] = mine * r;
+    }
+    const int* counts = counts_.data();
+    scratch_.resize(static_cast<std::size_t>(std::int64_t{mine} * size_ * bytes));
+    int rc = MPI_Alltoallv(send + done * bytes, counts, counts + n, type, scratch_.data(),
+                           counts + 2 * n, counts + 3 * n, type, comm_);
+    if (rc != MPI_SUCCESS) return rc;
+    if (mine > 0) sum_blocks(c.dtype, mine);
+    rc = MPI_Allgatherv(scratch_.data(), mine, type, receive + done * bytes, counts, counts + n,
+                        type, comm_);
+    if (rc != MPI_SUCCESS) return rc;
+  }
+  return MPI_SUCCESS;
+}
+
+int MpiData::reduce_scatter_sum(const Collective& c) {
+  const std::int64_t elements = c.rows * c.row_elements, bytes = dtype_bytes(c.dtype);
+  const int count = static_cast<int>(elements);
+  scratch_.resize(static_cast<std::size_t>(elements * bytes * size_));
+  const int rc = MPI_Alltoall(c.send, count, element(c.dtype), scratch_.data(), count,
+                              element(c.dtype), comm_);
+  if (rc != MPI_SUCCESS || elements == 0) return rc;
+  sum_blocks(c.dtype, elements);
+  std::memcpy(c.receive, scratch_.data(), static_cast<std::size_t>(elements * bytes));
+  return rc;
 }
 
 /// MPI has no sums of f16 and bf16: they are made of f32, and rounded once.
@@ -150,6 +221,8 @@ int MpiData::run(const Collective& c) {
   const bool reduces =
       c.kind == Collective::Kind::AllReduce || c.kind == Collective::Kind::ReduceScatter;
   if (reduces && is_half(c.dtype)) return reduce_wide(c);
+  if (reduces && c.reduce == Reduce::Sum && (c.dtype == DType::F32 || c.dtype == DType::F64))
+    return c.kind == Collective::Kind::AllReduce ? all_sum(c) : reduce_scatter_sum(c);
   const int rows = static_cast<int>(c.rows);
   switch (c.kind) {
     case Collective::Kind::AllToAll:

@@ -32,10 +32,16 @@ class MpiData {
   [[nodiscard]] MPI_Op operation(const Collective& collective);
   [[nodiscard]] int all_reduce(const Collective& collective);
   [[nodiscard]] int reduce_wide(const Collective& collective);
+  /// Sums of floats, in rank order on all ranks: MPI's own go by the number of ranks and bytes.
+  [[nodiscard]] int all_sum(const Collective& collective);
+  [[nodiscard]] int reduce_scatter_sum(const Collective& collective);
+  /// The blocks of all ranks in scratch_, of so many elements each, into the first one.
+  void sum_blocks(DType dtype, std::int64_t elements);
   MPI_Comm comm_;
   int size_;
   std::map<std::pair<DType, std::int64_t>, MPI_Datatype> rows_;
   MPI_Op most_ = MPI_OP_NULL, least_ = MPI_OP_NULL;  // of floats
+  std::vector<std::byte> scratch_;
   std::vector<int> counts_;  // send counts, displacements, receive counts, displacements
 };
 

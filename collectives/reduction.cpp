@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -65,10 +67,59 @@ void with_type(DType dtype, Act act) {
   }
 }
 
+/// Sums in f64, rounded once. chunk(r, at, count): f32 elements of a rank; store(at, count,
+/// totals).
+template <class Chunk, class Store>
+void sum_wide(std::size_t ranks, std::int64_t elements, Chunk chunk, Store store) {
+  constexpr std::int64_t kChunk = 1024;
+  std::array<double, kChunk> total;
+  std::array<float, kChunk> rounded;
+  for (std::int64_t at = 0; at < elements; at += kChunk) {
+    const std::int64_t count = std::min(kChunk, elements - at);
+    const auto n = static_cast<std::size_t>(count);
+    total.fill(0);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const float* x = chunk(r, at, count);
+      for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<double>(x[i]);
+    }
+    for (std::size_t i = 0; i < n; ++i) rounded[i] = static_cast<float>(total[i]);
+    store(at, count, rounded.data());
+  }
+}
+
+void sum_floats(std::span<const void* const> from, float* into, std::int64_t elements) {
+  sum_wide(
+      from.size(), elements,
+      [&](std::size_t r, std::int64_t at, std::int64_t) {
+        return static_cast<const float*>(from[r]) + at;
+      },
+      [&](std::int64_t at, std::int64_t count, const float* x) {
+        std::copy_n(x, count, into + at);
+      });
+}
+
+void sum_halves(DType dtype, std::span<const void* const> from, std::uint16_t* into,
+                std::int64_t elements) {
+  std::array<float, 1024> wide;
+  sum_wide(
+      from.size(), elements,
+      [&](std::size_t r, std::int64_t at, std::int64_t count) {
+        widen_halves(dtype, static_cast<const std::uint16_t*>(from[r]) + at, wide.data(), count);
+        return wide.data();
+      },
+      [&](std::int64_t at, std::int64_t count, const float* x) {
+        narrow_floats(dtype, x, into + at, count);
+      });
+}
+
 }  // namespace
 
 void reduce_ranks(DType dtype, Reduce reduce, std::span<const void* const> from, void* into,
                   std::int64_t elements) {
+  if (reduce == Reduce::Sum && dtype == DType::F32)
+    return sum_floats(from, static_cast<float*>(into), elements);
+  if (reduce == Reduce::Sum && is_half(dtype))
+    return sum_halves(dtype, from, static_cast<std::uint16_t*>(into), elements);
   if (is_half(dtype)) {
     std::vector<float> total(static_cast<std::size_t>(elements)), next(total.size());
     for (std::size_t r = 0; r < from.size(); ++r) {

@@ -1,5 +1,5 @@
-// Element-wise reduction in memory, for the backends that reduce by themselves: TCP, simulated.
-// Refuses nothing: check() has said which dtypes reduce.
+// Element-wise reduction in memory, for the backends that reduce by themselves: TCP, simulated,
+// sums of floats over MPI. Refuses nothing: check() has said which dtypes reduce.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace lockstep::collectives {
 
 /// into[i] := what the ranks' elements from[0][i], from[1][i], .. come to, taken in this order.
-/// Integers wrap; bool is one byte, 0 or 1. f16 and bf16 are joined as f32 and rounded once.
-/// `into` may be from[0].
+/// Integers wrap; bool is one byte, 0 or 1. Sums of f32 are made in f64 and rounded once; f16 and
+/// bf16 are joined as f32 and rounded once more. `into` may be from[0].
 void reduce_ranks(DType dtype, Reduce reduce, std::span<const void* const> from, void* into,
                   std::int64_t elements);
 

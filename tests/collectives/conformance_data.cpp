@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -85,6 +86,9 @@ class Data {
   void all_gather(DType dtype, std::int64_t rows, std::int64_t width);
   template <class T>
   void broadcast(DType dtype, int root, std::int64_t rows, std::int64_t width);
+  /// Of floats whose sum depends on the order, to the bit.
+  template <class T>
+  void sum_in_rank_order(DType dtype, Kind kind, std::int64_t elements);
 
  private:
   [[nodiscard]] int peer(const Communicator& c, int rank) const {
@@ -236,6 +240,47 @@ TEST_P(Conformance, AllToAll_UnevenSplitsAndEmptyRanks_EveryDtype) {
           // The fake's peers send what its own block is; splits of the suite differ by peer.
           if (adapter_->poses_as(0, 1) == 1) data.all_to_all<decltype(t)>(dtype, width, sparse);
         });
+}
+
+template <class T>
+void Data::sum_in_rank_order(DType dtype, Kind kind, std::int64_t elements) {
+  const auto number = [](int rank, std::int64_t i) {
+    const auto drawn =
+        (static_cast<std::uint64_t>(rank) * 1000003 + static_cast<std::uint64_t>(i)) *
+        0x9E3779B97F4A7C15ull;
+    return static_cast<T>((static_cast<double>(drawn >> 11) / 0x1p53 - 0.5) *
+                          std::pow(10, static_cast<double>(drawn % 7)));
+  };
+  everywhere<T>(
+      [&](const Communicator& c, Posted<T>& p) -> const Collective& {
+        const std::int64_t mine = elements * (kind == Kind::ReduceScatter ? c.size() : 1);
+        for (std::int64_t i = 0; i < mine; ++i) p.send.push_back(number(c.rank().value, i));
+        p.receive.assign(static_cast<std::size_t>(elements), T{99});
+        p.collective.rows = elements;
+        p.collective.reduce = Reduce::Sum;
+        return p.ready(dtype, kind, 1);
+      },
+      [&](const Communicator& c, const Posted<T>& p) {
+        for (std::size_t i = 0; i < p.receive.size(); ++i) {
+          const auto at = static_cast<std::int64_t>(i) +
+                          (kind == Kind::ReduceScatter ? c.rank().value * elements : 0);
+          double total = 0;
+          for (int r = 0; r < c.size(); ++r) total += static_cast<double>(number(peer(c, r), at));
+          ASSERT_EQ(p.receive[i], static_cast<T>(total))
+              << dtype_name(dtype) << ", element " << i << " of " << elements;
+        }
+      });
+}
+
+// One message to everybody, and shares. NCCL has an order of its own, and the fake multiplies.
+TEST_P(Conformance, SumsOfFloats_InRankOrderToTheBit) {
+  if (!adapter_->rounds_once() || adapter_->poses_as(0, 1) != 1) return;
+  Data data(*adapter_);
+  for (const Kind kind : {Kind::AllReduce, Kind::ReduceScatter})
+    for (const std::int64_t elements : {1, 7, 100, 1025, 16'384, 70'001}) {
+      data.sum_in_rank_order<float>(DType::F32, kind, elements);
+      data.sum_in_rank_order<double>(DType::F64, kind, elements);
+    }
 }
 
 TEST_P(Conformance, AllReduce_EveryDtypeThatReduces) {

@@ -119,6 +119,9 @@ inline long philox_(long key, long counter, long stream) {
 template <class T> inline long to_long(T x) {
   return x >= T(-9223372036854775808.0) && x < T(9223372036854775808.0) ? long(x) : -__LONG_MAX__ - 1;
 }
+template <class T> inline int to_int(T x) {
+  return x >= T(-2147483648.0) && x < T(2147483648.0) ? int(x) : -2147483647 - 1;
+}
 template <class T> inline bool sorts_before(T a, T b) { return a < b || (a == a && b != b); }
 template <class T> inline long place_of(const T* x, long n, T value, bool right) {
   long low = 0, high = n;

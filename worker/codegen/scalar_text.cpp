@@ -81,7 +81,10 @@ std::string cast_text(const std::string& name, DType from, DType to) {
     return cast_text(fmt::format("of_{}({})", dtype_name(from), name), DType::F32, to);
   if (is_half(to)) return fmt::format("{}_of(to_odd({}))", dtype_name(to), name);
   if (to == DType::Bool) return fmt::format("{} != 0", name);
-  if (is_c_float(from) && !is_c_float(to)) return fmt::format("({})to_long({})", c_type(to), name);
+  if (is_c_float(from) && !is_c_float(to)) {
+    const bool is_wide = to == DType::I64 || to == DType::U8;
+    return fmt::format("({})to_{}({})", c_type(to), is_wide ? "long" : "int", name);
+  }
   return fmt::format("({}){}", c_type(to), name);
 }
 

@@ -115,16 +115,18 @@ T absolute(T x) {
   return x < T(0) ? negated(x) : x;
 }
 
-/// Float to int cuts the fraction off; what does not fit (and NaN) becomes the lowest int64, cut to
-/// the target's width.
+/// Float to int cuts the fraction off and goes by way of i64 (to i64 and u8) or i32: what does not
+/// fit there (and NaN) becomes its lowest number; then the low bits are kept.
 template <class To, class From>
 To cast(From x) {
   if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && !std::is_floating_point_v<To>) {
-    const bool fits = x >= From(-9223372036854775808.0) && x < From(9223372036854775808.0);
-    return static_cast<To>(fits ? static_cast<std::int64_t>(x)
-                                : std::numeric_limits<std::int64_t>::min());
+    using Via = std::conditional_t<std::is_same_v<To, std::int64_t> || std::is_unsigned_v<To>,
+                                   std::int64_t, std::int32_t>;
+    constexpr Via lowest = std::numeric_limits<Via>::min();
+    const bool fits = x >= From(lowest) && x < -From(lowest);
+    return static_cast<To>(fits ? static_cast<Via>(x) : lowest);
   } else {
     return static_cast<To>(x);
   }

@@ -55,9 +55,9 @@ TEST(TcpReduction, Floats_AreAddedInRankOrder_AllRanksHaveTheSameBits) {
   std::vector<std::vector<float>> send(5), receive(5, std::vector<float>(kElements));
   std::vector<float> expected;
   for (std::size_t i = 0; i < kElements; ++i) {
-    float sum = element(0, i);
-    for (int r = 1; r < 5; ++r) sum += element(r, i);
-    expected.push_back(sum);
+    double sum = 0;
+    for (int r = 0; r < 5; ++r) sum += static_cast<double>(element(r, i));
+    expected.push_back(static_cast<float>(sum));
   }
   const auto ranks = adapter.ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {

@@ -15,7 +15,8 @@ the rest are lockstep's. Made by `scripts/incidents --write` ({machine}).
 
 Outcomes that differ between numbers of ranks (2 and 3, of some programs 4) stand beside one another. Of a refusal: the longest
 time from the last step that a rank begins to the last rank's error (0.3 s of which prove that a wait has no end);
-**R** the rank that is unlike the others is named, **G** the process group or module, **L** all lines that differ.
+**R** the rank that is unlike the others is named, **G** the process group or module, **L** all lines that differ. *lacks*: that release
+of torch does not have what the program needs.
 """
 
 

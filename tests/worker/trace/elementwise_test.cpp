@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "on_ranks.h"
+#include "traced_run.h"
 #include "tracing.h"
 #include <gtest/gtest.h>
 
@@ -16,6 +17,7 @@ namespace {
 
 using test::DecisionBuilder;
 using test::dynamic;
+using test::TracedRun;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -435,6 +437,40 @@ TEST(Elementwise, ClampBySizesAndFloats_TakesTheirValues) {
       EXPECT_EQ(way.outputs[2].at(at), std::max(x[i], 3.0));
       EXPECT_EQ(way.outputs[3].at(at), x[i] > 3 ? 0.75 : 3 * x[i]);
     }
+}
+
+// As torch 2.15 gives them on x86, alone and in rows of vectors.
+TEST(Elementwise, CastsOfFloatsToInts_OfWhatDoesNotFit_AreTorchs) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> values{
+      std::nan(""), inf,   -inf,  3e9,  -3e9,    2147483648.0, 12884901888.0 + 1024,
+      1e19,         -1e19, 300.7, -1.5, 40000.9, -40000.9,     1e30};
+  const auto n = static_cast<std::int64_t>(values.size());
+  constexpr double kI32 = -2147483648.0, kI64 = -9223372036854775808.0;
+  const std::pair<DType, std::vector<double>> expected[] = {
+      {DType::I8, {0, 0, 0, 0, 0, 0, 0, 0, 0, 44, -1, 64, -64, 0}},
+      {DType::U8, {0, 0, 0, 0, 0, 0, 0, 0, 0, 44, 255, 64, 192, 0}},
+      {DType::I16, {0, 0, 0, 0, 0, 0, 0, 0, 0, 300, -1, -25536, 25536, 0}},
+      {DType::I32,
+       {kI32, kI32, kI32, kI32, kI32, kI32, kI32, kI32, kI32, 300, -1, 40000, -40000, kI32}},
+      {DType::I64,
+       {kI64, kI64, kI64, 3e9, -3e9, 2147483648.0, 12884901888.0 + 1024, kI64, kI64, 300, -1, 40000,
+        -40000, kI64}}};
+  for (const DType from : {DType::F32, DType::F64}) {
+    TracedRun program({Array::zeros(from, {n, 33})}, [&](Trace&, const std::vector<Tensor>& x) {
+      std::vector<Tensor> out;
+      for (const auto& [to, right] : expected) out.push_back(cast(x[0], to));
+      return out;
+    });
+    Array x(from, {n, 33});
+    for (std::int64_t i = 0; i < x.elements(); ++i)
+      x.set(i, values[static_cast<std::size_t>(i / 33)]);
+    const auto out = program.run({x});
+    for (std::size_t k = 0; k < out.size(); ++k)
+      for (std::int64_t i = 0; i < x.elements(); ++i)
+        EXPECT_EQ(out[k].at(i), expected[k].second[static_cast<std::size_t>(i / 33)])
+            << dtype_name(from) << " to " << dtype_name(expected[k].first) << " of " << x.at(i);
+  }
 }
 
 TEST(Elementwise, MisuseIsRefusedWithItsLine) {
