@@ -54,6 +54,59 @@ TEST_F(SelectionJob, RanksKeepOtherCounts_OneGraphServesAll) {
   EXPECT_TRUE(finish()) << "the ranks' graphs are the same";
 }
 
+class AbsurdSizes : public JobRanks {
+ protected:
+  /// What the last rank's data ask for is one error for all, with the line of the op; the calls
+  /// before and after it are well.
+  void expect_refused(const std::function<Tensor(Tensor)>& body, double absurd,
+                      const std::vector<std::string>& parts) {
+    for (const bool compiled : {true, false}) {
+      if (compiled)
+        start({});
+      else
+        start({.automatic_dynamic = false, .recompile_limit = 1, .settle = false});
+      auto step = job->frame<X, Y>("step", [&](X in) {
+        return Y{all_reduce(sum(cast(body(cast(in.x, DType::I64)), DType::F64)))};
+      });
+      ASSERT_TRUE(step({doubles({2})}));
+      for (const double most : {3.0, absurd, 4.0, absurd, 5.0}) {
+        const auto out = step({doubles({1, last ? most : 2})});
+        if (most < absurd) {
+          ASSERT_TRUE(out) << out.error().text();
+          EXPECT_EQ(contains(step.last_call(), "interpreted"), !compiled) << step.last_call();
+          continue;
+        }
+        ASSERT_FALSE(out);
+        for (const std::string& part : parts)
+          EXPECT_TRUE(contains(out.error().text(), part))
+              << part << " is not in " << out.error().text();
+        expect_joint(out.error());
+      }
+      EXPECT_TRUE(finish());
+    }
+  }
+};
+
+TEST_F(AbsurdSizes, MoreThanThereIsMemoryFor_AreOneErrorAndTheJobGoesOn) {
+  expect_refused([](Tensor x) { return bincount(x); }, 0x1p40,
+                 {"no memory for the 8796093022216 bytes of", "selection_job_test.cpp:"});
+  expect_refused([](Tensor x) { return repeat_interleave(x, x, 0); }, 0x1p42,
+                 {"no memory for the ", "selection_job_test.cpp:"});
+}
+
+TEST_F(AbsurdSizes, MoreThanAnyLoopGoesOver_OrCanBeCounted_AreOneErrorAndTheJobGoesOn) {
+  const auto largest = [](const Tensor& x) { return item(amax(x), Values::NonNegative); };
+  expect_refused(
+      [&](Tensor x) { return sum(arange(largest(x))); }, 0x1p61,
+      {"iota at selection_job_test.cpp:", "= 2305843009213693952, but there are at most"});
+  expect_refused(
+      [&](Tensor x) {
+        const SymInt n = largest(x);
+        return sum(ones({n * n}, DType::I64));
+      },
+      0x1p40, {"full at selection_job_test.cpp:", "more than can be counted"});
+}
+
 /// LOCKSTEP_LOG=graph: which counts a graph reads back, and the line that needs each.
 TEST_F(SelectionJob, Log_SaysWhichCountsAreReadBack_AndTheLineThatNeedsThem) {
   Settings loud = quiet();

@@ -322,8 +322,10 @@ class Generator {
 
   void add_sizes() {
     for (NodeId id = 0; id < program_.graph.nodes.size(); ++id)
-      if (plan_.live[id])
+      if (plan_.live[id]) {
         for (ExprSlot at : slots(node(id).meta.sizes)) program_.sizes.push_back(at);
+        program_.sizes.push_back(slot(shapes::product(node(id).meta.sizes)));
+      }
     std::ranges::sort(program_.sizes);
     program_.sizes.erase(std::unique(program_.sizes.begin(), program_.sizes.end()),
                          program_.sizes.end());

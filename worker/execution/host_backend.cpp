@@ -8,6 +8,7 @@
 #include <lockstep/worker/execution/backend.h>
 #include <lockstep/worker/execution/loaded_object.h>
 #include <lockstep/worker/run/matmul.h>
+#include <lockstep/worker/run/run_failure.h>
 
 namespace lockstep::worker {
 namespace {
@@ -50,13 +51,18 @@ class HostBackend final : public Backend {
   Result<void> make(BufferId at, std::int64_t elements) override {
     const Buffer& buffer = program_.buffers[at];
     if (buffer.kind == Buffer::Kind::Input) return {};
+    const std::size_t bytes = static_cast<std::size_t>(elements) * dtype_size(buffer.dtype);
     if (buffer.kind == Buffer::Kind::Output) {
-      arrays_[at] = Array(buffer.dtype, {elements});
+      try {
+        arrays_[at] = Array(buffer.dtype, {elements});
+      } catch (const std::bad_alloc&) {
+        return memory_failure(program_.graph, buffer.node, bytes);
+      }
       pointers_[at] = arrays_[at].data();
       return {};
     }
-    pointers_[at] = arena_.take(static_cast<std::size_t>(elements) * dtype_size(buffer.dtype));
-    if (pointers_[at] == nullptr) throw std::bad_alloc();
+    pointers_[at] = arena_.take(bytes);
+    if (pointers_[at] == nullptr) return memory_failure(program_.graph, buffer.node, bytes);
     return {};
   }
 

@@ -122,9 +122,9 @@ T joined(Put mode, T mine, T other) {
     case Put::Multiply:
       return wrapping(mine, other, std::multiplies());
     case Put::Max:
-      return mine != mine || mine > other ? mine : other;
+      return mine == mine && (other > mine || other != other) ? other : mine;
     case Put::Min:
-      return mine != mine || mine < other ? mine : other;
+      return mine == mine && (other < mine || other != other) ? other : mine;
   }
   return mine;
 }

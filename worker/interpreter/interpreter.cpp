@@ -1,5 +1,6 @@
 #include <cstring>
 #include <map>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -51,7 +52,11 @@ class Interpretation {
       }
       if (failure_ || (input_size_error_ && kind != OpClass::Check && kind != OpClass::Source))
         continue;
-      if (auto done = step(id); !done) return done.error();
+      try {
+        if (auto done = step(id); !done) return done.error();
+      } catch (const std::bad_alloc&) {
+        fail(id, no_memory(id));
+      }
     }
     fail_on_input_size(0);
     if (points_.at_end)
@@ -92,6 +97,13 @@ class Interpretation {
   }
   [[nodiscard]] shapes::Valuation valuation() const {
     return [this](shapes::Symbol symbol) { return value_of(symbol); };
+  }
+
+  [[nodiscard]] Status no_memory(NodeId id) const {
+    const TensorMeta& meta = graph_.nodes[id].meta;
+    const auto elements = shapes::product(meta.sizes).evaluate(valuation());
+    return memory_failure(graph_, id,
+                          static_cast<std::size_t>(elements.value_or(0)) * dtype_size(meta.dtype));
   }
 
   Result<void> settle() {
@@ -189,6 +201,12 @@ class Interpretation {
       }
       call.sizes.push_back(*value);
     }
+    const shapes::Expr elements = shapes::product(node.meta.sizes);
+    const auto count = elements.evaluate(valuation());
+    if (!count || *count > kMostElements) {
+      fail(id, size_failure(graph_, elements, count));
+      return false;
+    }
     for (const shapes::Expr& expr : node.exprs) {
       const auto value = expr.evaluate(valuation());
       if (!value) {
@@ -271,7 +289,13 @@ class Interpretation {
   }
 
   Result<void> collective(const NodeCall& call) {
-    Array result(call.dtype(), call.sizes);
+    Array result;
+    try {
+      result = Array(call.dtype(), call.sizes);
+    } catch (const std::bad_alloc&) {  // peers count on this rank
+      fail(call.id, no_memory(call.id));
+      return take_part(call.id);
+    }
     const Array& operand = *call.operands[0];
     const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
                               call.exprs};

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -129,6 +130,24 @@ Status counts_failure(const Graph& graph, NodeId id, std::span<const std::int64_
 }
 
 Status size_failure(const Graph& graph, const Expr& expr, std::optional<std::int64_t> value) {
+  const auto has_it = [&](const Node& node) {
+    return std::ranges::count(node.meta.sizes, expr) > 0 ||
+           std::ranges::count(node.exprs, expr) > 0 || shapes::product(node.meta.sizes) == expr;
+  };
+  const auto symbols = expr.symbols();
+  const auto is_told_by_data = [&](shapes::Symbol symbol) {
+    return std::ranges::none_of(
+        graph.symbols, [&](const SymbolBinding& binding) { return binding.symbol == symbol; });
+  };
+  const auto of = std::ranges::find_if(graph.nodes, has_it);
+  const bool is_large = !value || *value > kMostElements;
+  if (of != graph.nodes.end() && (is_large || std::ranges::any_of(symbols, is_told_by_data)))
+    return runtime_assert(
+        fmt::format("{} at {} would have a size or elements of {} = {}, but there are {}",
+                    op_row(of->op).name, place(*of), expr.text(symbol_namer(graph)),
+                    value ? fmt::format("{}", *value) : std::string("more than can be counted"),
+                    is_large ? fmt::format("at most {}", kMostElements) : "none below 0"),
+        symbols.empty() ? std::string() : symbol_namer(graph)(symbols[0]));
   return Status{
       Code::Internal,
       fmt::format("the size {} is {}; a guard or an assert of frame {} should have prevented it",
@@ -145,6 +164,17 @@ Status input_size_failure(const Node& node, std::span<const std::int64_t> sizes,
                             node.text, fmt::join(sizes, ", "), fmt::join(expected, ", ")),
                 node.text,
                 {}};
+}
+
+Status memory_failure(const Graph& graph, NodeId node, std::size_t bytes) {
+  const Node& of = graph.nodes[node];
+  return Status{
+      Code::Environment,
+      fmt::format("no memory for the {} bytes of {} at {} in a run of frame {}; use smaller "
+                  "batches, or check the numbers that its size is made of",
+                  bytes, op_row(of.op).name, place(of), graph.name),
+      {},
+      {}};
 }
 
 Status device_memory_failure(const Graph& graph, NodeId node, const std::string& device,

@@ -23,7 +23,12 @@ namespace lockstep::worker {
 /// RuntimeAssert: counts that are negative or do not add up to `rows`.
 [[nodiscard]] Status counts_failure(const Graph& graph, NodeId node,
                                     std::span<const std::int64_t> counts, std::int64_t rows);
-/// Internal: an expression has no value here, or a size is negative.
+/// More elements than this no op goes over: nobody waits for a loop of days, and their bytes can be
+/// counted.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 46;
+/// Of a size, or of how many elements a value has, that is negative, more than kMostElements, or
+/// more than can be counted (no value). RuntimeAssert, with the op and the user's line; Internal
+/// where it is negative and no data has told it.
 [[nodiscard]] Status size_failure(const Graph& graph, const shapes::Expr& expr,
                                   std::optional<std::int64_t> value);
 
@@ -31,6 +36,8 @@ namespace lockstep::worker {
 [[nodiscard]] Status input_size_failure(const Node& node, std::span<const std::int64_t> sizes,
                                         std::span<const std::int64_t> expected);
 
+/// Environment: this process has no memory for the value of `node`.
+[[nodiscard]] Status memory_failure(const Graph& graph, NodeId node, std::size_t bytes);
 /// Environment: `device` has no memory for the value of `node`; `used` bytes are in use there.
 [[nodiscard]] Status device_memory_failure(const Graph& graph, NodeId node,
                                            const std::string& device, std::size_t bytes,

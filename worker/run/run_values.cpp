@@ -66,7 +66,8 @@ void RunValues::bind(NodeId host_sync, const std::int64_t* values) {
 void RunValues::evaluate(std::span<const ExprSlot> slots) {
   for (ExprSlot slot : slots) {
     const auto value = program_.exprs.evaluate(slot, symbols_, stack_);
-    if ((!value || (is_size_[slot] && *value < 0)) && !flawed_) flawed_ = slot;
+    const bool is_flawed = !value || (is_size_[slot] && (*value < 0 || *value > kMostElements));
+    if (is_flawed && !flawed_) flawed_ = slot;
     values_[slot] = value.value_or(0);
   }
 }
@@ -79,7 +80,7 @@ void RunValues::gather(std::span<const ExprSlot> slots, std::vector<std::int64_t
 bool RunValues::knows(std::span<const ExprSlot> slots) const {
   return std::ranges::all_of(slots, [&](ExprSlot slot) {
     const auto value = program_.exprs.expr(slot).evaluate(valuation());
-    return value && (!is_size_[slot] || *value >= 0);
+    return value && (!is_size_[slot] || (*value >= 0 && *value <= kMostElements));
   });
 }
 

@@ -139,6 +139,41 @@ TEST_P(JoinOrder, InfinitiesAndNotANumber_AsOneAdditionAfterAnother) {
   }
 }
 
+// Of equal ones the first stays, a zero of either sign among them, as torch has it.
+TEST_P(JoinOrder, LargestAndLeastOfZerosAndNotANumber_SameBitsOnEveryTarget) {
+  const auto made = [&] {
+    GraphBuilder g("puts");
+    const Expr n = g.symbol("v.size(0)");
+    const NodeId x = g.input("x", GetParam(), {Expr(4)}), v = g.input("v", GetParam(), {n}),
+                 index = g.input("index", DType::I64, {n});
+    const NodeId of = g.checked_index(index, Expr(4));
+    for (const Put mode : {Put::Max, Put::Min}) g.output(g.index_put(x, of, v, mode));
+    return g.take();
+  };
+  const auto compiled = compile(made());
+  OnDevice device(made());
+  Inputs inputs;
+  Array x(GetParam(), {4}), v(GetParam(), {8}), index(DType::I64, {8});
+  const double first[] = {0.0, -0.0, std::nan(""), 1};
+  const double values[] = {-0.0, 0.0, 0.0, -0.0, 1, 2, std::nan(""), 3};
+  for (I i = 0; i < 4; ++i) x.set(i, first[i]);
+  for (I i = 0; i < 8; ++i) {
+    v.set(i, values[i]);
+    index.set(i, static_cast<double>(i / 2));
+  }
+  inputs["x"] = x;
+  inputs["v"] = v;
+  inputs["index"] = index;
+  for (const auto& out : {run_interpreted(compiled->program().graph, inputs).value(),
+                          run_compiled(*compiled, inputs).value(), device.run(inputs)})
+    for (const Array& each : out) {
+      EXPECT_FALSE(std::signbit(each.at(0)));
+      EXPECT_TRUE(std::signbit(each.at(1)));
+      EXPECT_TRUE(std::isnan(each.at(2)));
+      EXPECT_TRUE(std::isnan(each.at(3)));
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, JoinOrder, testing::Values(DType::F32, DType::F64),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
 
