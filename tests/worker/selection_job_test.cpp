@@ -94,6 +94,17 @@ TEST_F(AbsurdSizes, MoreThanThereIsMemoryFor_AreOneErrorAndTheJobGoesOn) {
                  {"no memory for the ", "selection_job_test.cpp:"});
 }
 
+// Its own number of classes would be one that no int is.
+TEST_F(AbsurdSizes, BincountOfTheLargestInt_IsOneErrorAndTheJobGoesOn) {
+  expect_refused(
+      [](Tensor x) {
+        const Tensor largest =
+            full(*x.trace(), {2}, 0, DType::I64) + SymInt(std::numeric_limits<std::int64_t>::max());
+        return bincount(where(x > 1000, largest, x));
+      },
+      2000, {"selection_job_test.cpp:", "= 9223372036854775807, but there are at most"});
+}
+
 TEST_F(AbsurdSizes, MoreThanAnyLoopGoesOver_OrCanBeCounted_AreOneErrorAndTheJobGoesOn) {
   const auto largest = [](const Tensor& x) { return item(amax(x), Values::NonNegative); };
   expect_refused(

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {
@@ -28,6 +30,15 @@ bool takes_half(const Node& node) {
       return true;
   }
   return true;
+}
+
+bool is_value_of(DType dtype, double value) {
+  if (is_float(dtype)) return true;
+  const bool is_unsigned = dtype == DType::Bool || dtype == DType::U8;
+  const double bits = dtype == DType::Bool ? 1 : static_cast<double>(8 * dtype_size(dtype));
+  const double low = is_unsigned ? 0 : -std::exp2(bits - 1);
+  const double high = std::exp2(is_unsigned ? bits : bits - 1);  // the first value too large
+  return std::floor(value) == value && value >= low && value < high;
 }
 
 }  // namespace lockstep::worker

@@ -209,6 +209,8 @@ constexpr bool is_joint(Op op) {
 
 /// f16, bf16, f32, f64
 [[nodiscard]] bool is_float(DType dtype);
+/// Of a dtype of ints or bools; floats take any number.
+[[nodiscard]] bool is_value_of(DType dtype, double number);
 /// Not bool: what arithmetic works on.
 [[nodiscard]] bool is_number(DType dtype);
 /// Its elements are elements of its first operand, picked by a list of indices that is checked.

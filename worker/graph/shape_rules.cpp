@@ -42,16 +42,6 @@ bool is_counts(const TensorMeta& meta) {
   return meta.dtype == DType::I64 && meta.sizes.size() == 1;
 }
 
-/// Whether `value` is a value of the dtype; floats take any.
-bool holds(DType dtype, double value) {
-  if (is_float(dtype)) return true;
-  const bool is_unsigned = dtype == DType::Bool || dtype == DType::U8;
-  const double bits = dtype == DType::Bool ? 1 : static_cast<double>(8 * dtype_size(dtype));
-  const double low = is_unsigned ? 0 : -std::exp2(bits - 1);
-  const double high = std::exp2(is_unsigned ? bits : bits - 1);  // the first value too large
-  return std::floor(value) == value && value >= low && value < high;
-}
-
 Outcome input_rule(const Node& node, Metas) {
   if (node.text.empty()) return rule_error(node, "an input needs a name");
   return node.meta;
@@ -61,7 +51,7 @@ Outcome input_rule(const Node& node, Metas) {
 Outcome single_rule(const Node&, Metas) { return TensorMeta{DType::I64, {}}; }
 
 Outcome full_rule(const Node& node, Metas) {
-  if (!holds(node.meta.dtype, node.number))
+  if (!is_value_of(node.meta.dtype, node.number))
     return rule_error(node, "{} is not a value of {}", node.number, dtype_name(node.meta.dtype));
   return node.meta;
 }

@@ -45,8 +45,10 @@ Tensor extremum(Op of_bools, Op of_numbers, const TensorOperand& a, const Tensor
 
 /// The op of a bound with the gradient of one that is no tensor: strictly inside, and none where x
 /// is not a number.
-Tensor bounded(Op op, Op inside, const Tensor& x, const TensorOperand& bound) {
+Tensor bounded(std::string_view what, Op op, Op inside, const Tensor& x,
+               const TensorOperand& bound) {
   const TensorOperand in(x, bound.where);
+  if (bound.plain) need_value(what, x.dtype(bound.where), bound.number, bound.where);
   const Tensor cut = elementwise(op, in, bound);
   if (bound.has_dtype() || !is_float(x.dtype(bound.where))) return cut;
   return where(elementwise(inside, in, bound), in,
@@ -204,13 +206,13 @@ Tensor minimum(const TensorOperand& a, const TensorOperand& b) {
 }
 
 Tensor clamp(const Tensor& x, const TensorOperand& low, const TensorOperand& high) {
-  return clamp_max(clamp_min(x, low), high);
+  return bounded("clamp", Op::Minimum, Op::Lt, bounded("clamp", Op::Maximum, Op::Gt, x, low), high);
 }
 Tensor clamp_min(const Tensor& x, const TensorOperand& low) {
-  return bounded(Op::Maximum, Op::Gt, x, low);
+  return bounded("clamp_min", Op::Maximum, Op::Gt, x, low);
 }
 Tensor clamp_max(const Tensor& x, const TensorOperand& high) {
-  return bounded(Op::Minimum, Op::Lt, x, high);
+  return bounded("clamp_max", Op::Minimum, Op::Lt, x, high);
 }
 
 Tensor isnan(const Tensor& x, Line where) {

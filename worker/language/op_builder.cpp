@@ -191,6 +191,11 @@ Tensor view(const Tensor& x, std::vector<Expr> sizes, const Line& where) {
   return emit(Op::Reshape, {x}, std::move(node), where);
 }
 
+void need_value(std::string_view what, DType dtype, double number, const Line& where) {
+  if (!is_value_of(dtype, number))
+    refuse(where, what, fmt::format("{} is not a value of {}", number, dtype_name(dtype)));
+}
+
 Tensor filled(Trace& trace, const TensorMeta& meta, double value, const Line& where) {
   Node node;
   node.op = Op::Full;
@@ -246,6 +251,8 @@ std::vector<Tensor> aligned(std::string_view what, const std::vector<TensorOpera
                                            : trace_of(what, tensors, counts, where);
   const DType dtype = common_dtype(what, operands, trace->autocast().has_value(), where);
   tensors.clear();
+  for (const TensorOperand& operand : operands)
+    if (operand.plain) need_value(what, dtype, operand.number, where);
   for (const TensorOperand& operand : operands) {
     const bool is_count = operand.count && !operand.plain;
     const Tensor value = is_count ? scalar(*trace, *operand.count, operand.where) : operand.tensor;

@@ -54,6 +54,8 @@ enum class InAutocast : std::uint8_t { Narrow, StayF32 };
 [[nodiscard]] std::vector<shapes::Expr> exprs_of(const Sizes& sizes);
 /// `x` with exactly these sizes, known to hold as many elements: a view.
 [[nodiscard]] Tensor view(const Tensor& x, std::vector<shapes::Expr> sizes, const Line& where);
+/// Refuses a number that the dtype does not hold, in the name of the op.
+void need_value(std::string_view what, DType dtype, double number, const Line& where);
 /// `value` everywhere.
 [[nodiscard]] Tensor filled(Trace& trace, const TensorMeta& meta, double value, const Line& where);
 /// Operands with one common size each: numbers filled in, dims broadcast. `what` names the op.

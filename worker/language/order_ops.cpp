@@ -167,6 +167,8 @@ Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim, Keep keep, Li
   if (k.expr().constant().value_or(1) < 1)
     refuse(where, "kthvalue", fmt::format("k is {}, and 1 means the smallest", k.text()));
   need_elements("kthvalue", x, d, k, where);
+  x.trace()->env().check(shapes::greater_equal(k.expr(), 1), x.trace()->here(where),
+                         "kthvalue counts k from 1, the smallest");
   const Tensor index = slice(argsort(x, d, false, where), d, k - 1, 1, where);
   return single_place(x, d, index, keep, where);
 }
@@ -223,7 +225,11 @@ Tensor bincount(const Tensor& x, const std::optional<SymInt>& length,
   const Tensor index = cast(x, DType::I64, where);
   SymInt rows = length.value_or(0);
   if (!length) {
-    const TensorOperand most(amax(index, {}, Keep::Drop, where), where);
+    // One more than the largest int cannot be counted.
+    const Tensor last = scalar(*trace, SymInt(std::numeric_limits<std::int64_t>::max() - 1), where);
+    const TensorOperand most(minimum(TensorOperand(amax(index, {}, Keep::Drop, where), where),
+                                     TensorOperand(last, where)),
+                             where);
     const Tensor count =
         maximum(TensorOperand(most + TensorOperand(1, where), where), TensorOperand(0, where));
     rows = trace->read_back(Op::Item, count, where, "bincount().size(0)", 0).at(0);

@@ -181,7 +181,7 @@ void mutate_node(NodeId id, const Node& node, std::vector<Mutant>& out) {
       "text", [](Node& n) { n.text += "'"; },
       node.op != Op::Input && node.op != Op::Item && op_row(node.op).kind != OpClass::Collective);
   add(
-      "dtype", [](Node& n) { n.meta.dtype = n.meta.dtype == DType::F32 ? DType::F64 : DType::F32; },
+      "dtype", [](Node& n) { n.meta.dtype = n.meta.dtype == DType::F32 ? DType::I32 : DType::F32; },
       node.op != Op::Input && node.op != Op::Full && node.op != Op::Cast);
   for (std::size_t i = 0; i < node.meta.sizes.size(); ++i)
     add("size", [i](Node& n) { n.meta.sizes[i] = n.meta.sizes[i] + 1; });

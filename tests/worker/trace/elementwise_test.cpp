@@ -489,6 +489,14 @@ TEST(Elementwise, MisuseIsRefusedWithItsLine) {
   says(message([](const Tensor& x) { return x & 1; }, DType::F32), "bitwise_and");
   says(message([](const Tensor& x) { return x << 1; }, DType::F64), "shift_left");
   says(message([](const Tensor& x) { return softplus(x); }, DType::I64), "softplus");
+  says(message([](const Tensor& x) { return clamp(x, -3, 100); }, DType::U8),
+       "clamp: -3 is not a value of u8");
+  says(message([](const Tensor& x) { return clamp_max(x, 256); }, DType::U8),
+       "clamp_max: 256 is not");
+  says(message([](const Tensor& x) { return maximum(x, 0.5); }, DType::I32),
+       "maximum: a floating-point number meets");
+  says(message([](const Tensor& x) { return x + 300; }, DType::U8),
+       "add: 300 is not a value of u8");
 }
 
 }  // namespace
