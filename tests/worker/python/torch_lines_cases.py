@@ -304,6 +304,12 @@ def wrapped():
         raise RuntimeError(f"in a hook: {error}") from None
 
 
+def wrapped_within():
+    """The same, and the watch ends before the program does."""
+    with watched:
+        wrapped()
+
+
 def stopped():
     """The last rank is stopped; the others wait for it in a group of their own, and for each other."""
     group, processes = dist.new_group(list(range(SIZE))), [None] * SIZE
@@ -406,7 +412,7 @@ CASES = {**{op: differs(op) for op in ("sizes", "gather", "scatter", "functional
                                        "other", "splits")},
          **{case.__name__: case for case in (restart, two_groups, receives, from_any, layers, sharded, fewer, hook, ddp_raises,
                                              ddp_differs, future, making, making_other, making_locally, sends_first,
-                                             sends_to_any, wrapped, stopped, slow, passed, healthy)}}
+                                             sends_to_any, wrapped, wrapped_within, stopped, slow, passed, healthy)}}
 
 
 def program():

@@ -20,7 +20,7 @@ SOON = 3.0
 #: On 2 and 3 ranks; those that differ in one operation first.
 DIFFER = ("sizes", "gather", "scatter", "functional", "compiled", "dtype", "reduction", "root", "other", "splits")
 OTHERS = ("restart", "two_groups", "receives", "from_any", "layers", "fewer", "hook", "ddp_raises", "ddp_differs", "future",
-          "making", "making_other", "making_locally", "sends_first", "sends_to_any", "wrapped", "stopped", "slow", "healthy")
+          "making", "making_other", "making_locally", "sends_first", "sends_to_any", "wrapped", "wrapped_within", "stopped", "slow", "healthy")
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "torch_lines_cases.py"
 
 
@@ -217,10 +217,14 @@ def check_sends_to_any(size):
             run.fail("it is taken, and the ranks go on")
 
 
-def check_wrapped(size):
-    run = Run("wrapped", size)
+def check_wrapped(size, case="wrapped"):
+    run = Run(case, size)
     if run.codes != [3] * size or any("RuntimeError: in a hook: GRAPH_DIVERGENCE" not in errors for errors in run.errors):
         run.fail("the process ends with the code of what was refused")
+
+
+def check_wrapped_within(size):
+    check_wrapped(size, "wrapped_within")
 
 
 def check_stopped(size):
