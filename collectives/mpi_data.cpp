@@ -14,10 +14,10 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 /// MPI_Allreduce takes 32-bit counts of elements; longer ones go in pieces of this many.
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 
-/// What all ranks have of less than this goes to every rank.
+/// What all ranks have goes to every rank up to this.
 constexpr std::int64_t kFewBytes = 16 * 1024;
-/// Elements that are shared out at a time.
-constexpr std::int64_t kPart = std::int64_t{1} << 22;
+/// Elements that each rank sums at a time.
+constexpr std::int64_t kShare = std::int64_t{1} << 14;
 
 std::int64_t dtype_bytes(DType dtype) { return static_cast<std::int64_t>(dtype_size(dtype)); }
 
@@ -153,7 +153,7 @@ int MpiData::all_sum(const Collective& c) {
   auto* receive = static_cast<std::byte*>(c.receive);
   if (elements * bytes * size_ <= kFewBytes) {
     const int count = static_cast<int>(elements);
-    scratch_.resize(static_cast<std::size_t>(elements * bytes * size_));
+    make_room(elements * bytes * size_);
     const int rc = MPI_Allgather(send, count, type, scratch_.data(), count, type, comm_);
     if (rc != MPI_SUCCESS || elements == 0) return rc;
     sum_blocks(c.dtype, elements);
@@ -164,8 +164,9 @@ int MpiData::all_sum(const Collective& c) {
   int self = 0;
   MPI_Comm_rank(comm_, &self);
   const auto n = static_cast<std::size_t>(size_);
-  for (std::int64_t done = 0; done < elements; done += kPart) {
-    const std::int64_t part = std::min(kPart, elements - done);
+  const std::int64_t most = kShare * size_;
+  for (std::int64_t done = 0; done < elements; done += most) {
+    const std::int64_t part = std::min(most, elements - done);
     const auto share = [&](int r) { return static_cast<int>(part * r / size_); };
     const int mine = share(self + 1) - share(self);
     counts_.resize(4 * n);
@@ -177,7 +178,7 @@ int MpiData::all_sum(const Collective& c) {
       counts_[3 * n + at] = mine * r;
     }
     const int* counts = counts_.data();
-    scratch_.resize(static_cast<std::size_t>(std::int64_t{mine} * size_ * bytes));
+    make_room(std::int64_t{mine} * size_ * bytes);
     int rc = MPI_Alltoallv(send + done * bytes, counts, counts + n, type, scratch_.data(),
                            counts + 2 * n, counts + 3 * n, type, comm_);
     if (rc != MPI_SUCCESS) return rc;
@@ -191,17 +192,30 @@ int MpiData::all_sum(const Collective& c) {
 
 int MpiData::reduce_scatter_sum(const Collective& c) {
   const std::int64_t elements = c.rows * c.row_elements, bytes = dtype_bytes(c.dtype);
-  const int count = static_cast<int>(elements);
-  scratch_.resize(static_cast<std::size_t>(elements * bytes * size_));
-  const int rc = MPI_Alltoall(c.send, count, element(c.dtype), scratch_.data(), count,
-                              element(c.dtype), comm_);
-  if (rc != MPI_SUCCESS || elements == 0) return rc;
-  sum_blocks(c.dtype, elements);
-  std::memcpy(c.receive, scratch_.data(), static_cast<std::size_t>(elements * bytes));
-  return rc;
+  const MPI_Datatype type = element(c.dtype);
+  const auto* send = static_cast<const std::byte*>(c.send);
+  for (std::int64_t done = 0; done < elements || done == 0; done += kShare) {
+    const std::int64_t part = std::min(kShare, elements - done);
+    const auto block = static_cast<std::size_t>(part * bytes);
+    make_room(part * bytes * size_);
+    packed_.resize(scratch_.size());
+    for (std::int64_t r = 0; r < size_ && block > 0; ++r)
+      std::memcpy(packed_.data() + static_cast<std::size_t>(r) * block,
+                  send + (r * elements + done) * bytes, block);
+    const int rc = MPI_Alltoall(packed_.data(), static_cast<int>(part), type, scratch_.data(),
+                                static_cast<int>(part), type, comm_);
+    if (rc != MPI_SUCCESS || elements == 0) return rc;
+    sum_blocks(c.dtype, part);
+    std::memcpy(static_cast<std::byte*>(c.receive) + done * bytes, scratch_.data(), block);
+  }
+  return MPI_SUCCESS;
 }
 
-/// MPI has no sums of f16 and bf16: they are made of f32, and rounded once.
+void MpiData::make_room(std::int64_t bytes) {
+  scratch_.resize(std::max(scratch_.size(), static_cast<std::size_t>(bytes)));
+}
+
+/// MPI has no sums of f16 and bf16: they are those of f32, rounded once more.
 int MpiData::reduce_wide(const Collective& c) {
   const CollectiveExtent extent = CollectiveExtent::of(c, size_);
   std::vector<float> send(static_cast<std::size_t>(extent.send)),

@@ -41,7 +41,8 @@ class MpiData {
   int size_;
   std::map<std::pair<DType, std::int64_t>, MPI_Datatype> rows_;
   MPI_Op most_ = MPI_OP_NULL, least_ = MPI_OP_NULL;  // of floats
-  std::vector<std::byte> scratch_;
+  void make_room(std::int64_t bytes);                // in scratch_
+  std::vector<std::byte> scratch_, packed_;
   std::vector<int> counts_;  // send counts, displacements, receive counts, displacements
 };
 

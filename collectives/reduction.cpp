@@ -77,10 +77,11 @@ void sum_wide(std::size_t ranks, std::int64_t elements, Chunk chunk, Store store
   for (std::int64_t at = 0; at < elements; at += kChunk) {
     const std::int64_t count = std::min(kChunk, elements - at);
     const auto n = static_cast<std::size_t>(count);
-    total.fill(0);
     for (std::size_t r = 0; r < ranks; ++r) {
       const float* x = chunk(r, at, count);
-      for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<double>(x[i]);
+      // What the first rank has as it is: zeros that are all negative stay so.
+      for (std::size_t i = 0; i < n; ++i)
+        total[i] = r == 0 ? static_cast<double>(x[i]) : total[i] + static_cast<double>(x[i]);
     }
     for (std::size_t i = 0; i < n; ++i) rounded[i] = static_cast<float>(total[i]);
     store(at, count, rounded.data());

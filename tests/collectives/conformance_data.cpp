@@ -245,6 +245,7 @@ TEST_P(Conformance, AllToAll_UnevenSplitsAndEmptyRanks_EveryDtype) {
 template <class T>
 void Data::sum_in_rank_order(DType dtype, Kind kind, std::int64_t elements) {
   const auto number = [](int rank, std::int64_t i) {
+    if (i == 6) return static_cast<T>(-0.0);
     const auto drawn =
         (static_cast<std::uint64_t>(rank) * 1000003 + static_cast<std::uint64_t>(i)) *
         0x9E3779B97F4A7C15ull;
@@ -264,8 +265,9 @@ void Data::sum_in_rank_order(DType dtype, Kind kind, std::int64_t elements) {
         for (std::size_t i = 0; i < p.receive.size(); ++i) {
           const auto at = static_cast<std::int64_t>(i) +
                           (kind == Kind::ReduceScatter ? c.rank().value * elements : 0);
-          double total = 0;
-          for (int r = 0; r < c.size(); ++r) total += static_cast<double>(number(peer(c, r), at));
+          auto total = static_cast<double>(number(peer(c, 0), at));
+          for (int r = 1; r < c.size(); ++r) total += static_cast<double>(number(peer(c, r), at));
+          ASSERT_EQ(std::signbit(p.receive[i]), std::signbit(static_cast<T>(total)));
           ASSERT_EQ(p.receive[i], static_cast<T>(total))
               << dtype_name(dtype) << ", element " << i << " of " << elements;
         }
@@ -277,7 +279,7 @@ TEST_P(Conformance, SumsOfFloats_InRankOrderToTheBit) {
   if (!adapter_->rounds_once() || adapter_->poses_as(0, 1) != 1) return;
   Data data(*adapter_);
   for (const Kind kind : {Kind::AllReduce, Kind::ReduceScatter})
-    for (const std::int64_t elements : {1, 7, 100, 1025, 16'384, 70'001}) {
+    for (const std::int64_t elements : {0, 1, 7, 100, 1025, 16'384, 70'001}) {
       data.sum_in_rank_order<float>(DType::F32, kind, elements);
       data.sum_in_rank_order<double>(DType::F64, kind, elements);
     }

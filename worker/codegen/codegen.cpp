@@ -322,10 +322,12 @@ class Generator {
 
   void add_sizes() {
     for (NodeId id = 0; id < program_.graph.nodes.size(); ++id)
-      if (plan_.live[id]) {
+      if (plan_.live[id])
         for (ExprSlot at : slots(node(id).meta.sizes)) program_.sizes.push_back(at);
-        program_.sizes.push_back(slot(shapes::product(node(id).meta.sizes)));
-      }
+    for (const Buffer& buffer : program_.buffers) program_.sizes.push_back(buffer.elements);
+    for (NodeId id = 0; id < program_.graph.nodes.size(); ++id)
+      if (plan_.live[id] && op_row(node(id).op).kind == OpClass::Reduction)
+        program_.sizes.push_back(slot(shapes::product(node(node(id).inputs[0]).meta.sizes)));
     std::ranges::sort(program_.sizes);
     program_.sizes.erase(std::unique(program_.sizes.begin(), program_.sizes.end()),
                          program_.sizes.end());

@@ -29,8 +29,8 @@ namespace {
 
 /// Columns that are added up side by side.
 constexpr std::int64_t kColumns = 2048;
-/// Batches that may wait for a neighbour: of 2^40 elements.
-constexpr std::int64_t kBatches = 34;
+/// Batches that may wait for a neighbour, and the one under way: 2^50 runs of one element.
+constexpr std::int64_t kBatches = 48;
 
 }  // namespace
 

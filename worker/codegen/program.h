@@ -113,8 +113,8 @@ struct Program {
   };
   std::vector<Output> outputs;
   std::uint32_t outcomes = 0;  // i64 that deferred checks write to
-  /// Expressions that are sizes of values, and how many elements these have: a run on which one is
-  /// negative, or absurd, fails.
+  /// Sizes of values, and how many elements are stored or reduced: a run on which one is negative
+  /// fails, or on which these are absurdly many.
   std::vector<ExprSlot> sizes;
   std::uint32_t nodes_compiled = 0;  // nodes that do something: in a kernel or a step of their own
   std::uint32_t nodes_interpreted = 0;  // always 0: every op of the table has an emission

@@ -12,7 +12,7 @@ constexpr std::int64_t kThreads = std::int64_t{1} << 18;
 // Below this many elements a thread has nothing to do but to join.
 constexpr std::int64_t kPerThread = 16;
 constexpr std::int64_t kMaxPieces = 1024;
-constexpr std::int64_t kMaxScans = 8192;
+constexpr std::int64_t kMaxScanRows = 2048;
 
 std::int64_t power_below(std::int64_t n, std::int64_t most) {
   if (n <= 1) return 1;
@@ -44,7 +44,7 @@ SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n, bool
 
 bool split_scan(std::int64_t rows, std::int64_t elements) {
   // Three more launches are not worth less.
-  return elements >= 4 * kScanGroup && rows <= kMaxScans / 4;
+  return elements >= 4 * kScanGroup && rows <= kMaxScanRows;
 }
 
 }  // namespace lockstep::worker

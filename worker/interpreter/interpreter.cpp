@@ -101,9 +101,10 @@ class Interpretation {
 
   [[nodiscard]] Status no_memory(NodeId id) const {
     const TensorMeta& meta = graph_.nodes[id].meta;
-    const auto elements = shapes::product(meta.sizes).evaluate(valuation());
+    const auto elements = elements_of(meta);
+    const auto count = elements ? elements->evaluate(valuation()) : std::nullopt;
     return memory_failure(graph_, id,
-                          static_cast<std::size_t>(elements.value_or(0)) * dtype_size(meta.dtype));
+                          static_cast<std::size_t>(count.value_or(0)) * dtype_size(meta.dtype));
   }
 
   Result<void> settle() {
@@ -201,10 +202,10 @@ class Interpretation {
       }
       call.sizes.push_back(*value);
     }
-    const shapes::Expr elements = shapes::product(node.meta.sizes);
-    const auto count = elements.evaluate(valuation());
+    const auto elements = elements_of(node.meta);
+    const auto count = elements ? elements->evaluate(valuation()) : std::nullopt;
     if (!count || *count > kMostElements) {
-      fail(id, size_failure(graph_, elements, count));
+      fail(id, size_failure(graph_, elements.value_or(node.meta.sizes[0]), count));
       return false;
     }
     for (const shapes::Expr& expr : node.exprs) {

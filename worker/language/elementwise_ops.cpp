@@ -48,7 +48,9 @@ Tensor extremum(Op of_bools, Op of_numbers, const TensorOperand& a, const Tensor
 Tensor bounded(std::string_view what, Op op, Op inside, const Tensor& x,
                const TensorOperand& bound) {
   const TensorOperand in(x, bound.where);
-  if (bound.plain) need_value(what, x.dtype(bound.where), bound.number, bound.where);
+  (void)trace_of(what, std::vector{x}, bound.where);
+  if (bound.plain && !bound.fraction)
+    need_value(what, x.dtype(bound.where), bound.number, bound.where);
   const Tensor cut = elementwise(op, in, bound);
   if (bound.has_dtype() || !is_float(x.dtype(bound.where))) return cut;
   return where(elementwise(inside, in, bound), in,

@@ -129,10 +129,18 @@ Status counts_failure(const Graph& graph, NodeId id, std::span<const std::int64_
                   op_row(node.op).name, place(node), fmt::join(counts, ", "), rows));
 }
 
+std::optional<Expr> elements_of(const TensorMeta& meta) {
+  try {
+    return shapes::product(meta.sizes);
+  } catch (const shapes::OverflowError&) {
+    return std::nullopt;
+  }
+}
+
 Status size_failure(const Graph& graph, const Expr& expr, std::optional<std::int64_t> value) {
   const auto has_it = [&](const Node& node) {
     return std::ranges::count(node.meta.sizes, expr) > 0 ||
-           std::ranges::count(node.exprs, expr) > 0 || shapes::product(node.meta.sizes) == expr;
+           std::ranges::count(node.exprs, expr) > 0 || elements_of(node.meta) == expr;
   };
   const auto symbols = expr.symbols();
   const auto is_told_by_data = [&](shapes::Symbol symbol) {
@@ -145,7 +153,7 @@ Status size_failure(const Graph& graph, const Expr& expr, std::optional<std::int
     return runtime_assert(
         fmt::format("{} at {} would have a size or elements of {} = {}, but there are {}",
                     op_row(of->op).name, place(*of), expr.text(symbol_namer(graph)),
-                    value ? fmt::format("{}", *value) : std::string("more than can be counted"),
+                    value ? fmt::format("{}", *value) : std::string("what cannot be counted"),
                     is_large ? fmt::format("at most {}", kMostElements) : "none below 0"),
         symbols.empty() ? std::string() : symbol_namer(graph)(symbols[0]));
   return Status{

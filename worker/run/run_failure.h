@@ -23,12 +23,14 @@ namespace lockstep::worker {
 /// RuntimeAssert: counts that are negative or do not add up to `rows`.
 [[nodiscard]] Status counts_failure(const Graph& graph, NodeId node,
                                     std::span<const std::int64_t> counts, std::int64_t rows);
-/// More elements than this no op goes over: nobody waits for a loop of days, and their bytes can be
-/// counted.
-inline constexpr std::int64_t kMostElements = std::int64_t{1} << 46;
-/// Of a size, or of how many elements a value has, that is negative, more than kMostElements, or
-/// more than can be counted (no value). RuntimeAssert, with the op and the user's line; Internal
-/// where it is negative and no data has told it.
+/// More elements than this are neither stored nor reduced: nobody waits for such a loop, and their
+/// bytes can be counted.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+/// The product of sizes; none where it cannot be written down.
+[[nodiscard]] std::optional<shapes::Expr> elements_of(const TensorMeta& meta);
+/// Of a size that is negative, or of elements that are too many or cannot be counted (no value).
+/// RuntimeAssert, with the op and the user's line; Internal where it is negative and no data has
+/// told it.
 [[nodiscard]] Status size_failure(const Graph& graph, const shapes::Expr& expr,
                                   std::optional<std::int64_t> value);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/run_values.h>
 
@@ -16,6 +17,14 @@ RunValues::RunValues(const Program& program) : program_(program) {
   values_.resize(table.size());
   is_size_.resize(table.size());
   for (ExprSlot slot : program.sizes) is_size_[slot] = true;
+  is_total_.resize(table.size());
+  for (const Buffer& buffer : program.buffers) is_total_[buffer.elements] = true;
+  for (const Node& node : program.graph.nodes) {
+    if (op_row(node.op).kind != OpClass::Reduction) continue;
+    const auto reduced = elements_of(program.graph.nodes[node.inputs[0]].meta);
+    for (ExprSlot slot : program.sizes)
+      if (reduced == table.expr(slot)) is_total_[slot] = true;
+  }
   // When a symbol gets its value: 0 at the start, k at the k-th host sync.
   std::vector<std::size_t> when(symbols_.size(), 0);
   for (NodeId id = 0; id < program.graph.nodes.size(); ++id) {
@@ -66,8 +75,7 @@ void RunValues::bind(NodeId host_sync, const std::int64_t* values) {
 void RunValues::evaluate(std::span<const ExprSlot> slots) {
   for (ExprSlot slot : slots) {
     const auto value = program_.exprs.evaluate(slot, symbols_, stack_);
-    const bool is_flawed = !value || (is_size_[slot] && (*value < 0 || *value > kMostElements));
-    if (is_flawed && !flawed_) flawed_ = slot;
+    if (!flawed_ && (!value || !fits(slot, *value))) flawed_ = slot;
     values_[slot] = value.value_or(0);
   }
 }
@@ -80,8 +88,12 @@ void RunValues::gather(std::span<const ExprSlot> slots, std::vector<std::int64_t
 bool RunValues::knows(std::span<const ExprSlot> slots) const {
   return std::ranges::all_of(slots, [&](ExprSlot slot) {
     const auto value = program_.exprs.expr(slot).evaluate(valuation());
-    return value && (!is_size_[slot] || (*value >= 0 && *value <= kMostElements));
+    return value && fits(slot, *value);
   });
+}
+
+bool RunValues::fits(ExprSlot slot, std::int64_t value) const {
+  return (!is_size_[slot] || value >= 0) && (!is_total_[slot] || value <= kMostElements);
 }
 
 std::optional<Status> RunValues::flaw() const {

@@ -39,9 +39,10 @@ class RunValues {
 
  private:
   void evaluate(std::span<const ExprSlot> slots);
+  [[nodiscard]] bool fits(ExprSlot slot, std::int64_t value) const;
   const Program& program_;
   std::vector<std::int64_t> symbols_, values_, stack_;
-  std::vector<bool> bound_, is_size_;
+  std::vector<bool> bound_, is_size_, is_total_;  // of elements that are stored or reduced
   std::vector<ExprSlot> at_start_;
   struct Sync {
     NodeId node = 0;

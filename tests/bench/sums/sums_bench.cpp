@@ -2,9 +2,12 @@
 // plain loops in their own type, which nobody bounds the error of.
 //
 // usage: sums_bench [--batches N] [--out FILE]
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -78,9 +81,12 @@ void add_sums(Pairs& pairs) {
     const char* name;
     I rows, n;
   };
-  for (const Rows& at : {Rows{"rows of 4 in cache", 8192, 4}, {"rows of 20 in cache", 4096, 20},
-                         {"rows of 257 in cache", 256, 257}, {"rows of 4,096 in cache", 16, 4096},
-                         {"rows of 1,024 from memory", 8192, 1024}, {"one row of 4,000,000", 1, 4'000'000}})
+  for (const Rows& at : {Rows{"rows of 4 in cache", 8192, 4},
+                         {"rows of 20 in cache", 4096, 20},
+                         {"rows of 257 in cache", 256, 257},
+                         {"rows of 4,096 in cache", 16, 4096},
+                         {"rows of 1,024 from memory", 8192, 1024},
+                         {"one row of 4,000,000", 1, 4'000'000}})
     for (const bool squares : {false, true})
       pairs.add<T>(
           fmt::format("sum of {}{}", squares ? "squares of " : "", at.name), kTarget,
@@ -89,7 +95,8 @@ void add_sums(Pairs& pairs) {
           [=](const auto& in, T* out) {
             plain::sum_rows(in[0].template data_as<T>(), out, at.rows, at.n, squares);
           });
-  for (const Rows& at : {Rows{"columns of 4", 4, 8192}, {"columns of 1,024", 1024, 64},
+  for (const Rows& at : {Rows{"columns of 4", 4, 8192},
+                         {"columns of 1,024", 1024, 64},
                          {"columns of 8,192 from memory", 8192, 1024}})
     pairs.add<T>(
         fmt::format("sum of {}", at.name), kTarget, {pairs.numbers<T>({at.rows, at.n})}, at.n,
@@ -106,7 +113,9 @@ void add_scans(Pairs& pairs) {
   pairs.add<T>(
       "cumsum of rows of 1,000", kTarget, {pairs.numbers<T>({kRows, kWidth})}, kRows * kWidth,
       [](std::span<const Tensor> x) { return cumsum(x[0], 1); },
-      [](const auto& in, T* out) { plain::cumsum(in[0].template data_as<T>(), out, kRows, kWidth); });
+      [](const auto& in, T* out) {
+        plain::cumsum(in[0].template data_as<T>(), out, kRows, kWidth);
+      });
   pairs.add<T>(
       "cumsum of rows of 8", kTarget, {pairs.numbers<T>({8000, 8})}, 64000,
       [](std::span<const Tensor> x) { return cumsum(x[0], 1); },
@@ -136,8 +145,8 @@ void add_scans(Pairs& pairs) {
         at.count * at.n,
         [=](std::span<const Tensor> x) { return index_add(SymInt(at.count), x[1], x[0]); },
         [=](const auto& in, T* out) {
-          plain::index_add(in[1].template data_as<I>(), in[0].template data_as<T>(), out, at.rows, at.n,
-                           at.count);
+          plain::index_add(in[1].template data_as<I>(), in[0].template data_as<T>(), out, at.rows,
+                           at.n, at.count);
         });
   }
 }
@@ -161,7 +170,8 @@ int main(int argc, char** argv) {
   alone.barrier = [] {};
   alone.slowest = [](double mine) { return mine; };
   alone.seconds = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   };
   return lockstep::bench::run_pairs(alone, "sums_bench", pairs, batches, out) ? 0 : 1;
 }

@@ -44,7 +44,8 @@ void logcumsumexp(const T* __restrict x, T* __restrict out, I rows, I n) {
     T most = -std::numeric_limits<T>::infinity(), sum = 0;
     for (I i = 0; i < n; ++i) {
       const T now = x[r * n + i], top = now > most ? now : most;
-      sum = (most == top ? sum : sum * std::exp(most - top)) + (now == top ? T(1) : std::exp(now - top));
+      sum = (most == top ? sum : sum * std::exp(most - top)) +
+            (now == top ? T(1) : std::exp(now - top));
       most = top;
       out[r * n + i] = most + std::log(sum);
     }
