@@ -155,7 +155,7 @@ TEST_P(JoinOrder, LargestAndLeastOfZerosAndNotANumber_SameBitsOnEveryTarget) {
   Inputs inputs;
   Array x(GetParam(), {4}), v(GetParam(), {8}), index(DType::I64, {8});
   const double first[] = {0.0, -0.0, std::nan(""), 1};
-  const double values[] = {-0.0, 0.0, 0.0, -0.0, 1, 2, std::nan(""), 3};
+  const double values[] = {-0.0, -0.0, 0.0, 0.0, 1, 2, std::nan(""), 3};
   for (I i = 0; i < 4; ++i) x.set(i, first[i]);
   for (I i = 0; i < 8; ++i) {
     v.set(i, values[i]);
