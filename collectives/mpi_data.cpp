@@ -14,10 +14,10 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 /// MPI_Allreduce takes 32-bit counts of elements; longer ones go in pieces of this many.
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 
-/// What all ranks have goes to every rank up to this.
-constexpr std::int64_t kFewBytes = 16 * 1024;
+/// What all ranks have goes to every rank up to the one, and a number whatever their number is.
+constexpr std::int64_t kFewBytes = 16 * 1024, kNumberBytes = 64;
 /// Elements that each rank sums at a time.
-constexpr std::int64_t kShare = std::int64_t{1} << 14;
+constexpr std::int64_t kShare = std::int64_t{1} << 16;
 
 std::int64_t dtype_bytes(DType dtype) { return static_cast<std::int64_t>(dtype_size(dtype)); }
 
@@ -151,7 +151,7 @@ int MpiData::all_sum(const Collective& c) {
   const MPI_Datatype type = element(c.dtype);
   const auto* send = static_cast<const std::byte*>(c.send);
   auto* receive = static_cast<std::byte*>(c.receive);
-  if (elements * bytes * size_ <= kFewBytes) {
+  if (elements * bytes <= std::max(kFewBytes / size_, kNumberBytes)) {
     const int count = static_cast<int>(elements);
     make_room(elements * bytes * size_);
     const int rc = MPI_Allgather(send, count, type, scratch_.data(), count, type, comm_);
@@ -164,7 +164,7 @@ int MpiData::all_sum(const Collective& c) {
   int self = 0;
   MPI_Comm_rank(comm_, &self);
   const auto n = static_cast<std::size_t>(size_);
-  const std::int64_t most = kShare * size_;
+  const std::int64_t most = std::min(kShare * size_, kPiece);  // ints count the elements
   for (std::int64_t done = 0; done < elements; done += most) {
     const std::int64_t part = std::min(most, elements - done);
     const auto share = [&](int r) { return static_cast<int>(part * r / size_); };

@@ -37,11 +37,12 @@ class MpiData {
   [[nodiscard]] int reduce_scatter_sum(const Collective& collective);
   /// The blocks of all ranks in scratch_, of so many elements each, into the first one.
   void sum_blocks(DType dtype, std::int64_t elements);
+  /// In scratch_, which only grows.
+  void make_room(std::int64_t bytes);
   MPI_Comm comm_;
   int size_;
   std::map<std::pair<DType, std::int64_t>, MPI_Datatype> rows_;
   MPI_Op most_ = MPI_OP_NULL, least_ = MPI_OP_NULL;  // of floats
-  void make_room(std::int64_t bytes);                // in scratch_
   std::vector<std::byte> scratch_, packed_;
   std::vector<int> counts_;  // send counts, displacements, receive counts, displacements
 };

@@ -67,11 +67,13 @@ void with_type(DType dtype, Act act) {
   }
 }
 
+/// Elements that are widened at a time.
+constexpr std::int64_t kChunk = 1024;
+
 /// Sums in f64, rounded once. chunk(r, at, count): f32 elements of a rank; store(at, count,
 /// totals).
 template <class Chunk, class Store>
 void sum_wide(std::size_t ranks, std::int64_t elements, Chunk chunk, Store store) {
-  constexpr std::int64_t kChunk = 1024;
   std::array<double, kChunk> total;
   std::array<float, kChunk> rounded;
   for (std::int64_t at = 0; at < elements; at += kChunk) {
@@ -101,7 +103,7 @@ void sum_floats(std::span<const void* const> from, float* into, std::int64_t ele
 
 void sum_halves(DType dtype, std::span<const void* const> from, std::uint16_t* into,
                 std::int64_t elements) {
-  std::array<float, 1024> wide;
+  std::array<float, kChunk> wide;
   sum_wide(
       from.size(), elements,
       [&](std::size_t r, std::int64_t at, std::int64_t count) {

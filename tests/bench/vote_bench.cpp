@@ -1,7 +1,7 @@
 // What lockstep adds to a job: a vote against the cheapest thing that could do its work (one
-// MPI_Allreduce of 64 bytes) and against a vote over TCP, and all_to_all_single with its exchange
-// of counts against the same two MPI calls written by hand. Prints a table and writes
-// Google-Benchmark JSON.
+// MPI_Allreduce of 64 bytes) and against a vote over TCP, all_to_all_single with its exchange
+// of counts against the same two MPI calls written by hand, and sums of f32 in rank order against
+// MPI_Allreduce. Prints a table and writes Google-Benchmark JSON.
 //
 // usage: scripts/mpirun -n RANKS vote_bench [--batches N] [--calls N] [--out FILE]
 #include <algorithm>
@@ -102,6 +102,28 @@ Pair all_to_all_pair(Communicator& group, std::int64_t bytes, int calls) {
           bytes >= 4 << 20 ? 1.1 : 1.25};
 }
 
+/// A sum of so many bytes of f32 on each rank.
+Pair all_reduce_pair(Communicator& group, std::int64_t bytes, int calls) {
+  struct Values {
+    std::vector<float> send, receive;
+  };
+  const auto x = std::make_shared<Values>();
+  x->send.assign(static_cast<std::size_t>(bytes / 4), 1.5F);
+  x->receive = x->send;
+  const auto floor = [x] {
+    MPI_Allreduce(x->send.data(), x->receive.data(), static_cast<int>(x->send.size()), MPI_FLOAT,
+                  MPI_SUM, MPI_COMM_WORLD);
+  };
+  const auto ours = [x, &group] {
+    if (!group.run(Collective{.kind = Collective::Kind::AllReduce,
+                              .send = x->send.data(),
+                              .receive = x->receive.data(),
+                              .rows = static_cast<std::int64_t>(x->send.size())}))
+      std::abort();
+  };
+  return {fmt::format("all_reduce/{}B", bytes), calls, floor, ours};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -124,6 +146,8 @@ int main(int argc, char** argv) {
     const int slow = std::max(1, calls / (group->size() > 2 ? 20 : 1));
     std::vector<Pair> pairs{vote_pair(*group, slow),
                             all_to_all_pair(*group, 64 << 10, std::max(1, slow / 20))};
+    for (const std::int64_t bytes : {4, 4 << 10, 64 << 10, 4 << 20})
+      pairs.push_back(all_reduce_pair(*group, bytes, bytes > 1 << 20 ? 4 : std::max(1, slow / 20)));
     std::unique_ptr<Board> tcp_memory;
     std::unique_ptr<Watch> tcp_watch;
     std::unique_ptr<Communicator> tcp;

@@ -5,13 +5,16 @@
 #pragma once
 
 #include <lockstep/worker/graph/graph.h>
+#include <lockstep/worker/graph/op.h>
 
 namespace lockstep::worker {
 
 /// Whether the order of a join of rows shows in its bits.
-[[nodiscard]] bool has_join_order(const Node& node);
+[[nodiscard]] inline bool has_join_order(const Node& node) {
+  return node.op == Op::IndexAdd && is_float(node.meta.dtype);
+}
 /// Of a join of rows: they are numbers.
-[[nodiscard]] bool joins_numbers(const Node& node);
+[[nodiscard]] inline bool joins_numbers(const Node& node) { return node.meta.sizes.size() == 1; }
 
 /// Error-free: total + lost is what was added so far, but for what `lost` itself loses (Knuth's
 /// sum of two).

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
@@ -20,7 +21,9 @@ namespace lockstep::worker {
 inline constexpr std::int64_t kScanGroup = 32;
 
 /// Whether the order of a scan shows in its bits.
-[[nodiscard]] bool has_scan_order(const Node& node);
+[[nodiscard]] inline bool has_scan_order(const Node& node) {
+  return is_scan(op_row(node.op)) && is_float(node.meta.dtype);
+}
 
 struct ScanSum {
   double total = 0;

@@ -1,8 +1,6 @@
 #include <algorithm>
 
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/sums/join_order.h>
-#include <lockstep/worker/sums/scan_order.h>
 #include <lockstep/worker/sums/sum_order.h>
 
 namespace lockstep::worker {
@@ -10,16 +8,6 @@ namespace lockstep::worker {
 bool has_sum_order(const Node& node) {
   return (node.op == Op::Sum || node.op == Op::Prod) && is_float(node.meta.dtype);
 }
-
-bool has_scan_order(const Node& node) {
-  return is_scan(op_row(node.op)) && is_float(node.meta.dtype);
-}
-
-bool has_join_order(const Node& node) {
-  return node.op == Op::IndexAdd && is_float(node.meta.dtype);
-}
-
-bool joins_numbers(const Node& node) { return node.meta.sizes.size() == 1; }
 
 SumRun sum_run(std::size_t dims, std::span<const std::int64_t> reduced) {
   const auto is_reduced = [&](std::size_t d) {
