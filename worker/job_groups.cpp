@@ -38,7 +38,7 @@ Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
   if (mine && !names_.insert(name).second)
     mine = Status{Code::BadInput, fmt::format("group {} has been declared before", name), name, {}};
   key_.kind = RoundKey::Kind::Group;
-  ++key_.call;
+  ++key_.round, ++key_.call;
   auto sets = compare(mine);
   if (!sets) return sets.error();
   if (auto joined = join(*mine); !joined) return joined.error();

@@ -82,7 +82,7 @@ void named(benchmark::State& state, Communicator& group) {
     const bool last = group.rank().value == group.size() - 1;
     CodeCache frame("step");
     Steps steps(odd_one, last ? -0.5 : 0.5);
-    ++key.call;
+    ++key.round;
     const auto seen = ObservationBuilder().tensor("x", {64, 64}).build();
     const CallOutcome outcome = driver.call(key, frame, seen, {}, steps);
     const double done = now();

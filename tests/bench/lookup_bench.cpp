@@ -50,7 +50,7 @@ void LookupAndVote(benchmark::State& state) {
   key.group = "world";
   key.frame = "train_step";
   for (auto _ : state) {
-    ++key.call;
+    ++key.round;
     const std::uint64_t fits = frame.lookup(seen);
     const auto vote =
         collectives::Vote::of(fits, key.hash(), frame.digest() ^ seen.list->digest().low, 0);
@@ -69,7 +69,7 @@ void VoteHeader(benchmark::State& state) {
   key.group = "world";
   key.frame = "train_step";
   for (auto _ : state) {
-    ++key.call;
+    ++key.round;
     benchmark::DoNotOptimize(
         collectives::Vote::of(1, key.hash(), frame.digest() ^ seen.list->digest().low, 0));
   }

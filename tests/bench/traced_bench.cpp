@@ -20,8 +20,8 @@
 #include <lockstep/worker/codegen/codegen.h>
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/job.h>
-#include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
+#include <lockstep/worker/toolchain/shared_build.h>
 #include <lockstep/worker/trace/tracer.h>
 
 namespace {
@@ -72,7 +72,7 @@ class Votes final : public RunHost {
   Votes(Communicator& group, bool cast) : driver_(group, {}), cast_(cast) {}
   Result<void> settle(const std::optional<LocalFailure>& mine) override {
     if (!cast_) return {};
-    ++key_.call;
+    ++key_.round;
     RankStatus rank_status;
     if (mine) rank_status.local_error = mine->status;
     return driver_.status_round(key_, rank_status);

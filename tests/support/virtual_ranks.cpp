@@ -65,7 +65,7 @@ std::vector<CallOutcome> VirtualRanks::call(const std::vector<std::string>& fram
     const auto i = static_cast<std::size_t>(r);
     RoundKey key;
     key.frame = frames[i];
-    key.call = calls_;
+    key.round = key.call = calls_;
     machines.push_back(std::make_unique<CallMachine>(Rank{r}, size_, config_, key,
                                                      frame(r, frames[i]), inputs[i].build(),
                                                      rank_status(Rank{r})));

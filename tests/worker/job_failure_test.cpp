@@ -430,6 +430,30 @@ TEST_F(JobFailure, CheckThatFailsOnOneRank_IsKnownToAllBeforeTheNextCollective) 
   expect_goes_on(step, with_count(2), 2 * size);
 }
 
+// Other rounds of the group lie between, which users do not count.
+TEST_F(JobFailure, ErrorsCountTheCallsOfTheirFrame) {
+  auto f = job->frame<Counted, Y>("f", sum_counted), g = job->frame<Counted, Y>("g", sum_counted);
+  const Counted well{filled({4}, 1), integers({3})};
+  const Counted ill{filled({4}, 1), integers({last ? 5 : 3})};
+  for (int call = 0; call < 2; ++call) {
+    ASSERT_TRUE(f(well));
+    ASSERT_TRUE(g(well));
+    ASSERT_TRUE(job->more(true));
+    ASSERT_TRUE(f(well));
+  }
+  const auto expect_said = [&](CompiledFrame<Counted, Y>& step, const std::string& call) {
+    const Status error = refused(step(ill), Code::RuntimeAssert);
+    EXPECT_TRUE(contains(error.message, " of " + call + ": ") ||
+                contains(error.message, " before " + call + ": "))
+        << call << " is not in " << error.message;
+  };
+  expect_said(g, "call 2 of g");
+  expect_said(f, "call 4 of f");
+  g.prefetch(ill);
+  expect_said(g, "call 3 of g");
+  expect_goes_on(f, well, 3 * size);
+}
+
 TEST_F(JobFailure, CheckThatFailsInAnInterpretedCall_IsKnownToAll) {
   start({.automatic_dynamic = false, .recompile_limit = 1, .settle = false});
   auto step = job->frame<Counted, Y>("step", sum_counted);

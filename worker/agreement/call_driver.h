@@ -116,17 +116,19 @@ class CallDriver {
   [[nodiscard]] CallOutcome call(const RoundKey& key, CodeCache& cache, Observation observation,
                                  RankStatus rank_status, CallSteps& steps);
 
-  /// Commits to a call of the frame, after those already promised. The key's call number is given
-  /// by begin(). A local error in `rank_status` becomes the error of that call on every rank.
+  /// Commits to a call of the frame, after those already promised. The key's numbers are given by
+  /// begin(). A local error in `rank_status` becomes the error of that call on every rank.
   void promise(RoundKey key, CodeCache& cache, Observation observation,
                RankStatus rank_status = {});
   /// What the next call of the frame is held to; null: nothing.
   [[nodiscard]] const Observation* promised(const CodeCache& cache) const;
-  /// There is a promise and no call ahead: begin() is to be called, once the call under way, if
-  /// any, has been agreed on and committed.
-  [[nodiscard]] bool due() const { return !ahead_ && !promises_.empty(); }
+  /// The promised call whose turn it is, where none is ahead: begin() is to be called, once the
+  /// call under way, if any, has been agreed on and committed. Null: there is none.
+  [[nodiscard]] const RoundKey* due() const {
+    return ahead_ || promises_.empty() ? nullptr : &promises_.front().key;
+  }
   /// Looks up the oldest promised call and casts its vote. Requires due().
-  void begin(std::uint64_t call_number);
+  void begin(std::uint64_t round, std::uint64_t call);
   /// Moves the vote that is out. Never waits; one comparison where none is.
   void poke() {
     if (out_) move_vote();

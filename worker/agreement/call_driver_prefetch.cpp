@@ -49,19 +49,20 @@ void CallDriver::release(const CodeCache& cache) {
   if (kept != promises_.end()) promises_.erase(kept);
 }
 
-void CallDriver::begin(std::uint64_t call_number) {
+void CallDriver::begin(std::uint64_t round, std::uint64_t call) {
   Promise next = std::move(promises_.front());
   promises_.pop_front();
-  next.key.call = call_number;
+  next.key.round = round;
+  next.key.call = call;
   if (next.rank_status.speaks_for.empty()) next.rank_status.speaks_for = self_;
   CallMachine machine(group_.rank(), group_.size(), next.cache->own_config.value_or(config_),
                       std::move(next.key), *next.cache, std::move(next.observation),
                       std::move(next.rank_status));
   Vote mine = std::get<action::Vote>(machine.next()).mine;
   mine.raise(VoteFlag::Ahead);
-  const collectives::VoteRound round(group_.rank(), group_.size(), mine, Combine::And,
-                                     group_.hosts());
-  ahead_.emplace(std::move(machine), TimedVote(round, clock_), *next.cache);
+  const collectives::VoteRound vote(group_.rank(), group_.size(), mine, Combine::And,
+                                    group_.hosts());
+  ahead_.emplace(std::move(machine), TimedVote(vote, clock_), *next.cache);
   out_ = true;
   settled_ = false;
   group_.start(ahead_->vote);
@@ -105,7 +106,9 @@ Result<void> CallDriver::confirm(const CallMachine& machine) {
 }
 
 RoundKey CallDriver::with_pending_call(RoundKey key) const {
-  if (ahead_ && !abandoned_) key.pending_call = ahead_->machine.key().text();
+  if (!ahead_ || abandoned_) return key;
+  key.pending_call = ahead_->machine.key().text();
+  key.pending_round = ahead_->machine.key().round;
   return key;
 }
 

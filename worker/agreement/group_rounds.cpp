@@ -85,7 +85,9 @@ std::optional<Difference> difference(const Entry& entry, const Observation& prom
 const RoundKey& GroupRounds::next(const RoundKey& round) {
   key_ = round;
   key_.epoch = epoch_;
-  key_.call = next_++;
+  key_.round = next_++;
+  if (key_.kind == RoundKey::Kind::Call || key_.kind == RoundKey::Kind::Audit)
+    key_.call = calls_[key_.frame]++;
   return key_;
 }
 
@@ -114,6 +116,7 @@ Result<void> GroupRounds::resync(const RoundKey& round, RankStatus rank_status) 
   if (!met) return met.error();
   epoch_ = *met;
   next_ = first_;
+  calls_.clear();
   return {};
 }
 

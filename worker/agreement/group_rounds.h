@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <lockstep/worker/agreement/call_driver.h>
@@ -28,7 +30,7 @@ enum class PeersGo : std::uint8_t {
   Elsewhere,  // perhaps to a round of another group
 };
 
-/// One communicator, at most one vote out. One thread. Rounds are given without epoch and number.
+/// One communicator, at most one vote out. One thread. Rounds are given without epoch and numbers.
 class GroupRounds {
  public:
   /// `self` and `config`: as CallDriver's. `first`: the number of an epoch's first round.
@@ -63,7 +65,7 @@ class GroupRounds {
   }
   /// A call has been agreed on: the vote of the next promised one goes out.
   void begin_next() {
-    if (driver_.due()) driver_.begin(next_++);
+    if (const RoundKey* call = driver_.due()) driver_.begin(next_++, calls_[call->frame]++);
   }
   /// As CallDriver::promise; the vote goes out where none is ahead.
   void promise(RoundKey call, CodeCache& cache, Observation observation, RankStatus rank_status);
@@ -83,6 +85,7 @@ class GroupRounds {
   RoundObserver* observer_ = nullptr;  // null: nobody is to hear
   RoundKey key_;
   std::uint64_t first_, next_, epoch_ = 0;
+  std::map<std::string, std::uint64_t> calls_;  // of each frame, in this epoch
 };
 
 }  // namespace lockstep::worker

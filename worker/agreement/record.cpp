@@ -68,12 +68,16 @@ ordered_json key_json(const RoundKey& key) {
   ordered_json out{{"epoch", key.epoch},
                    {"group", text_json(key.group)},
                    {"frame", text_json(key.frame)},
+                   {"round", key.round},
                    {"call", key.call},
                    {"attempt", key.attempt}};
   if (key.consistency) out["consistency"] = consistency_name(*key.consistency);
   if (!key.options.empty()) out["options"] = text_json(key.options);
   if (!key.after.empty()) out["after"] = text_json(key.after);
-  if (!key.pending_call.empty()) out["owed"] = text_json(key.pending_call);
+  if (!key.pending_call.empty()) {
+    out["owed"] = text_json(key.pending_call);
+    out["owed_round"] = key.pending_round;
+  }
   return out;
 }
 

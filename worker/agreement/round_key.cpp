@@ -28,40 +28,46 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
   return seed;
 }
 
-constexpr std::array<std::string_view, 16> kKindNames{"call",
-                                                      "verification",
-                                                      "commit",
-                                                      "close",
-                                                      "settle",
-                                                      "more",
-                                                      "finish",
-                                                      "start",
-                                                      "witness",
-                                                      "audited call",
-                                                      "group",
-                                                      "resync",
-                                                      "comparison of uniform sizes",
-                                                      "check of what was captured, call",
-                                                      "sharing of what was built, call",
-                                                      "loading, call"};
+struct KindName {
+  std::string_view text;
+  bool of_call;  // where the round has a frame
+};
+constexpr std::array<KindName, 16> kKindNames{{{"call", true},
+                                               {"verification", true},
+                                               {"commit", true},
+                                               {"close", false},
+                                               {"the end", true},
+                                               {"more", false},
+                                               {"finish", false},
+                                               {"start", false},
+                                               {"witness", true},
+                                               {"audited call", true},
+                                               {"group", false},
+                                               {"resync", false},
+                                               {"comparison of uniform sizes", true},
+                                               {"check of what was captured", true},
+                                               {"sharing of what was built", true},
+                                               {"loading", false}}};
 
 }  // namespace
 
 std::uint64_t RoundKey::hash() const {
   std::uint64_t h = mixed(mixed(mixed(epoch), group), frame);
-  h = mixed(h ^ call);
+  h = mixed(h ^ round);
   const std::uint64_t mode = consistency ? static_cast<std::uint64_t>(*consistency) + 1 : 0;
   h = mixed(h ^ (mode << 48) ^ (std::uint64_t{attempt} << 8) ^ static_cast<std::uint64_t>(kind));
   if (!options.empty()) h = mixed(~h, options);
   if (!after.empty()) h = mixed(~h ^ after.size(), after);
-  return pending_call.empty() ? h : mixed(h, pending_call);
+  return pending_call.empty() ? h : mixed(~h ^ pending_round);
 }
 
 std::string RoundKey::text() const {
-  std::string out(kKindNames[static_cast<std::size_t>(kind) % kKindNames.size()]);
-  // A round inside a run of the frame, or at its end.
-  if (kind == Kind::Settle && !frame.empty()) out = "the end of call";
-  if (kind != Kind::Resync) out += fmt::format(" {}", call);
+  const KindName& name = kKindNames[static_cast<std::size_t>(kind) % kKindNames.size()];
+  std::string out(name.text);
+  if (kind == Kind::Settle && frame.empty()) out = "settle";
+  const bool is_call = kind == Kind::Call || kind == Kind::Audit;
+  if (is_call || kind == Kind::Group) out += fmt::format(" {}", call);
+  if (!frame.empty() && name.of_call && !is_call) out += fmt::format(" of call {}", call);
   if (!frame.empty()) out += fmt::format(" of {}", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);

@@ -13,7 +13,10 @@ namespace lockstep::worker {
 struct RoundKey {
   std::uint64_t epoch = 0;
   std::string group, frame;
-  std::uint64_t call = 0;  // counted per group
+  std::uint64_t round = 0;  // counted per group
+  /// Of the calls of the frame, counted per group from 0, as scenarios and users count; for texts
+  /// alone: after a call that the ranks made of different frames it differs between them.
+  std::uint64_t call = 0;
   std::uint32_t attempt = 0;
   enum class Kind : std::uint8_t {
     Call,
@@ -43,9 +46,11 @@ struct RoundKey {
   /// The call (its key's text) that was agreed on ahead and is still to be made by this rank; may
   /// be empty. A rank that has left it out is in no round with those that have made it.
   std::string pending_call{};
-  /// Stable across ranks and builds; no allocation.
+  std::uint64_t pending_round = 0;  // of that call
+  /// Of all but `call` and `pending_call`. Stable across ranks and builds; no allocation.
   [[nodiscard]] std::uint64_t hash() const;
-  /// "call 7 of train_step", with epoch, group and attempt where they are not the first.
+  /// "call 7 of train_step", with the kind of round, epoch, group and attempt where they are not
+  /// the first.
   [[nodiscard]] std::string text() const;
   bool operator==(const RoundKey&) const = default;
 };

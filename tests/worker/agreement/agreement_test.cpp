@@ -50,7 +50,7 @@ class Job {
     for (std::size_t r = 0; r < frames.size(); ++r) {
       RoundKey key;
       key.frame = "f";
-      key.call = calls;
+      key.round = key.call = calls;
       machines_.push_back(std::make_unique<CallMachine>(Rank{static_cast<std::int32_t>(r)},
                                                         network.size(), config, key, frames[r],
                                                         inputs[r].build()));

@@ -60,7 +60,7 @@ class Job {
     for (std::size_t r = 0; r < calls.size(); ++r) {
       RoundKey key;
       key.frame = frames.empty() ? "f" : frames[r];
-      key.call = number;
+      key.round = key.call = number;
       machines_.push_back(std::make_unique<AuditMachine>(Rank{static_cast<std::int32_t>(r)}, key,
                                                          ledgers[r], std::move(calls[r])));
       rounds_.push_back(nullptr);
@@ -147,12 +147,11 @@ TEST(Audit, OneRankRunsAnotherProgram_IsAFindingWithRanksMajorityAndTheSizeThatT
   EXPECT_FALSE(outcome.error);
   EXPECT_EQ(outcome.finding->code, Code::GraphDivergence);
   EXPECT_EQ(outcome.finding->source, "tokens.size(0)");
-  EXPECT_EQ(
-      outcome.finding->message,
-      "audited call 0 of f: the ranks run different programs; ranks 0-2 are the majority; "
-      "tokens.size(0) tells them apart (ranks 0-2: 8; rank 3: 9); some compiled while others "
-      "found an entry in their caches; their "
-      "collectives are the same, so the call goes on");
+  EXPECT_EQ(outcome.finding->message,
+            "audited call 0 of f: the ranks run different programs; ranks 0-2 are the majority; "
+            "tokens.size(0) tells them apart (ranks 0-2: 8; rank 3: 9); some compiled while others "
+            "found an entry in their caches; their "
+            "collectives are the same, so the call goes on");
   ASSERT_EQ(outcome.finding->groups.size(), 2U);
   EXPECT_EQ(outcome.finding->groups[1].ranks, RankSet::of({3}));
   EXPECT_NE(outcome.finding->groups[1].value.find(
@@ -166,8 +165,7 @@ TEST(Audit, NoProgramHasMoreThanHalf_SaysNoMajority) {
   const AuditOutcome outcome = job.joint({runs("p"), runs("p"), runs("q"), runs("q")});
   ASSERT_TRUE(outcome.finding);
   EXPECT_NE(outcome.finding->message.find("no majority"), std::string::npos);
-  EXPECT_NE(outcome.finding->message.find("no observed input tells them apart"),
-            std::string::npos);
+  EXPECT_NE(outcome.finding->message.find("no observed input tells them apart"), std::string::npos);
   EXPECT_EQ(outcome.finding->source, "");
 }
 

@@ -129,7 +129,7 @@ TEST(RoundKey, EveryField_ChangesTheHash) {
     k.frame = "dtrain_step";
   }));
   EXPECT_TRUE(differs([](RoundKey& k) { k.frame = "train_stepp"; }));
-  EXPECT_TRUE(differs([](RoundKey& k) { k.call = 1; }));
+  EXPECT_TRUE(differs([](RoundKey& k) { k.round = 1; }));
   EXPECT_TRUE(differs([](RoundKey& k) { k.attempt = 1; }));
   EXPECT_TRUE(differs([](RoundKey& k) { k.kind = RoundKey::Kind::Close; }));
 }

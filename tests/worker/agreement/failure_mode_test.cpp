@@ -82,7 +82,7 @@ TEST(FailureMode11, EqualCountsOfOtherContents_AreToldApart) {
 }
 
 TEST(FailureMode12, AttemptIsInTheKey_AndARetryRepeatsNoRound) {
-  RoundKey first{.frame = "f", .call = 3, .attempt = 0}, second = first;
+  RoundKey first{.frame = "f", .round = 3, .call = 3, .attempt = 0}, second = first;
   EXPECT_TRUE(meet(first, second));
   second.attempt = 1;
   EXPECT_FALSE(meet(first, second));
@@ -103,9 +103,9 @@ TEST(FailureMode12, AttemptIsInTheKey_AndARetryRepeatsNoRound) {
 }
 
 TEST(FailureMode19, CountersThatDrift_DoNotMeet) {
-  const RoundKey mine{.frame = "f", .call = 721};
+  const RoundKey mine{.frame = "f", .round = 721};
   RoundKey theirs = mine;
-  theirs.call = 720;
+  theirs.round = 720;
   EXPECT_FALSE(meet(mine, theirs));
   theirs = mine;
   theirs.kind = RoundKey::Kind::Settle;
@@ -113,7 +113,7 @@ TEST(FailureMode19, CountersThatDrift_DoNotMeet) {
 }
 
 TEST(FailureMode25, RoundOfAnEarlierEpoch_IsNotJoined) {
-  const RoundKey now{.epoch = 1, .frame = "f", .call = 0};
+  const RoundKey now{.epoch = 1, .frame = "f", .round = 0};
   RoundKey before = now;
   before.epoch = 0;
   EXPECT_FALSE(meet(now, before));

@@ -39,7 +39,7 @@ class SharedBytes : public testing::Test {
     CallDriver driver(over != nullptr ? *over : *group_, {});
     RoundKey key;
     key.frame = "step";
-    key.call = ++calls_;
+    key.round = key.call = ++calls_;
     auto shared = share_bytes(
         driver, key, shapes::fingerprint(of), rank_ == 0 ? mine : std::optional<Bytes>(),
         {.artifacts = keeps_ ? artifacts_.get() : nullptr, .report = report_});

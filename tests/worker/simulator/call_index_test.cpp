@@ -157,7 +157,7 @@ TEST(CallIndex, GroupsThatOverlap_HaveTheirCallsTogether) {
         RoundKey key;
         key.group = names[random() % 4];
         key.frame = random() % 2 == 0 ? "f" : "g";
-        key.call = i;
+        key.round = key.call = i;
         ScenarioValues values;
         values["x"].sizes = {static_cast<std::int64_t>(random() % 3), 4};
         CodeCache frame(key.frame);

@@ -74,7 +74,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
         RoundKey key;
         key.group = "world";
         key.frame = inputs.frame;
-        key.call = c;
+        key.round = key.call = c;
         Steps steps(c, last);
         CodeCache& frame = frames[inputs.frame];
         frame.name = inputs.frame;
@@ -82,7 +82,7 @@ TEST(RecordMpi, RecordedJob_IsReplayedByteForByte) {
       }
     }
     RoundKey end;
-    end.call = scenario.calls.size();
+    end.round = end.call = scenario.calls.size();
     ASSERT_TRUE(driver.any_rank(end, false).has_value());
     if (group->rank() == Rank{0}) {
       const auto ranks = read_record(directory);
@@ -128,7 +128,7 @@ TEST(DryRunMpi, RandomScenarios_ComeToWhatTheDryRunSays) {
         RoundKey key;
         key.group = "all";
         key.frame = inputs.frame;
-        key.call = c;
+        key.round = key.call = c;
         CodeCache& frame = frames[inputs.frame];
         frame.name = inputs.frame;
         DecisionAlone steps;

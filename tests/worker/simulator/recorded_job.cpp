@@ -95,7 +95,7 @@ std::vector<std::string> record_job(const Scenario& scenario, const std::string&
         RoundKey key;
         key.group = "world";
         key.frame = group.frame;
-        key.call = c;
+        key.round = key.call = c;
         CodeCache& frame = ranks[r].frames[group.frame];
         frame.name = group.frame;
         RankStatus rank_status;

@@ -78,7 +78,7 @@ class SharedBuild : public testing::Test {
     CallDriver driver(over != nullptr ? *over : *group_, {});
     RoundKey key;
     key.frame = "step";
-    key.call = ++calls_;
+    key.round = key.call = ++calls_;
     return build_together(driver, key, program, tools_);
   }
   /// All objects are there and are what the texts say.

@@ -69,7 +69,7 @@ std::unique_ptr<CallMachine> DrawnJob::machine(std::size_t index, const Row& row
   RoundKey key;
   key.group = "all";
   key.frame = row.frame;
-  key.call = index;
+  key.round = key.call = index;
   RankStatus rank_status;
   rank_status.speaks_for = RankSet::of(Rank{row.lowest});
   return std::make_unique<CallMachine>(Rank{row.lowest}, scenario_.world_size,

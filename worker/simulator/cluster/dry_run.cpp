@@ -191,7 +191,7 @@ class Job {
     RoundKey key;
     key.group = "all";
     key.frame = name;
-    key.call = index;
+    key.round = key.call = index;
     RankStatus rank_status;
     rank_status.speaks_for =
         RankSet::range(Rank{layout_.units[unit].first}, Rank{layout_.units[unit].last});

@@ -147,7 +147,7 @@ void TimedCall::start(std::size_t unit) {
   RoundKey key;
   key.group = "all";
   key.frame = name;
-  key.call = index_;
+  key.round = key.call = index_;
   RankStatus rank_status;
   const Unit& ranks = cast_.units_[unit];
   rank_status.speaks_for = RankSet::range(Rank{ranks.first}, Rank{ranks.last});

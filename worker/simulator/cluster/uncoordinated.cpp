@@ -59,7 +59,7 @@ Ran run_call(const Scenario& scenario, std::size_t index, const std::string& nam
   RoundKey key;
   key.group = "alone";
   key.frame = name;
-  key.call = index;
+  key.round = key.call = index;
   CallMachine machine(Rank{0}, 1, scenario.config_of(name), std::move(key), frame, observation);
   const CallOutcome outcome = run_alone(machine, scenario.traces.get());
   std::vector<shapes::Fingerprint>& programs = rank.programs[name];

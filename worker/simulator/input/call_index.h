@@ -65,7 +65,7 @@ using RecordedAgreements = std::map<int, RecordedAgreement>;  // by number
 void read_event_line(RecordFields& in, const std::string& event, int line, RecordedCall& call);
 /// Which round of the job's one group it is.
 [[nodiscard]] inline std::uint64_t slot_of(const RoundKey& key) {
-  return key.epoch << 40 | key.call;
+  return key.epoch << 40 | key.round;
 }
 /// Lines of these may stand anywhere and belong to no call.
 [[nodiscard]] bool stands_outside_of_calls(std::string_view event);

@@ -155,11 +155,15 @@ RoundKey RecordFields::round_key(std::string_view key) {
     out.group = in.text("group");
     out.frame = in.text("frame");
     out.call = static_cast<std::uint64_t>(in.integer("call", 0, INT64_MAX));
+    out.round = in.has("round") ? static_cast<std::uint64_t>(in.integer("round", 0, INT64_MAX))
+                                : out.call;  // as written before rounds were counted apart
     out.attempt = static_cast<std::uint32_t>(in.integer("attempt", 0, UINT32_MAX));
     if (in.has("consistency")) out.consistency = in.consistency("consistency");
     if (in.has("options")) out.options = in.text("options");
     if (in.has("after")) out.after = in.text("after");
     if (in.has("owed")) out.pending_call = in.text("owed");
+    if (in.has("owed_round"))
+      out.pending_round = static_cast<std::uint64_t>(in.integer("owed_round", 0, INT64_MAX));
     return out;
   });
 }
