@@ -7,8 +7,9 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr int kDepth = 3;        // nesting of products within factors
-constexpr int kMinMaxDepth = 2;  // Min and Max atoms opened at once
+constexpr int kDepth = 3;         // nesting of products within factors
+constexpr int kMaxQuotients = 4;  // resolved in one query
+constexpr int kMinMaxDepth = 2;   // Min and Max atoms opened at once
 
 using Relation = Predicate::Relation;
 
@@ -73,9 +74,18 @@ std::optional<bool> Prover::prove(const Predicate& predicate) {
       narrow_by_pairs(predicate.expr, s);
       answer = s.answer(predicate.relation);
     }
-    const Expr expanded = answer ? predicate.expr : without_mods(predicate.expr);
-    if (expanded == predicate.expr) return answer;
-    narrow_by_pairs(expanded, s);
+    if (answer) return answer;
+    const Expr expanded = without_mods(predicate.expr);
+    if (expanded != predicate.expr) {
+      narrow_by_pairs(expanded, s);
+      answer = s.answer(predicate.relation);
+    }
+    const Expr whole = answer ? expanded : without_exact_quotients(expanded);
+    if (whole == expanded) return answer;
+    if (const auto number = whole.constant())
+      s = {*number<0, *number == 0, *number> 0};
+    else
+      s = signs(whole, kDepth), narrow_by_pairs(whole, s);
     return s.answer(predicate.relation);
   } catch (const OverflowError&) {
     return std::nullopt;
@@ -218,6 +228,36 @@ ModularSet Prover::residues(const Expr& e) {
   if (!facts_.has_residues() && !has_remainder(e)) return {};
   if (!spend(e)) return {};
   return modular_set_of(e, [this](const Expr& part) { return facts_.residues(part); });
+}
+
+std::optional<Expr> Prover::exact_dividend(const Expr::Factor& factor) {
+  if (factor.atom->op != Expr::Op::FloorDiv) return std::nullopt;
+  const Expr& a = factor.atom->operands[0];
+  const auto n = factor.atom->operands[1].constant();
+  const auto r = n && *n > 1 ? residues(a).remainder(*n) : std::nullopt;
+  return r ? std::optional(a - *r) : std::nullopt;
+}
+
+Expr Prover::without_exact_quotients(const Expr& e) {
+  Expr out = e;
+  for (int taken = 0; taken < kMaxQuotients && spend(out); ++taken) {
+    std::vector<Expr::Factor> quotient;
+    std::optional<Expr> dividend;
+    for (const auto& term : out.terms())
+      for (const auto& factor : term.factors)
+        if (!dividend && (dividend = exact_dividend(factor))) quotient = {{factor.atom, 1}};
+    if (!dividend) break;
+    const Expr n = quotient[0].atom->operands[1];
+    std::vector<Expr> summands;
+    for (const auto& term : out.terms()) {
+      const Expr whole = Expr::of_terms({term});
+      const bool has = std::any_of(term.factors.begin(), term.factors.end(),
+                                   [&](const auto& f) { return f.atom == quotient[0].atom; });
+      summands.push_back(has ? divide_monomial(whole, quotient) * *dividend : whole * n);
+    }
+    out = sum(summands);
+  }
+  return out;
 }
 
 bool Prover::never_negative_here(const Expr& e) {
