@@ -71,23 +71,6 @@ Result<void> name_checkpoint(const std::string& from, const std::string& to) {
   return file_error("name the checkpoint", to);
 }
 
-Result<void> remove_older(const std::string& folder, int keep, const StageObserver& at) {
-  if (keep == 0) return {};
-  const auto all = list_checkpoints(folder);
-  if (!all) return all.error();
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all->size(); ++i) {
-    // Without its name first: what is half removed has no name.
-    const std::string away = fmt::format("{}/{}{:06}", folder, kOlder, (*all)[i].step);
-    if (auto gone = remove_folder(away); !gone) return gone;
-    if (::rename((*all)[i].folder.c_str(), away.c_str()) != 0)
-      return file_error("remove", (*all)[i].folder);
-    at(CheckpointStage::OlderUnnamed);
-    if (auto gone = remove_folder(away); !gone) return gone;
-    at(CheckpointStage::OlderRemoved);
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string step_folder_name(std::int64_t step) { return fmt::format("{}{:06}", kStep, step); }
@@ -138,6 +121,23 @@ Result<void> remove_leftovers(const std::string& folder) {
   if (error) return folder_error("list the folder " + folder, error);
   for (const std::string& path : left)
     if (auto gone = remove_folder(path); !gone) return gone;
+  return {};
+}
+
+Result<void> remove_older(const std::string& folder, int keep, const StageObserver& at) {
+  if (keep == 0) return {};
+  const auto all = list_checkpoints(folder);
+  if (!all) return all.error();
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all->size(); ++i) {
+    // Without its name first: what is half removed has no name.
+    const std::string away = fmt::format("{}/{}{:06}", folder, kOlder, (*all)[i].step);
+    if (auto gone = remove_folder(away); !gone) return gone;
+    if (::rename((*all)[i].folder.c_str(), away.c_str()) != 0)
+      return file_error("remove", (*all)[i].folder);
+    at(CheckpointStage::OlderUnnamed);
+    if (auto gone = remove_folder(away); !gone) return gone;
+    at(CheckpointStage::OlderRemoved);
+  }
   return {};
 }
 

@@ -35,6 +35,10 @@ struct FoundCheckpoint {
 /// Removes what saves that were cut off have left. Errors: Environment.
 [[nodiscard]] Result<void> remove_leftovers(const std::string& folder);
 
+/// Of all checkpoints the last `keep` stay (0: all). Errors: Environment.
+[[nodiscard]] Result<void> remove_older(const std::string& folder, int keep,
+                                        const StageObserver& at);
+
 /// The end of a save, by the lowest rank: makes the index of what all ranks have written to
 /// `saving`, and gives that folder the name of the checkpoint, in place of one of the same step;
 /// then `keep` checkpoints stay, the last ones (0: all). Errors: as make_index; Environment.

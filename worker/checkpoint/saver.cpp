@@ -103,6 +103,9 @@ std::optional<Status> CheckpointSaver::make_place(std::int64_t step) {
   if (name_.empty()) name_ = process_name();
   auto made = make_folder(folder_);
   if (made) made = remove_leftovers(folder_);
+  if (made && options_.free_first && options_.keep > 0)
+    made = remove_older(folder_, std::max(1, options_.keep - 1),
+                        [this](CheckpointStage stage) { at(stage); });
   if (made) made = make_folder(saving_folder(folder_, step, name_));
   if (!made) return made.error();
   at(CheckpointStage::FolderMade);
@@ -183,6 +186,11 @@ Result<void> CheckpointSaver::failed(const Status& why) {
   phase_ = Phase::Idle;
   failure_ = why;
   failure_->message = fmt::format("the checkpoint of step {}: {}", step_, why.message);
+  if (is_full(why) && options_.keep > 0)
+    failure_->message += fmt::format(
+        " Older checkpoints stay until a newer one is complete: make room, {}.",
+        options_.free_first ? "or keep fewer of them"
+                            : "or set free_first, which removes the oldest before each save");
   if (why.code == Code::RankLost || why.code == Code::Stuck || why.code == Code::Gone ||
       why.code == Code::FrameMismatch)
     return why;  // not of the checkpoint, but of the job

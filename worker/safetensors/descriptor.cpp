@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -19,6 +20,12 @@ Status file_error(const char* what, const std::string& file) {
           fmt::format("cannot {} {}: {}.", what, file, std::strerror(errno)),
           {},
           {}};
+}
+
+bool is_full(const Status& error) {
+  return std::ranges::any_of(std::array{ENOSPC, EDQUOT}, [&](int number) {
+    return error.message.find(std::strerror(number)) != std::string::npos;
+  });
 }
 
 Result<void> read_at(const OpenFile& from, std::uint64_t offset, std::span<std::byte> into,

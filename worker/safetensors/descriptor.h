@@ -31,6 +31,8 @@ class OpenFile {
 
 /// Environment: "cannot WHAT FILE: the reason in errno".
 [[nodiscard]] Status file_error(const char* what, const std::string& file);
+/// It is file_error()'s where a disk, or this user's part of it, had no room left.
+[[nodiscard]] bool is_full(const Status& error);
 /// Fills `into` from `offset` on, without moving the file's own position. Errors: BadInput (the
 /// file ends before), Environment.
 [[nodiscard]] Result<void> read_at(const OpenFile& from, std::uint64_t offset,

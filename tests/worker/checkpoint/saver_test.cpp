@@ -1,6 +1,8 @@
 // Saves that fail, are cut off or take the place of others: the last complete checkpoint is always
 // there, whole and by its name, and what was left goes with the next save.
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -98,6 +100,58 @@ TEST(CheckpointSaver, Keep_LeavesTheLastOnes) {
     ASSERT_TRUE(saver.finish());
   });
   EXPECT_EQ(names_in(folder / "c"), (std::vector<std::string>{"step-000004", "step-000005"}));
+}
+
+TEST(CheckpointSaver, FreeFirst_NeverHasMoreThanKeepOnTheDisk_AndNeverNone) {
+  for (const int keep : {1, 2, 3}) {
+    const Folder folder;
+    std::size_t most = 0;
+    bool one = false;
+    on_threads(2, [&](CheckpointRanks& ranks) {
+      CheckpointOptions options{.keep = keep, .free_first = true};
+      if (ranks.rank().value == 0)
+        options.at_stage = [&](CheckpointStage stage) {
+          const auto all = list_checkpoints(folder / "c");
+          if (!all || stage == CheckpointStage::OlderUnnamed) return;
+          one = one || stage == CheckpointStage::Committed;
+          if (one) EXPECT_GE(all->size(), 1u);
+          const bool writes =
+              stage >= CheckpointStage::FileBegun && stage < CheckpointStage::Committed;
+          most = std::max(most, all->size() + (writes ? 1 : 0));
+        };
+      CheckpointSaver saver(ranks, folder / "c", options);
+      save_versions(ranks, saver, 1, 6);
+      ASSERT_TRUE(saver.finish());
+      EXPECT_EQ(saver.last_failure(), std::nullopt);
+    });
+    EXPECT_EQ(most, static_cast<std::size_t>(std::max(2, keep)));
+    EXPECT_EQ(names_in(folder / "c").size(), static_cast<std::size_t>(keep));
+    EXPECT_EQ(loaded(folder / "c", 2), 6u);
+  }
+}
+
+// A disk for two checkpoints: a third one fails as the system says it.
+TEST(CheckpointSaver, ADiskThatFillsUp_IsSaidWithWhatHelps_AndFreeFirstSavesOn) {
+  for (const bool first : {false, true}) {
+    const Folder folder;
+    on_threads(1, [&](CheckpointRanks& ranks) {
+      CheckpointOptions options{.keep = 2, .free_first = first};
+      options.at_stage = [&](CheckpointStage stage) {
+        if (stage == CheckpointStage::FileHalfWritten && names_in(folder / "c").size() > 2)
+          throw std::runtime_error(std::strerror(ENOSPC));
+      };
+      CheckpointSaver saver(ranks, folder / "c", options);
+      save_versions(ranks, saver, 1, 5);
+      ASSERT_TRUE(saver.finish());
+      EXPECT_EQ(saver.last_failure().has_value(), !first);
+      if (saver.last_failure())
+        EXPECT_NE(saver.last_failure()->message.find(
+                      "set free_first, which removes the oldest before each save"),
+                  std::string::npos)
+            << saver.last_failure()->message;
+    });
+    EXPECT_EQ(loaded(folder / "c", 1), first ? 5u : 2u);
+  }
 }
 
 TEST(CheckpointSaver, TheSameStepOfAnotherJob_TakesThePlaceOfTheFirst) {
