@@ -165,15 +165,20 @@ class Pool {
   /// How many windows; each starts within x or the padding in front of it.
   [[nodiscard]] Expr windows_along(std::size_t d) const {
     const Expr rest = whole_[d] + 2 * padding_[d] - span(d);
+    // The first window of ceil_mode may lie partly behind, too.
+    const Expr room = options_.ceil_mode ? rest + stride_[d] - 1 : rest;
     Trace& trace = *x_.trace();
-    if (rest.constant().value_or(0) < 0)
+    if (room.constant().value_or(0) < 0)
       refuse(where_, what_,
-             fmt::format("a window of {} elements does not lie within {} and the padding", span(d),
-                         whole_[d].text()));
-    trace.env().check(shapes::greater_equal(rest, 0), trace.here(where_),
+             fmt::format("a window of {} elements does not lie within {} and the padding{}",
+                         span(d), whole_[d].text(),
+                         options_.ceil_mode
+                             ? fmt::format(", and the {} that ceil_mode adds", stride_[d] - 1)
+                             : ""));
+    trace.env().check(shapes::greater_equal(room, 0), trace.here(where_),
                       fmt::format("{} needs a window that lies within x and its padding", what_));
-    if (!options_.ceil_mode) return trace.env().simplify(floor_div(rest, stride_[d]) + 1);
-    const Expr all = floor_div(rest + stride_[d] - 1, stride_[d]);
+    const Expr all = floor_div(room, stride_[d]);
+    if (!options_.ceil_mode) return trace.env().simplify(all + 1);
     // Where no window can start behind x, the minimum is known.
     if (padding_[d] + stride_[d] <= span(d)) return trace.env().simplify(all + 1);
     const Expr starts = floor_div(whole_[d] + padding_[d] - 1, stride_[d]);
@@ -293,37 +298,47 @@ Tensor adaptive_most(std::string_view what, const Tensor& x, const Dims& sizes, 
 }  // namespace
 
 Tensor max_pool1d(const Tensor& x, const PoolOptions& options, Line where) {
+  const NamedCall call("max_pool1d");
   return Pool("max_pool1d", x, 1, options, where).most();
 }
 Tensor max_pool2d(const Tensor& x, const PoolOptions& options, Line where) {
+  const NamedCall call("max_pool2d");
   return Pool("max_pool2d", x, 2, options, where).most();
 }
 Tensor avg_pool1d(const Tensor& x, const PoolOptions& options, Line where) {
+  const NamedCall call("avg_pool1d");
   if (is_low(x)) return cast(avg_pool1d(widened(x, where), options, where), x.dtype(), where);
   return Pool("avg_pool1d", x, 1, options, where).average();
 }
 Tensor avg_pool2d(const Tensor& x, const PoolOptions& options, Line where) {
+  const NamedCall call("avg_pool2d");
   if (is_low(x)) return cast(avg_pool2d(widened(x, where), options, where), x.dtype(), where);
   return Pool("avg_pool2d", x, 2, options, where).average();
 }
 Pooled max_pool1d_with_indices(const Tensor& x, const PoolOptions& options, Line where) {
-  return Pool("max_pool1d", x, 1, options, where).most_with_indices();
+  const NamedCall call("max_pool1d_with_indices");
+  return Pool("max_pool1d_with_indices", x, 1, options, where).most_with_indices();
 }
 Pooled max_pool2d_with_indices(const Tensor& x, const PoolOptions& options, Line where) {
-  return Pool("max_pool2d", x, 2, options, where).most_with_indices();
+  const NamedCall call("max_pool2d_with_indices");
+  return Pool("max_pool2d_with_indices", x, 2, options, where).most_with_indices();
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size, Line where) {
+  const NamedCall call("adaptive_avg_pool1d");
   return adaptive_average("adaptive_avg_pool1d", x, {size}, where);
 }
 Tensor adaptive_avg_pool2d(const Tensor& x, const Dims& sizes, Line where) {
+  const NamedCall call("adaptive_avg_pool2d");
   return adaptive_average("adaptive_avg_pool2d", x,
                           per_dim("adaptive_avg_pool2d", "size", sizes, 2, -1, where), where);
 }
 Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t size, Line where) {
+  const NamedCall call("adaptive_max_pool1d");
   return adaptive_most("adaptive_max_pool1d", x, {size}, where);
 }
 Tensor adaptive_max_pool2d(const Tensor& x, const Dims& sizes, Line where) {
+  const NamedCall call("adaptive_max_pool2d");
   return adaptive_most("adaptive_max_pool2d", x,
                        per_dim("adaptive_max_pool2d", "size", sizes, 2, -1, where), where);
 }

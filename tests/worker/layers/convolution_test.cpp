@@ -152,6 +152,29 @@ TEST(Pooling, TheLargestAndItsPlace_TheFirstOfEqualOnes) {
       }
 }
 
+// torch 2.15: of [5, 3] the largest of column 0 of rows 0, 2, 4, and one window.
+TEST(Pooling, InCeilMode_TheFirstWindowMayLiePartlyBehindX) {
+  const PoolOptions options{
+      .kernel = {3, 2}, .stride = {3, 4}, .dilation = {2, 4}, .ceil_mode = true};
+  TracedRun program({random_f64(1, {2, 3, 9, 8})}, [&](Trace&, In t) {
+    const Pooled got = max_pool2d_with_indices(t[0], options);
+    return std::vector{got.value, got.indices};
+  });
+  for (const I h : {3, 4, 5, 6, 10})
+    for (const I v : {2, 3, 4, 5, 9}) {
+      const Array x = random_f64(4, {1, 2, h, v});
+      const auto count = [](I size, I stride) {
+        const I all = (size - 5 + stride - 1) / stride + 1;
+        return (all - 1) * stride >= size ? all - 1 : all;
+      };
+      EXPECT_TRUE(same(
+          program.run({x}),
+          pooled(x, {{3, 2}, {3, 4}, {0, 0}, {2, 4}}, {count(h, 3), count(v, 4)}, first_largest),
+          1e-12))
+          << h << " " << v;
+    }
+}
+
 TEST(Pooling, PaddingIsNeverTheLargest_WhateverXHolds) {
   const double least = -std::numeric_limits<double>::infinity();
   const auto row = [](const std::vector<double>& values) {
