@@ -16,6 +16,12 @@ Result<void> JobRunHost::settle(const std::optional<LocalFailure>& mine) {
   return all;
 }
 
+void JobRunHost::works_on(std::int64_t elements) {
+  constexpr Duration kPerElement = std::chrono::microseconds(1);  // of a step; at most
+  if (elements > 0 || leased_) job_.busy_for(elements * kPerElement);
+  leased_ = elements > 0;
+}
+
 collectives::Communicator* JobRunHost::group(std::string_view name) {
   const auto found = job_.groups.find(name);
   return found == job_.groups.end() ? nullptr : found->second.data;

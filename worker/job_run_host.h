@@ -10,7 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Each status round has a key of its own. One thread.
+/// Each status round has a key of its own. A step over many elements
+/// has a lease, as a compile has: so much per element that none takes longer. One thread.
 class JobRunHost final : public RunHost {
  public:
   /// `over` carries the run's collectives. `bound` is called once the inputs have been bound: from
@@ -19,7 +20,12 @@ class JobRunHost final : public RunHost {
       : job_(job), agreed_(agreed), over_(over), bound_(std::move(bound)) {}
 
   Result<void> settle(const std::optional<LocalFailure>& mine) override;
+  ~JobRunHost() override { works_on(0); }
+  JobRunHost(const JobRunHost&) = delete;
+  JobRunHost& operator=(const JobRunHost&) = delete;
+
   void poke() override { job_.poke(); }
+  void works_on(std::int64_t elements) override;
   void bound() override { bound_(); }
   collectives::Communicator* group(std::string_view name) override;
   [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override;
@@ -39,6 +45,7 @@ class JobRunHost final : public RunHost {
   std::function<void()> bound_;
   std::uint32_t attempt_ = 0;
   bool joint_error_ = false;
+  bool leased_ = false;
 };
 
 }  // namespace lockstep::worker

@@ -9,10 +9,11 @@ namespace {
 int reductions = 0;  // that reached MPI
 }
 
-extern "C" int MPI_Allreduce(const void* send, void* receive, int count, MPI_Datatype type,
-                             MPI_Op operation, MPI_Comm comm) {
+// Sums of few floats are gathered.
+extern "C" int MPI_Allgather(const void* send, int sends, MPI_Datatype sent, void* receive,
+                             int receives, MPI_Datatype received, MPI_Comm comm) {
   ++reductions;
-  return PMPI_Allreduce(send, receive, count, type, operation, comm);
+  return PMPI_Allgather(send, sends, sent, receive, receives, received, comm);
 }
 
 namespace lockstep::worker::failure_mode_job_test {

@@ -104,6 +104,15 @@ TEST(JobFault, ALoopInAGraphThatNeverEnds_IsNamedAtTheDeadline) {
   EXPECT_EQ(job.count("of train_step runs"), 1) << job.output;
 }
 
+TEST(JobFault, AStepOverManyElements_IsWaitedFor_AndItsRankNamedOnceItStaysAway) {
+  const Launched job = faulty("long", "LOCKSTEP_DEADLINE_SECONDS=1", 2);
+  EXPECT_EQ(job.count("total "), 5) << job.output;
+  expect_one(job, "STUCK", 4);
+  EXPECT_EQ(job.count("Rank 1 did not come to operation"), 1) << job.output;
+  EXPECT_GT(job.seconds, 3) << "the long step took less than the deadline";
+  EXPECT_LT(job.seconds, 60);
+}
+
 TEST(JobFault, SettingThatOneRankLacks_IsAMismatch) {
   const Launched job = faulty("none LOCKSTEP_COORDINATION=off");
   expect_one(job, "CONFIG_MISMATCH", 3);

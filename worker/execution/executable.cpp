@@ -167,6 +167,8 @@ class Executable::Loaded {
           continue;
         }
       }
+      if (values_.most_elements() > RunHost::kQuickElements)
+        host.works_on(computes(step) ? values_.most_elements() : 0);
       if (auto ended = execute(i, communicator, host); !ended) return ended;
       if (!failure_) drop(i);
     }
@@ -174,6 +176,11 @@ class Executable::Loaded {
     if (input_size_error_) return *input_size_error_;
     if (auto flaw = values_.flaw()) return *flaw;
     return backend_->finish();
+  }
+
+  [[nodiscard]] static bool computes(const Step& step) {
+    return step.kind == Step::Kind::Kernel || step.kind == Step::Kind::Matmul ||
+           step.kind == Step::Kind::SegmentMatmul || step.kind == Step::Kind::SegmentOuter;
   }
 
   /// It may follow from what an earlier step has found, which is not known yet.

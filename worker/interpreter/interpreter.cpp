@@ -208,6 +208,9 @@ class Interpretation {
       fail(id, size_failure(graph_, elements.value_or(node.meta.sizes[0]), count));
       return false;
     }
+    most_elements_ = std::max(most_elements_, *count);
+    if (most_elements_ > RunHost::kQuickElements)
+      host_.works_on(op_row(node.op).kind == OpClass::Collective ? 0 : most_elements_);
     for (const shapes::Expr& expr : node.exprs) {
       const auto value = expr.evaluate(valuation());
       if (!value) {
@@ -353,6 +356,7 @@ class Interpretation {
   CarriedStatus carried_;
   std::vector<Array> values_;
   std::map<shapes::Symbol, std::int64_t> symbols_;
+  std::int64_t most_elements_ = 0;  // of the values so far
   std::optional<LocalFailure> failure_;
   std::optional<Status> input_size_error_;
 };

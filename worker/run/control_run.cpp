@@ -11,13 +11,18 @@ namespace {
 /// Around a body: its failures stay here where ranks do not come to it together.
 class BodyHost final : public RunHost {
  public:
-  BodyHost(RunHost& outer, bool together) : outer_(outer), together_(together) {}
+  /// `ends`: not the body of a loop that may go on for ever, whose steps are no progress.
+  BodyHost(RunHost& outer, bool together, bool ends)
+      : outer_(outer), together_(together), ends_(ends) {}
   Result<void> settle(const std::optional<LocalFailure>& mine) override {
     if (together_) return outer_.settle(mine);
     return mine ? Result<void>(mine->status) : Result<void>{};
   }
   [[nodiscard]] bool reaches_all() const override { return outer_.reaches_all(); }
   void poke() override { outer_.poke(); }
+  void works_on(std::int64_t elements) override {
+    if (ends_) outer_.works_on(elements);
+  }
   collectives::Communicator* group(std::string_view name) override { return outer_.group(name); }
   [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override {
     return outer_.rank_at(group, place);
@@ -29,7 +34,7 @@ class BodyHost final : public RunHost {
 
  private:
   RunHost& outer_;
-  bool together_;
+  bool together_, ends_;
 };
 
 class ControlRun {
@@ -40,7 +45,7 @@ class ControlRun {
         communicator_(communicator),
         together_(meets_peers(node_)),
         outer_(host),
-        host_(host, together_) {
+        host_(host, together_, node_.op != Op::While) {
     const std::size_t first = node_.op == Op::Cond ? 1 : 0;
     for (std::size_t k = first; k < call.operands.size(); ++k)
       inputs_[operand_name(k - first)] = call.operands[k];

@@ -44,6 +44,11 @@ class RunHost {
   /// Between two steps of the program: votes that are under way meanwhile may move. Never waits,
   /// and cheap: it is called for every step.
   virtual void poke() {}
+  /// A step that goes over more elements than this may take longer than a peer would wait.
+  static constexpr std::int64_t kQuickElements = std::int64_t{1} << 24;
+  /// The next step goes over so many elements; 0: it is none that computes. Called where a run has
+  /// steps of more than kQuickElements.
+  virtual void works_on(std::int64_t elements) { (void)elements; }
   /// The inputs have been bound: the run holds what it needs of them for as long as it does.
   virtual void bound() {}
   /// Who carries out the collectives of a group that the graph names. Null: this rank is in none of

@@ -45,6 +45,7 @@ RunValues::RunValues(const Program& program) : program_(program) {
 
 Result<void> RunValues::bind(const Inputs& inputs) {
   flawed_.reset();
+  most_elements_ = 0;
   bound_.assign(bound_.size(), false);
   for (std::size_t i = 0; i < program_.graph.symbols.size(); ++i) {
     const auto value = bound_value(program_.graph.symbols[i], inputs);
@@ -77,6 +78,7 @@ void RunValues::evaluate(std::span<const ExprSlot> slots) {
     const auto value = program_.exprs.evaluate(slot, symbols_, stack_);
     if (!flawed_ && (!value || !fits(slot, *value))) flawed_ = slot;
     values_[slot] = value.value_or(0);
+    if (is_total_[slot]) most_elements_ = std::max(most_elements_, values_[slot]);
   }
 }
 

@@ -33,6 +33,9 @@ class RunValues {
   void gather(std::span<const ExprSlot> slots, std::vector<std::int64_t>& out) const;
   /// In this run, all symbols that these depend on have a value, and no value is wanting.
   [[nodiscard]] bool knows(std::span<const ExprSlot> slots) const;
+  /// The most elements that a value which is stored or reduced has in this run, as far as sizes
+  /// are known.
+  [[nodiscard]] std::int64_t most_elements() const { return most_elements_; }
   /// The first expression that turned out to have no value, or to be a negative size.
   [[nodiscard]] std::optional<Status> flaw() const;
   [[nodiscard]] shapes::Valuation valuation() const;
@@ -51,6 +54,7 @@ class RunValues {
   };
   std::vector<Sync> syncs_;
   std::optional<ExprSlot> flawed_;
+  std::int64_t most_elements_ = 0;
 };
 
 }  // namespace lockstep::worker

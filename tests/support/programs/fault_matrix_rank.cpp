@@ -2,7 +2,7 @@
 // usage: fault_matrix_rank FAULT MOMENT RANK [FOLDER]
 // Frames with data collectives run before and after; call 5 is the one that goes wrong. The moments
 // inside a vote and inside a data collective are those of MPI itself: this program stands before
-// MPI_Isend and MPI_Allreduce. A disk that is full or read-only stands before write() and openat()
+// MPI_Isend and MPI_Allgather. A disk that is full or read-only stands before write() and openat()
 // in the same way, for files in FOLDER.
 #include <algorithm>
 #include <cerrno>
@@ -85,12 +85,13 @@ int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag,
   return code;
 }
 
-int MPI_Allreduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op operation,
-                  MPI_Comm comm) {
+// Sums of few floats are gathered.
+int MPI_Allgather(const void* send, int sends, MPI_Datatype sent, void* receive, int receives,
+                  MPI_Datatype received, MPI_Comm comm) {
   const bool fails = armed == "collective" && plan.fault == "mpi_error";
   misbehave("collective");
   if (fails) return MPI_ERR_OTHER;
-  return PMPI_Allreduce(send, receive, count, type, operation, comm);
+  return PMPI_Allgather(send, sends, sent, receive, receives, received, comm);
 }
 
 ssize_t write(int file, const void* bytes, size_t size) {

@@ -86,6 +86,24 @@ Result<void> train(Job& job, std::string fault) {
   return {};
 }
 
+/// In call 2 rank 1 works for seconds, in one step; before call 5 it stays away.
+Result<void> work_long(Job& job) {
+  auto step = job.frame<Input, Output>("train_step", [](Input in) {
+    const SymInt n = item(amax(cast(in.x, lockstep::DType::I64)), Values::NonNegative);
+    const Tensor x = cast(arange(n), lockstep::DType::F64);
+    return Output{all_reduce(sum(sin(x) * sin(x) + cos(x) * cos(x)))};
+  });
+  for (int call = 0; call < 8; ++call) {
+    if (call == 5 && job.rank() == 1) ::pause();
+    const double n = call == 2 && job.rank() == 1 ? 2e8 : 100;
+    const auto out =
+        step({Tensor(lockstep::worker::Array::of(lockstep::DType::F64, {1}, {&n, 1}))});
+    if (!out) return out.error();
+    if (job.rank() == 0) std::printf("total %.17g\n", out->total.array().at(0));
+  }
+  return {};
+}
+
 /// A thread of the last rank that nobody waits for stays in its call when that rank's
 /// program ends.
 Result<void> leave_a_thread_behind(Job& job) {
@@ -120,6 +138,7 @@ int main(int argc, char** argv) {
       fault.ends_with(kPrefetch))
     return (*job)->run([&] { return train(**job, fault); });
   if (fault == "endless") return (*job)->run([&] { return loop(**job); });
+  if (fault == "long") return (*job)->run([&] { return work_long(**job); });
   if (fault == "thread") return (*job)->run([&] { return leave_a_thread_behind(**job); });
   // Programs that do not use run().
   if (fault == "caught") {
