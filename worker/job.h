@@ -23,6 +23,7 @@
 
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/autodiff/control_flow.h>
 #include <lockstep/worker/autodiff/custom_backward.h>
 #include <lockstep/worker/bounded/dispatch.h>
 #include <lockstep/worker/frame.h>
@@ -111,6 +112,7 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
+  /// As MPI counts; Rank{job.rank()} where a Rank is taken, as of owners and roots.
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
 

@@ -19,10 +19,14 @@ endif()
 step("installing" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 step("configuring the consumer" ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${work}/consumer
      -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${COMPILER}
-     -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -D HEADERS=${prefix}/include ${flags})
+     -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -D HEADERS=${prefix}/include
+     -D PAGE=${SOURCE}/examples/README.md ${flags})
 step("building the consumer" ${CMAKE_COMMAND} --build ${work}/consumer)
 step("running the consumer of lockstep::agreement" ${work}/consumer/agreement_consumer)
 step("running the consumer of lockstep::capi" ${work}/consumer/c_consumer)
+if(EXISTS ${prefix}/bin/lockstep-mpirun)
+  step("running under the installed lockstep-mpirun" ${prefix}/bin/lockstep-mpirun -t 60 -n 2 ${work}/consumer/agreement_consumer)
+endif()
 # The installed Python package finds the installed library by itself.
 file(GLOB_RECURSE package ${prefix}/py.typed)
 cmake_path(GET package PARENT_PATH folder)
