@@ -293,15 +293,14 @@ void Emitter::scan_nest(NodeId id) {
   nest().open_as(fmt::format("for (long g = 0; g < {}; g += {})", n, kScanGroup));
   const int group = nest().innermost();
   inner(
-      fmt::format("const {0} before = prefix.now();\n{0} group = {0}::first();\n"
+      fmt::format("auto within = {0}::Within::behind(prefix.now());\n"
                   "const long end = {1} - g < {2} ? {1} : g + {2};",
                   state, n, kScanGroup));
   nest().open_as("for (long j = g; j < end; ++j)");
   const IndexText at = index_name("j", nest().innermost());
-  add_to_scan(id, "group", row, at);
-  inner(fmt::format("{} all = before;\nall.join(group);", state));
-  put_scan(id, "all", row, at);
-  nest().after(group, "prefix.add(group);");
+  add_to_scan(id, "within", row, at);
+  put_scan(id, "within", row, at);
+  nest().after(group, "prefix.add(within.group);");
 }
 
 Emitter::NumberSum Emitter::number_sum(NodeId id) const {

@@ -52,7 +52,19 @@ template <bool P, class T, class F> inline void add_column(Terms& t, long n, F v
 // Of every target: what a scan keeps from element to element, its value and its order
 // (sums/scan_order.h). States are no classes with constructors, so that kept[] costs nothing.
 constexpr std::string_view kScans =
-    R"(template <class T> struct ScanSum {
+    R"(// A group behind what stands before it.
+template <class S> struct ScanWithin {
+  S before, group;
+  inline static ScanWithin behind(const S& before) { return {before, S::first()}; }
+  template <class T> inline void add(T x, long at) { group.add(x, at); }
+  inline auto value() const {
+    S all = before;
+    all.join(group);
+    return all.value();
+  }
+};
+template <class T> struct ScanSum {
+  using Within = ScanWithin<ScanSum>;
   T total;
   inline static ScanSum first() { return {0}; }
   inline void add(T x, long) { total = (T)(total + x); }
@@ -60,6 +72,7 @@ constexpr std::string_view kScans =
   inline T value() const { return total; }
 };
 template <class T> struct ScanProduct {
+  using Within = ScanWithin<ScanProduct>;
   T total;
   inline static ScanProduct first() { return {1}; }
   inline void add(T x, long) { total = (T)(total * x); }
@@ -92,6 +105,26 @@ template <class T> struct ScanLogSum {
     most = top;
   }
   inline T value() const { return most + log_((T)sum); }
+  // How much each is shrunk changes with the largest of the group only.
+  struct Within {
+    ScanLogSum before, group;
+    T of, top;
+    double shrunk, factor;
+    inline static Within behind(const ScanLogSum& before) {
+      const T none = (T)(__builtin_inf() - __builtin_inf());  // is no largest
+      return {before, first(), none, none, 0, 0};
+    }
+    inline void add(T x, long at) { group.add(x, at); }
+    inline T value() {
+      if (of != group.most) {
+        of = group.most;
+        top = of > before.most ? of : before.most;
+        shrunk = before.most == top ? before.sum : before.sum * (double)exp_(before.most - top);
+        factor = of == top ? 1 : (double)exp_(of - top);
+      }
+      return top + log_((T)(shrunk + group.sum * factor));
+    }
+  };
 };
 template <class S> struct ScanBatches {
   S base, kept[64];

@@ -48,6 +48,7 @@ SymInt longest(const Jagged& x, Line where) {
 }
 
 Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill, Line where) {
+  const NamedCall call("to_padded");
   const std::shared_ptr<Trace> trace =
       trace_of("to_padded", std::vector{x.values, x.lengths}, {at_most}, where);
   check(at_most >= 0, "to_padded needs a length of at least 0", where);
@@ -69,9 +70,13 @@ Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill, Line where
   return view(dense, std::move(sizes), where);
 }
 
-Tensor to_padded(const Jagged& x, Line where) { return to_padded(x, longest(x, where), 0, where); }
+Tensor to_padded(const Jagged& x, Line where) {
+  const NamedCall call("to_padded");
+  return to_padded(x, longest(x, where), 0, where);
+}
 
 Jagged from_padded(const Tensor& dense, const Tensor& given, const SymInt& rows, Line where) {
+  const NamedCall call("from_padded");
   const std::shared_ptr<Trace> trace =
       trace_of(kFromPadded, std::vector{dense, given}, {rows}, where);
   need_padded(dense, where);
@@ -84,6 +89,7 @@ Jagged from_padded(const Tensor& dense, const Tensor& given, const SymInt& rows,
 }
 
 Jagged from_padded(const Tensor& dense, const Tensor& given, Line where) {
+  const NamedCall call("from_padded");
   (void)trace_of(kFromPadded, std::vector{dense, given}, where);
   need_padded(dense, where);
   const Tensor lengths = wide_lengths(kFromPadded, given, 1, where);

@@ -36,17 +36,20 @@ Tensor column_of_lengths(const Jagged& x, const Line& where) {
 }  // namespace
 
 Tensor segment_sum(const Jagged& x, Line where) {
+  const NamedCall call("segment_sum");
   const Tensor segment = segment_of_rows(x, where);
   return index_add(x.lengths.size(0, where), segment, x.values, where);
 }
 
 Tensor segment_prod(const Jagged& x, Line where) {
+  const NamedCall call("segment_prod");
   const Tensor segment = segment_of_rows(x, where);
   const Tensor one = filled(*segment.trace(), meta_by_segment(x), 1, where);
   return put_rows(one, segment, x.values, Put::Multiply, where);
 }
 
 Tensor segment_mean(const Jagged& x, Line where) {
+  const NamedCall call("segment_mean");
   const Tensor& values = x.values;
   if (is_low(values))
     return cast(segment_mean(with_values(x, widened(values, where)), where), values.dtype(where),
@@ -57,6 +60,7 @@ Tensor segment_mean(const Jagged& x, Line where) {
 }
 
 Tensor segment_max(const Jagged& x, Line where) {
+  const NamedCall call("segment_max");
   const Tensor segment = segment_of_rows(x, where);
   const DType dtype = x.values.dtype(where);
   if (!is_float(dtype) && dtype != DType::I64)
@@ -68,6 +72,7 @@ Tensor segment_max(const Jagged& x, Line where) {
 }
 
 Tensor segment_min(const Jagged& x, Line where) {
+  const NamedCall call("segment_min");
   // Of ints the complement, because the lowest has no negative.
   const auto turned = [&](const Tensor& t) {
     return emit(is_float(t.dtype(where)) ? Op::Neg : Op::BitNot, {t}, {}, where);
@@ -77,6 +82,7 @@ Tensor segment_min(const Jagged& x, Line where) {
 }
 
 Tensor segment_norm(const Jagged& x, Line where) {
+  const NamedCall call("segment_norm");
   need_values_of_floats("segment_norm", x, where);
   if (is_low(x.values))
     return narrowed(segment_norm(with_values(x, widened(x.values, where)), where),
@@ -89,6 +95,7 @@ Tensor segment_norm(const Jagged& x, Line where) {
 }
 
 Jagged segment_softmax(const Jagged& x, Line where) {
+  const NamedCall call("segment_softmax");
   need_values_of_floats("segment_softmax", x, where);
   if (is_low(x.values)) {
     const Jagged wide = segment_softmax(with_values(x, widened(x.values, where)), where);
@@ -101,6 +108,7 @@ Jagged segment_softmax(const Jagged& x, Line where) {
 }
 
 Jagged segment_cumsum(const Jagged& x, Line where) {
+  const NamedCall call("segment_cumsum");
   const Tensor sums = cumsum(to_padded(x, where), 1, Direction::Forward, where);
   return with_values(x, from_padded(sums, x.lengths, x.values.size(0, where), where).values);
 }

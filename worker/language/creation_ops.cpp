@@ -43,6 +43,7 @@ Tensor ones(Trace& trace, const Sizes& sizes, DType dtype, Line where) {
   return full(trace, sizes, 1, dtype, where);
 }
 Tensor full_like(const Tensor& x, double value, Line where) {
+  const NamedCall call("full_like");
   return filled(*trace_of("full_like", std::vector{x}, where), meta_of(x), value, where);
 }
 Tensor zeros_like(const Tensor& x, Line where) { return full_like(x, 0, where); }

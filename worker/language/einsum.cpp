@@ -334,6 +334,7 @@ class Einsum {
 }  // namespace
 
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Line where) {
+  const NamedCall call("einsum");
   return Einsum(equation, operands, where).value();
 }
 

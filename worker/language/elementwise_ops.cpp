@@ -82,7 +82,10 @@ Tensor log(const Tensor& x, Line where) { return unary(Op::Log, x, where); }
 Tensor sqrt(const Tensor& x, Line where) { return unary(Op::Sqrt, x, where); }
 Tensor rsqrt(const Tensor& x, Line where) { return unary(Op::Rsqrt, x, where); }
 Tensor tanh(const Tensor& x, Line where) { return unary(Op::Tanh, x, where); }
-Tensor sigmoid(const Tensor& x, Line where) { return unary(Op::Sigmoid, x, where); }
+Tensor sigmoid(const Tensor& x, Line where) {
+  const NamedCall call("sigmoid");
+  return unary(Op::Sigmoid, x, where);
+}
 Tensor relu(const Tensor& x, Line where) { return unary(Op::Relu, x, where); }
 Tensor exp2(const Tensor& x, Line where) { return unary(Op::Exp2, x, where); }
 Tensor log2(const Tensor& x, Line where) { return unary(Op::Log2, x, where); }
@@ -120,6 +123,7 @@ Tensor sign(const Tensor& x, Line where) {
 Tensor logical_not(const Tensor& x, Line where) { return unary(Op::Not, x, where); }
 
 Tensor gelu(const Tensor& x, Line where) {
+  const NamedCall call("gelu");
   if (is_low(x)) return cast(gelu(widened(x, where), where), x.dtype(), where);
   constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
   const TensorOperand in(x, where);
@@ -130,11 +134,13 @@ Tensor gelu(const Tensor& x, Line where) {
 }
 
 Tensor silu(const Tensor& x, Line where) {
+  const NamedCall call("silu");
   if (is_low(x)) return cast(silu(widened(x, where), where), x.dtype(), where);
   return TensorOperand(x, where) * TensorOperand(sigmoid(x, where), where);
 }
 
 Tensor gelu_exact(const Tensor& x, Line where) {
+  const NamedCall call("gelu_exact");
   if (is_low(x)) return cast(gelu_exact(widened(x, where), where), x.dtype(), where);
   constexpr double kRootOfHalf = 0.70710678118654752440;
   const TensorOperand in(x, where);
@@ -146,6 +152,7 @@ Tensor gelu_exact(const Tensor& x, Line where) {
 // infinite one would be not-a-number.
 
 Tensor softplus(const Tensor& x, double beta, double threshold, Line where) {
+  const NamedCall call("softplus");
   need_float("softplus", x, where);
   if (is_low(x))
     return narrowed(softplus(widened(x, where), beta, threshold, where), x.dtype(),
@@ -159,6 +166,7 @@ Tensor softplus(const Tensor& x, double beta, double threshold, Line where) {
 }
 
 Tensor leaky_relu(const Tensor& x, double slope, Line where) {
+  const NamedCall call("leaky_relu");
   need_float("leaky_relu", x, where);
   const TensorOperand in(x, where);
   return lockstep::worker::where(in > TensorOperand(0.0, where), in,
@@ -166,6 +174,7 @@ Tensor leaky_relu(const Tensor& x, double slope, Line where) {
 }
 
 Tensor elu(const Tensor& x, double alpha, Line where) {
+  const NamedCall call("elu");
   need_float("elu", x, where);
   if (is_low(x)) return cast(elu(widened(x, where), alpha, where), x.dtype(), where);
   const TensorOperand in(x, where), none(0.0, where);
@@ -194,7 +203,10 @@ Tensor pow(const TensorOperand& a, const TensorOperand& b) {
   return elementwise(Op::Pow, a, b);
 }
 
-Tensor remainder(const TensorOperand& a, const TensorOperand& b) { return a % b; }
+Tensor remainder(const TensorOperand& a, const TensorOperand& b) {
+  const NamedCall call("remainder");
+  return a % b;
+}
 Tensor fmod(const TensorOperand& a, const TensorOperand& b) { return elementwise(Op::Fmod, a, b); }
 Tensor floor_divide(const TensorOperand& a, const TensorOperand& b) {
   const std::vector<Tensor> both = aligned("floor_divide", {a, b}, b.where);
@@ -208,12 +220,15 @@ Tensor minimum(const TensorOperand& a, const TensorOperand& b) {
 }
 
 Tensor clamp(const Tensor& x, const TensorOperand& low, const TensorOperand& high) {
+  const NamedCall call("clamp");
   return bounded("clamp", Op::Minimum, Op::Lt, bounded("clamp", Op::Maximum, Op::Gt, x, low), high);
 }
 Tensor clamp_min(const Tensor& x, const TensorOperand& low) {
+  const NamedCall call("clamp_min");
   return bounded("clamp_min", Op::Maximum, Op::Gt, x, low);
 }
 Tensor clamp_max(const Tensor& x, const TensorOperand& high) {
+  const NamedCall call("clamp_max");
   return bounded("clamp_max", Op::Minimum, Op::Lt, x, high);
 }
 
@@ -254,8 +269,14 @@ Tensor bitwise_not(const Tensor& x, Line where) {
   return unary(x.dtype(where) == DType::Bool ? Op::Not : Op::BitNot, x, where);
 }
 Tensor operator~(const TensorOperand& x) { return bitwise_not(x.tensor, x.where); }
-Tensor bitwise_left_shift(const TensorOperand& a, const TensorOperand& b) { return a << b; }
-Tensor bitwise_right_shift(const TensorOperand& a, const TensorOperand& b) { return a >> b; }
+Tensor bitwise_left_shift(const TensorOperand& a, const TensorOperand& b) {
+  const NamedCall call("bitwise_left_shift");
+  return a << b;
+}
+Tensor bitwise_right_shift(const TensorOperand& a, const TensorOperand& b) {
+  const NamedCall call("bitwise_right_shift");
+  return a >> b;
+}
 
 Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b) {
   if (a.plain && b.plain)

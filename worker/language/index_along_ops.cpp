@@ -72,6 +72,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index, Line
 
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
                  Line where) {
+  const NamedCall call("index_add");
   const Along at = along("index_add", x, dim, index, where);
   const Tensor rows = rows_of("index_add", at, source, where);
   return at.whole(add_rows(at.rows, at.index, rows, where), where);

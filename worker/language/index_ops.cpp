@@ -13,6 +13,7 @@ Tensor index_select(const Tensor& x, const Tensor& index, Line where) {
 }
 
 Tensor index_add(const SymInt& rows, const Tensor& index, const Tensor& values, Line where) {
+  const NamedCall call("index_add");
   const std::shared_ptr<Trace> trace =
       trace_of("index_add", std::vector{index, values}, {rows}, where);
   if (index.ndim() != 1 || values.ndim() < 1)
@@ -39,6 +40,7 @@ Tensor segment_ids(const Tensor& counts, const SymInt& total, Line where) {
 }
 
 Tensor one_hot(const Tensor& index, const SymInt& classes, DType dtype, Line where) {
+  const NamedCall call("one_hot");
   const std::shared_ptr<Trace> trace = trace_of("one_hot", std::vector{index}, where);
   const Tensor column = unsqueeze(wide_index("one_hot", index, where), -1, where);
   const Tensor numbers = arange(*trace, classes, where);
@@ -70,6 +72,7 @@ std::vector<SymInt> tolist(const Tensor& x, Values values, Line where) {
   return read(Op::ToList, x, values, where);
 }
 SymInt item(const Tensor& x, Values values, Line where) {
+  const NamedCall call("item");
   return read(Op::Item, x, values, where).at(0);
 }
 SymBool item_bool(const Tensor& x, Line where) {

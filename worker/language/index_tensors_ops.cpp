@@ -166,6 +166,7 @@ Tensor Tensor::operator[](std::initializer_list<Index> at) const {
 
 Tensor index_put(const Tensor& x, const std::vector<Index>& at, const TensorOperand& values,
                  bool accumulate, Line where) {
+  const NamedCall call("index_put");
   const std::shared_ptr<Trace> trace = trace_of("index_put", std::vector{x}, where);
   const Indexed indexed("index_put", x, at, where);
   Sizes sizes;

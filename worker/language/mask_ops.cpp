@@ -21,6 +21,7 @@ Sizes sizes_from(const Tensor& x, std::int64_t dim) {
 }  // namespace
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const TensorOperand& value, Line where) {
+  const NamedCall call("masked_fill");
   const std::shared_ptr<Trace> trace = trace_of("masked_fill", std::vector{x, mask}, where);
   need_mask("masked_fill", mask, where);
   const Tensor filling = value_of("masked_fill", value, *trace, x.dtype(), where);

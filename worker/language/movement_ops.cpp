@@ -102,6 +102,7 @@ Dims last_to(const Dims& places, std::int64_t ndim) {
 }  // namespace
 
 Tensor select(const Tensor& x, std::int64_t dim, const SymInt& index, Line where) {
+  const NamedCall call("select");
   const std::shared_ptr<Trace> trace = trace_of("select", std::vector{x}, {index}, where);
   const std::int64_t d = checked_dim("select", x, dim, where);
   const bool from_end = index.expr().constant().value_or(0) < 0;
@@ -112,6 +113,7 @@ Tensor select(const Tensor& x, std::int64_t dim, const SymInt& index, Line where
 }
 
 Tensor flatten(const Tensor& x, std::int64_t start, std::int64_t end, Line where) {
+  const NamedCall call("flatten");
   (void)trace_of("flatten", std::vector{x}, where);
   if (x.ndim() == 0) return view(x, {Expr(1)}, where);
   const std::int64_t first = checked_dim("flatten", x, start, where),
@@ -126,6 +128,7 @@ Tensor flatten(const Tensor& x, std::int64_t start, std::int64_t end, Line where
 }
 
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Sizes& sizes, Line where) {
+  const NamedCall call("unflatten");
   const std::int64_t d = checked_dim("unflatten", x, dim, where);
   if (sizes.empty()) refuse(where, "unflatten", "needs at least one size");
   Sizes all = x.sizes(where);
@@ -135,6 +138,7 @@ Tensor unflatten(const Tensor& x, std::int64_t dim, const Sizes& sizes, Line whe
 }
 
 Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination, Line where) {
+  const NamedCall call("movedim");
   (void)trace_of("movedim", std::vector{x}, where);
   if (source.size() != destination.size())
     refuse(where, "movedim",
@@ -159,6 +163,7 @@ Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination, Lin
 }
 
 Tensor stack(const std::vector<Tensor>& xs, std::int64_t dim, Line where) {
+  const NamedCall call("stack");
   if (xs.empty()) refuse(where, "stack", "needs at least one tensor");
   std::vector<Tensor> rows;
   for (const Tensor& x : xs) rows.push_back(unsqueeze(x, dim, where));
@@ -166,6 +171,7 @@ Tensor stack(const std::vector<Tensor>& xs, std::int64_t dim, Line where) {
 }
 
 std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim, Line where) {
+  const NamedCall call("unbind");
   (void)trace_of("unbind", std::vector{x}, where);
   const std::int64_t d = checked_dim("unbind", x, dim, where);
   const auto count = meta_of(x).sizes[at(d)].constant();
@@ -179,6 +185,7 @@ std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim, Line where) {
 }
 
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t n, std::int64_t dim, Line where) {
+  const NamedCall call("chunk");
   (void)trace_of("chunk", std::vector{x}, where);
   const std::int64_t d = checked_dim("chunk", x, dim, where);
   if (n < 1) refuse(where, "chunk", fmt::format("cannot make {} parts", n));
@@ -213,6 +220,7 @@ Tensor repeat(const Tensor& x, const Sizes& times, Line where) {
 }
 
 Tensor tile(const Tensor& x, const Sizes& times, Line where) {
+  const NamedCall call("tile");
   Sizes all = times;
   const auto ndim = static_cast<std::size_t>(x.ndim(where));
   if (all.size() < ndim) all.insert(all.begin(), ndim - all.size(), SymInt(1));
@@ -220,6 +228,7 @@ Tensor tile(const Tensor& x, const Sizes& times, Line where) {
 }
 
 Tensor roll(const Tensor& x, const Sizes& shifts, const Dims& dims, Line where) {
+  const NamedCall call("roll");
   const std::shared_ptr<Trace> trace = trace_of("roll", std::vector{x}, shifts, where);
   if (dims.empty()) {
     if (shifts.size() != 1) refuse(where, "roll", "takes one shift where no dims are named");
@@ -244,9 +253,11 @@ Tensor roll(const Tensor& x, const Sizes& shifts, const Dims& dims, Line where) 
 }
 
 Tensor tril(const Tensor& x, std::int64_t diagonal, Line where) {
+  const NamedCall call("tril");
   return triangle("tril", Op::Le, x, diagonal, where);
 }
 Tensor triu(const Tensor& x, std::int64_t diagonal, Line where) {
+  const NamedCall call("triu");
   return triangle("triu", Op::Ge, x, diagonal, where);
 }
 

@@ -103,7 +103,8 @@ std::vector<Expr> broadcast_sizes(std::string_view what, Trace& trace,
 }  // namespace
 
 void refuse(const Line& where, std::string_view what, std::string_view words) {
-  throw TraceUsageError(fmt::format("{}: {}: {}", location(where).text(), what, words));
+  throw TraceUsageError(location(where).text() + ": " +
+                        NamedCall::said(fmt::format("{}: {}", what, words)));
 }
 
 std::shared_ptr<Trace> trace_of(std::string_view what, std::span<const Tensor> operands,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/trace/named_call.h>
 #include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/tracer.h>
 
@@ -92,7 +93,7 @@ struct At {
                                                     const std::vector<Tensor>& results,
                                                     BackwardFunction backward, const Line& where);
 
-/// "train.cpp:41: what: words"
+/// "train.cpp:41: what: words", in a call of another name "train.cpp:41: name: what: words".
 [[noreturn]] void refuse(const Line& where, std::string_view what, std::string_view words);
 
 }  // namespace lockstep::worker

@@ -107,6 +107,7 @@ Tensor cumsum(const Tensor& x, Line where) {
   return cumsum(x, 0, Direction::Forward, where);
 }
 Tensor cumprod(const Tensor& x, std::int64_t dim, Direction direction, Line where) {
+  const NamedCall call("cumprod");
   return row_scan(Op::Cumprod, x, dim, direction, where);
 }
 Tensor logcumsumexp(const Tensor& x, std::int64_t dim, Direction direction, Line where) {
@@ -122,6 +123,7 @@ Taken cummin(const Tensor& x, std::int64_t dim, Direction direction, Line where)
 
 /// Of parts that lie in x however long it is, so there is nothing to check.
 Tensor diff(const Tensor& x, std::int64_t dim, Line where) {
+  const NamedCall call("diff");
   const std::int64_t d = checked_dim("diff", x, dim, where);
   const Expr n = meta_of(x).sizes[static_cast<std::size_t>(d)];
   Node part;
@@ -146,10 +148,12 @@ Tensor argsort(const Tensor& x, std::int64_t dim, bool descending, Line where) {
 Tensor argsort(const Tensor& x, Line where) { return argsort(x, -1, false, where); }
 
 Taken sort(const Tensor& x, std::int64_t dim, bool descending, Line where) {
+  const NamedCall call("sort");
   return taken(x, dim, argsort(x, dim, descending, where), where);
 }
 
 Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim, bool largest, Line where) {
+  const NamedCall call("topk");
   const std::int64_t d = dim_of("topk", x, dim, where);
   if (x.ndim() == 0 && k.expr() == Expr(1)) return {x, zero_index(x, where)};
   if (x.ndim() == 0) refuse(where, "topk", fmt::format("a number has no {} elements", k.text()));
@@ -160,6 +164,7 @@ Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim, bool largest, Lin
 }
 
 Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim, Keep keep, Line where) {
+  const NamedCall call("kthvalue");
   const std::int64_t d = dim_of("kthvalue", x, dim, where);
   if (x.ndim() == 0 && k.expr() == Expr(1)) return {x, zero_index(x, where)};
   if (x.ndim() == 0)
@@ -174,6 +179,7 @@ Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim, Keep keep, Li
 }
 
 Taken median(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  const NamedCall call("median");
   const std::int64_t d = dim_of("median", x, dim, where);
   if (x.ndim() == 0) return {x, zero_index(x, where)};
   need_elements("median", x, d, 1, where);
@@ -211,6 +217,7 @@ Tensor searchsorted(const Tensor& sequence, const Tensor& given, bool right, Lin
 }
 
 Tensor bucketize(const Tensor& values, const Tensor& boundaries, bool right, Line where) {
+  const NamedCall call("bucketize");
   if (boundaries.ndim(where) != 1)
     refuse(where, "bucketize",
            fmt::format("takes 1-D boundaries, not {}", meta_text(meta_of(boundaries))));
@@ -219,9 +226,17 @@ Tensor bucketize(const Tensor& values, const Tensor& boundaries, bool right, Lin
 
 Tensor bincount(const Tensor& x, const std::optional<SymInt>& length,
                 const std::optional<Tensor>& weights, Line where) {
+  const NamedCall call("bincount");
   const std::shared_ptr<Trace> trace = trace_of("bincount", std::vector{x}, where);
   if (x.ndim() != 1 || is_float(x.dtype()) || x.dtype() == DType::Bool)
     refuse(where, "bincount", fmt::format("takes 1-D ints, not {}", meta_text(meta_of(x))));
+  if (weights) {
+    if (weights->ndim(where) != 1)
+      refuse(where, "bincount",
+             fmt::format("takes one weight per element, not {}", meta_text(meta_of(*weights))));
+    trace->env().check(shapes::equal(meta_of(x).sizes[0], meta_of(*weights).sizes[0]),
+                       trace->here(where), "bincount needs one weight per element");
+  }
   const Tensor index = cast(x, DType::I64, where);
   SymInt rows = length.value_or(0);
   if (!length) {

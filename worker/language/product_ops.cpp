@@ -76,6 +76,7 @@ void need_dims(std::string_view what, const Tensor& a, int m, const Tensor& b, i
 }  // namespace
 
 Tensor matmul(const Tensor& left, const Tensor& right, Line where) {
+  const NamedCall call("matmul");
   const std::shared_ptr<Trace> trace = trace_of("matmul", std::vector{left, right}, where);
   const std::vector<Tensor> both = of_one_dtype("matmul", {left, right}, where);
   const Tensor &a = both[0], &b = both[1];
@@ -100,6 +101,7 @@ Tensor matmul(const Tensor& left, const Tensor& right, Line where) {
 }
 
 Tensor dot(const Tensor& a, const Tensor& b, Line where) {
+  const NamedCall call("dot");
   const std::shared_ptr<Trace> trace = trace_of("dot", std::vector{a, b}, where);
   need_dims("dot", a, 1, b, 1, where);
   need_equal(*trace, "dot", meta_of(a).sizes[0], meta_of(b).sizes[0], where);
@@ -110,6 +112,7 @@ Tensor dot(const Tensor& a, const Tensor& b, Line where) {
 }
 
 Tensor outer(const Tensor& a, const Tensor& b, Line where) {
+  const NamedCall call("outer");
   (void)trace_of("outer", std::vector{a, b}, where);
   need_dims("outer", a, 1, b, 1, where);
   return TensorOperand(unsqueeze(a, 1, where), where) *
@@ -117,12 +120,14 @@ Tensor outer(const Tensor& a, const Tensor& b, Line where) {
 }
 
 Tensor mv(const Tensor& a, const Tensor& x, Line where) {
+  const NamedCall call("mv");
   (void)trace_of("mv", std::vector{a, x}, where);
   need_dims("mv", a, 2, x, 1, where);
   return matmul(a, x, where);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b, Line where) {
+  const NamedCall call("bmm");
   const std::shared_ptr<Trace> trace = trace_of("bmm", std::vector{a, b}, where);
   need_dims("bmm", a, 3, b, 3, where);
   need_equal(*trace, "bmm", meta_of(a).sizes[0], meta_of(b).sizes[0], where);

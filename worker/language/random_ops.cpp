@@ -133,12 +133,14 @@ TensorOperand scale_of_kept(const SymFloat& p, const Line& where) {
 }  // namespace
 
 Tensor uniform(const RankKey& key, const Sizes& sizes, const Draw& draw, Line where) {
+  const NamedCall call("uniform");
   need_drawn_dtype("uniform", draw.dtype, where);
   return Bits("uniform", key, sizes, draw.part, where).unit(draw.dtype);
 }
 
 Tensor uniform(const RankKey& key, const Sizes& sizes, double low, double high, const Draw& draw,
                Line where) {
+  const NamedCall call("uniform");
   if (!(low < high) || !std::isfinite(low) || !std::isfinite(high) || !std::isfinite(high - low))
     refuse(where, "uniform", fmt::format("takes finite low < high, not {} and {}", low, high));
   const TensorOperand unit(uniform(key, sizes, draw, where), where);
@@ -154,6 +156,7 @@ Tensor uniform(const RankKey& key, const Sizes& sizes, double low, double high, 
 }
 
 Tensor normal(const RankKey& key, const Sizes& sizes, const Draw& draw, Line where) {
+  const NamedCall call("normal");
   need_drawn_dtype("normal", draw.dtype, where);
   const Bits bits("normal", key, sizes, draw.part, where);
   const Tensor square =
@@ -165,6 +168,7 @@ Tensor normal(const RankKey& key, const Sizes& sizes, const Draw& draw, Line whe
 
 Tensor normal(const RankKey& key, const Sizes& sizes, double mean, double deviation,
               const Draw& draw, Line where) {
+  const NamedCall call("normal");
   const TensorOperand unit(normal(key, sizes, draw, where), where);
   if (deviation == 0) return full_like(unit.tensor, mean, where);
   // A quotient is never joined with the addition.
@@ -174,12 +178,14 @@ Tensor normal(const RankKey& key, const Sizes& sizes, double mean, double deviat
 
 Tensor bernoulli(const RankKey& key, const Sizes& sizes, const FloatOperand& p, const Part& part,
                  Line where) {
+  const NamedCall call("bernoulli");
   need_probability("bernoulli", p.value, where);
   const Bits bits("bernoulli", key, sizes, part, where);
   return TensorOperand(bits.unit(DType::F32), where) < TensorOperand(p.value, where);
 }
 
 Tensor bernoulli(const RankKey& key, const Tensor& p, const Part& part, Line where) {
+  const NamedCall call("bernoulli");
   (void)trace_of("bernoulli", std::vector{p}, where);
   if (is_low(p)) return bernoulli(key, widened(p, where), part, where);
   const DType dtype = p.dtype(where);
@@ -193,6 +199,7 @@ Tensor bernoulli(const RankKey& key, const Tensor& p, const Part& part, Line whe
 
 Tensor randint(const RankKey& key, const Sizes& sizes, const SymInt& low, const SymInt& high,
                const Part& part, Line where) {
+  const NamedCall call("randint");
   const Bits bits("randint", key, sizes, part, where);
   Trace& trace = *key.tensor().trace();
   for (const SymInt* bound : {&low, &high}) trace.need_own(*bound, where);

@@ -156,11 +156,13 @@ Tensor sum(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   return reduced(Op::Sum, x, dims, keep, where);
 }
 Tensor any(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  const NamedCall call("any");
   need_bools("any", x, where);
   const Tensor count = sum(cast(x, DType::I64, where), dims, keep, where);
   return TensorOperand(count, where) != TensorOperand(0, where);
 }
 Tensor all(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  const NamedCall call("all");
   need_bools("all", x, where);
   return logical_not(any(logical_not(x, where), dims, keep, where), where);
 }
@@ -186,19 +188,25 @@ Tensor prod(const Tensor& x, const Dims& dims, Keep keep, Line where) {
 }
 
 Tensor var(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  const NamedCall call("var");
   return spread_of("var", x, dims, correction, keep, where).value;
 }
 Spread var_mean(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
+  const NamedCall call("var_mean");
   return spread_of("var_mean", x, dims, correction, keep, where);
 }
+// In f64, whose squares neither overflow nor vanish where the deviation is one of x's dtype.
 Tensor stddev(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
-  if (is_low(x))
-    return cast(stddev(widened(x, where), dims, correction, keep, where), x.dtype(), where);
+  const NamedCall call("stddev");
+  if (x.traced() && is_float(x.dtype()) && x.dtype() != DType::F64)
+    return cast(stddev(cast(x, DType::F64, where), dims, correction, keep, where), x.dtype(),
+                where);
   return square_root(spread_of("stddev", x, dims, correction, keep, where).value, where);
 }
 Spread std_mean(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
-  if (is_low(x)) {
-    const Spread wide = std_mean(widened(x, where), dims, correction, keep, where);
+  const NamedCall call("std_mean");
+  if (x.traced() && is_float(x.dtype()) && x.dtype() != DType::F64) {
+    const Spread wide = std_mean(cast(x, DType::F64, where), dims, correction, keep, where);
     return {cast(wide.value, x.dtype(), where), cast(wide.mean, x.dtype(), where)};
   }
   const Spread spread = spread_of("std_mean", x, dims, correction, keep, where);
@@ -206,6 +214,7 @@ Spread std_mean(const Tensor& x, const Dims& dims, double correction, Keep keep,
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, Keep keep, Line where) {
+  const NamedCall call("norm");
   need_floats("norm", x, where);
   if (is_low(x))
     return narrowed(norm(widened(x, where), p, dims, keep, where), x.dtype(), InAutocast::StayF32,
@@ -215,6 +224,9 @@ Tensor norm(const Tensor& x, double p, const Dims& dims, Keep keep, Line where) 
   if (p == 1) return sum(size, dims, keep, where);
   if (p == std::numeric_limits<double>::infinity()) return amax(size, dims, keep, where);
   if (p == -std::numeric_limits<double>::infinity()) return amin(size, dims, keep, where);
+  // In f64, whose powers neither overflow nor vanish where the norm is one of f32.
+  if (x.dtype() == DType::F32)
+    return cast(norm(cast(x, DType::F64, where), p, dims, keep, where), DType::F32, where);
   if (p == 2)
     return square_root(sum(TensorOperand(x, where) * TensorOperand(x, where), dims, keep, where),
                        where);
@@ -227,6 +239,7 @@ Tensor norm(const Tensor& x, double p, const Dims& dims, Keep keep, Line where) 
 }
 
 Tensor count_nonzero(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  const NamedCall call("count_nonzero");
   (void)trace_of("count_nonzero", std::vector{x}, where);
   const Tensor mask =
       x.dtype() == DType::Bool ? x : TensorOperand(x, where) != TensorOperand(0, where);
@@ -243,11 +256,13 @@ Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
 /// Turned round: the largest of the negated floats, and of ints, whose lowest has no negative, of
 /// the inverted ones.
 Tensor argmin(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  const NamedCall call("argmin");
   (void)trace_of("argmin", std::vector{x}, where);
   return argmax(is_float(x.dtype()) ? neg(x, where) : bitwise_not(x, where), dim, keep, where);
 }
 
 Tensor softmax(const Tensor& x, std::int64_t dim, Line where) {
+  const NamedCall call("softmax");
   if (is_low(x))
     return narrowed(softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32, where);
   const Tensor raised = exp(shifted_down(x, dim, where), where);
@@ -255,6 +270,7 @@ Tensor softmax(const Tensor& x, std::int64_t dim, Line where) {
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
+  const NamedCall call("log_softmax");
   if (is_low(x))
     return narrowed(log_softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32,
                     where);
@@ -265,6 +281,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
 }
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep, Line where) {
+  const NamedCall call("logsumexp");
   (void)trace_of("logsumexp", std::vector{x}, where);
   if (is_low(x))
     return narrowed(logsumexp(widened(x, where), dims, keep, where), x.dtype(), InAutocast::StayF32,
@@ -277,6 +294,7 @@ Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   return TensorOperand(total, where) + TensorOperand(view(top, meta_of(total).sizes, where), where);
 }
 Tensor logsumexp(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
+  const NamedCall call("logsumexp");
   return logsumexp(x, Dims{dim}, keep, where);
 }
 

@@ -128,6 +128,7 @@ Unique unique(const Tensor& x, std::int64_t dim, Line where) {
 }
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim, Line where) {
+  const NamedCall call("repeat_interleave");
   const std::shared_ptr<Trace> trace =
       trace_of("repeat_interleave", std::vector{x, repeats}, where);
   const std::int64_t d = checked_dim("repeat_interleave", x, dim, where);
@@ -142,6 +143,7 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t di
 }
 
 Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim, Line where) {
+  const NamedCall call("repeat_interleave");
   const std::shared_ptr<Trace> trace =
       trace_of("repeat_interleave", std::vector{x}, repeats, where);
   const std::int64_t d = checked_dim("repeat_interleave", x, dim, where);
@@ -165,6 +167,7 @@ Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim
 }
 
 Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::int64_t dim, Line where) {
+  const NamedCall call("repeat_interleave");
   const std::shared_ptr<Trace> trace =
       trace_of("repeat_interleave", std::vector{x}, {repeats}, where);
   const auto d = static_cast<std::size_t>(checked_dim("repeat_interleave", x, dim, where));

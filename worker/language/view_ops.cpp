@@ -118,7 +118,7 @@ Tensor reshape(const Tensor& x, const Sizes& sizes, Line where) {
   for (const SymInt& size : sizes)
     if (!(size.expr() == Expr(-1)))
       trace->env().check(shapes::greater_equal(size.expr(), 0), trace->here(where),
-                         "reshape to a negative size");
+                         NamedCall::said("reshape to a negative size"));
   const Expr have = shapes::product(from), want = shapes::product(to);
   if ((have - want).constant().value_or(0) != 0)
     refuse(where, "reshape",
@@ -218,6 +218,7 @@ Tensor slice(const Tensor& x, std::int64_t dim, const SymInt& start, const SymIn
 
 Tensor pad(const Tensor& x, std::int64_t dim, const SymInt& before, const SymInt& after,
            Line where) {
+  const NamedCall call("pad");
   const std::shared_ptr<Trace> trace = trace_of("pad", std::vector{x}, {before, after}, where);
   Node node;
   node.ints = {checked_dim("pad", x, dim, where)};
@@ -270,6 +271,7 @@ Tensor flip(const Tensor& x, const Dims& dims, Line where) {
 }
 
 std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim, Line where) {
+  const NamedCall call("split");
   const std::shared_ptr<Trace> trace = trace_of("split", std::vector{x}, sizes, where);
   const Expr size = meta_of(x).sizes[static_cast<std::size_t>(checked_dim("split", x, dim, where))];
   for (const SymInt& part : sizes)

@@ -34,6 +34,7 @@ Tensor masked(const Tensor& scores, const Tensor& mask, const Line& where) {
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options, Line where) {
+  const NamedCall call("scaled_dot_product_attention");
   const At at{where};
   constexpr std::string_view kWhat = "scaled_dot_product_attention";
   const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{query, key, value}, where);
@@ -75,6 +76,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
 
 Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& value,
                         const JaggedAttentionOptions& options, Line where) {
+  const NamedCall call("jagged_attention");
   constexpr std::string_view kWhat = "jagged_attention";
   (void)trace_of(kWhat, std::vector{query.values, query.lengths, key, value}, where);
   const int ndim = query.values.ndim();
@@ -104,6 +106,7 @@ Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& va
 
 Tensor rotary_embedding(const Tensor& x, const Tensor& positions, const RotaryOptions& options,
                         Line where) {
+  const NamedCall call("rotary_embedding");
   const At at{where};
   constexpr std::string_view kWhat = "rotary_embedding";
   const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{x, positions}, where);

@@ -151,11 +151,13 @@ Tensor convolution(std::string_view what, const Tensor& given, const Tensor& ker
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
               Line where) {
+  const NamedCall call("conv1d");
   return convolution("conv1d", x, weight, bias, 1, options, where);
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
               Line where) {
+  const NamedCall call("conv2d");
   return convolution("conv2d", x, weight, bias, 2, options, where);
 }
 

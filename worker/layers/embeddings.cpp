@@ -88,6 +88,7 @@ Tensor embedding(const Tensor& given, const Tensor& table, std::optional<std::in
 
 Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions& options,
                      Line where) {
+  const NamedCall call("embedding_bag");
   const At at{where};
   constexpr std::string_view kWhat = "embedding_bag";
   const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{given, table}, where);

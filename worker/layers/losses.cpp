@@ -133,6 +133,7 @@ Tensor distance(const Tensor& x, const Tensor& target, const Line& where) {
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const NllOptions& options,
                 Line where) {
+  const NamedCall call("nll_loss");
   const Tensor& x = log_probabilities;
   const std::int64_t dim = class_dim("nll_loss", x, where);
   if (is_low(x)) {
@@ -149,6 +150,7 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options,
                      Line where) {
+  const NamedCall call("cross_entropy");
   (void)trace_of("cross_entropy", std::vector{logits, target}, where);
   if (options.label_smoothing < 0 || options.label_smoothing > 1)
     refuse(where, "cross_entropy",
@@ -166,6 +168,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryOptions& options, Line where) {
+  const NamedCall call("binary_cross_entropy_with_logits");
   const At at{where};
   need_floats("binary_cross_entropy_with_logits", logits, where);
   if (is_low(logits)) {
@@ -190,6 +193,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction, Line where) {
+  const NamedCall call("mse_loss");
   const At at{where};
   need_floats("mse_loss", x, where);
   if (is_low(x))
@@ -201,6 +205,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction, Line
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, double beta,
                       Line where) {
+  const NamedCall call("smooth_l1_loss");
   const At at{where};
   need_floats("smooth_l1_loss", x, where);
   if (is_low(x))
@@ -216,6 +221,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta,
                   Line where) {
+  const NamedCall call("huber_loss");
   const At at{where};
   if (!(delta > 0)) refuse(where, "huber_loss", "delta is positive");
   need_floats("huber_loss", x, where);

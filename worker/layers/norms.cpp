@@ -51,6 +51,7 @@ std::vector<Expr> last_sizes(const Tensor& x, std::int64_t dims) {
 
 Tensor layer_norm(const Tensor& x, std::int64_t dims, const Tensor& weight, const Tensor& bias,
                   double eps, Line where) {
+  const NamedCall call("layer_norm");
   const Dims over = last_dims("layer_norm", x, dims, where);
   if (is_low(x))
     return narrowed(layer_norm(widened(x, where), dims, widened(weight, where),
@@ -62,6 +63,7 @@ Tensor layer_norm(const Tensor& x, std::int64_t dims, const Tensor& weight, cons
 
 Tensor rms_norm(const Tensor& x, std::int64_t dims, const Tensor& weight, std::optional<double> eps,
                 Line where) {
+  const NamedCall call("rms_norm");
   const At at{where};
   const Dims over = last_dims("rms_norm", x, dims, where);
   if (is_low(x))
@@ -77,6 +79,7 @@ Tensor rms_norm(const Tensor& x, std::int64_t dims, const Tensor& weight, std::o
 
 Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,
                   double eps, Line where) {
+  const NamedCall call("group_norm");
   need_floats("group_norm", x, where);
   if (is_low(x))
     return narrowed(group_norm(widened(x, where), groups, widened(weight, where),

@@ -202,6 +202,7 @@ SgdState sgd_start(const std::vector<Tensor>& params, const SgdOptions& options,
 
 Updated<SgdState> sgd(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
                       const SgdState& state, const SgdOptions& options, Line where) {
+  const NamedCall call("sgd");
   return on_masters("sgd", params, grads, state, where, [&](const auto& wide, const auto& given) {
     return sgd_step(wide, given, state, options, where);
   });
@@ -213,12 +214,14 @@ AdamState adam_start(const std::vector<Tensor>& params, Line where) {
 }
 Updated<AdamState> adam(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
                         const AdamState& state, const AdamOptions& options, Line where) {
+  const NamedCall call("adam");
   return on_masters("adam", params, grads, state, where, [&](const auto& wide, const auto& given) {
     return adam_step("adam", wide, given, state, options, false, where);
   });
 }
 Updated<AdamState> adamw(const std::vector<Tensor>& params, const std::vector<Tensor>& grads,
                          const AdamState& state, const AdamOptions& options, Line where) {
+  const NamedCall call("adamw");
   return on_masters("adamw", params, grads, state, where, [&](const auto& wide, const auto& given) {
     return adam_step("adamw", wide, given, state, options, true, where);
   });
@@ -242,6 +245,7 @@ AdafactorState adafactor_start(const std::vector<Tensor>& params, Line where) {
 Updated<AdafactorState> adafactor(const std::vector<Tensor>& params,
                                   const std::vector<Tensor>& grads, const AdafactorState& state,
                                   const AdafactorOptions& options, Line where) {
+  const NamedCall call("adafactor");
   return on_masters("adafactor", params, grads, state, where,
                     [&](const auto& wide, const auto& given) {
                       return adafactor_step(wide, given, state, options, where);

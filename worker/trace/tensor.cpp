@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <lockstep/worker/trace/named_call.h>
 #include <lockstep/worker/trace/tensor.h>
 #include <lockstep/worker/trace/tracer.h>
 
@@ -47,7 +48,8 @@ SymInt Tensor::size(std::int64_t dim, Line where) const {
   const std::int64_t n = ndim(where);
   if (dim < -n || dim >= n)
     throw TraceUsageError(
-        fmt::format("{}: a tensor with {} dims has no dim {}", location(where).text(), n, dim));
+        location(where).text() + ": " +
+        NamedCall::said(fmt::format("a tensor with {} dims has no dim {}", n, dim)));
   const auto d = static_cast<std::size_t>(dim < 0 ? dim + n : dim);
   if (trace_) return trace_->integer(trace_->node(node_).meta.sizes[d]);
   return array_.sizes()[d];

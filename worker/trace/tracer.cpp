@@ -11,6 +11,7 @@
 #include <lockstep/worker/graph/own_op.h>
 #include <lockstep/worker/graph/shape_rules.h>
 #include <lockstep/worker/trace/mask_rewrite.h>
+#include <lockstep/worker/trace/named_call.h>
 #include <lockstep/worker/trace/own_gradient.h>
 #include <lockstep/worker/trace/read_backs.h>
 #include <lockstep/worker/trace/tracer.h>
@@ -195,7 +196,8 @@ Tensor Trace::add_node(Node node, const Line& where) {
   for (const NodeId input : node.inputs) operands.push_back(meta(input));
   rewrite_exprs(node, [&](const Expr& expr) { return env_.simplify(expr); });
   Result<TensorMeta> result = result_meta(node, operands);
-  if (!result) throw TraceUsageError(node.where.text() + ": " + result.error().message);
+  if (!result)
+    throw TraceUsageError(node.where.text() + ": " + NamedCall::said(result.error().message));
   node.meta = std::move(*result);
   const auto next = static_cast<NodeId>(nodes_.size());
   if (node.op == Op::Own) need_one_definition(*node.own, node.where);

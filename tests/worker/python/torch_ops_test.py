@@ -2,8 +2,9 @@
 compiled, beside torch's. Prints per op and dtype how many samples ran of how many, and why the others were left out;
 per dtype the largest error. Fails for a wrong value, and for an op that runs under half of its samples, in a
 dtype of floats or in all together. Needs expecttest (torch.txt).
-torch_ops_test.py [--write FILE] PROGRAM [NAME...]; PROGRAM is the built op_samples, the names are torch's; without any
-all ops. FILE gets the table, as the one beside this file, op_samples.md."""
+torch_ops_test.py [--write FILE | --calls FILE] PROGRAM [NAME...]; PROGRAM is the built op_samples, the names are torch's;
+without any all ops. FILE gets the table, as the one beside this file, op_samples.md; or, with nothing run, the smallest
+call of each function, as samples/calls.json."""
 
 import collections
 import json
@@ -30,6 +31,10 @@ BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch
 EACH_BOUNDS = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 MOST_ELEMENTS = 25_000
 HALVES = (torch.bfloat16, torch.float16)
+# The samples of f32 once more with other numbers, values alone: of a large mean, and large ones. They are beside what
+# torch gives in f64, and may be off twice as far as torch in f32.
+FAR = {"mean 1e4": lambda tensor: tensor + 1e4, "times 1e8": lambda tensor: tensor * 1e8}
+COLUMNS = {dtype: DTYPES[dtype] for dtype in TRIED} | {kind: kind for kind in FAR}
 HIGHER_ORDER = {id(op) for op in hop_db}
 NAMES = {short: numpy.dtype(str(dtype).removeprefix("torch.")) for dtype, short in DTYPES.items() if short != "bf16"}
 
@@ -65,6 +70,10 @@ def samples_of(op, dtype):
         return
     for samples in (op.sample_inputs, op.reference_inputs):
         yield from samples("cpu", dtype, requires_grad=False)
+
+
+def of_floats(change):
+    return lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
 
 
 def checked(call):
@@ -151,6 +160,8 @@ build/release/bin/op_samples` with torch {torch}; not by hand. For each op and d
 that PyTorch has for the processor ran, interpreted and compiled, of how many; why the others were left out,
 and in which dtypes. "torch:" are samples that PyTorch itself refuses, "refused:" those that the language does.
 None of those that ran gave another value or gradient, relative to max(1, the largest value): {bounds}.
+The last two columns are those of f32 with 1e4 added to all floats, and with all floats times 1e8: beside torch in f64
+their values are no farther off than 1e-05 or twice as far as torch's in f32.
 An op fails the test if it runs under half of its samples in a dtype of floats, or in all together. Complex
 numbers and `out=` are no samples of these dtypes. What there is by name, and where it differs:
 [torch_names.md](../../../worker/language/torch_names.md).
@@ -185,6 +196,24 @@ class Samples:
                 except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
                     self.left_out[name, dtype]["torch: " + str(error).split("\n")[0][:60]] += 1
 
+    def collect_far(self, op, name):
+        """The place of each has torch's results in f64, and in f32 those that ours may be as far off as."""
+        for kind, change in FAR.items():
+            seed()
+            for sample in samples_of(op, torch.float32):
+                try:
+                    sample = sample.transform(of_floats(change))
+                    call = checked(CALLS[name](sample))
+                    call.gradients = False
+                    theirs, _ = expected_of(by_op(op, sample), call, False)
+                    exact, _ = expected_of(by_op(op, sample.transform(of_floats(torch.Tensor.double))), call, False)
+                    self.add(name, kind, call, [(wide if wide.is_floating_point() else own, own)
+                                                for wide, own in zip(exact, theirs)], [])
+                except LeftOut as why:
+                    self.left_out[name, kind][str(why)] += 1
+                except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError) as error:
+                    self.left_out[name, kind]["torch: " + str(error).split("\n")[0][:60]] += 1
+
     def collect_more(self, name):
         seed()
         for call, of in MORE[name]():
@@ -211,6 +240,7 @@ class Findings:
         self.wrong = collections.defaultdict(list)  # of a name
         # Of a result's dtype, and whether each element's own size counts: the largest error, and its op.
         self.worst = collections.defaultdict(lambda: (0.0, ""))
+        self.farthest = collections.defaultdict(lambda: (0.0, ""))  # of a kind of far samples
 
     def read(self, results, raw):
         start = 0
@@ -225,7 +255,12 @@ class Findings:
             self.compare(result, array.reshape(result["sizes"]))
 
     def compare(self, result, array):
-        (name, _), call, values, grads, shown = self.samples.places[result["sample"]]
+        (name, kind), call, values, grads, shown = self.samples.places[result["sample"]]
+        if kind in FAR:
+            error = self.far(name, kind, result, array, values) if call.values else None
+            if error:
+                self.wrong[name].append(f"{result['way']} value {result['value']} of {kind}, {shown}: {error}")
+            return
         ignored, each = False, call.each
         if "value" in result:
             which = f"value {result['value']}"
@@ -259,6 +294,23 @@ class Findings:
                 return f"{ours[at]} for {theirs[at]} at {at}, of {far.sum()} of {far.size}"
         return None
 
+    def far(self, name, kind, got, ours, values):
+        """What is wrong with the result of a far sample: farther from f64 than twice torch's f32 is."""
+        if got["value"] >= len(values):
+            return f"a result more than torch's {len(values)}"
+        exact, theirs = (numbers(value.resolve_neg().contiguous()) for value in values[got["value"]])
+        if DTYPES.get(values[got["value"]][1].dtype) != got["dtype"] or list(theirs.shape) != got["sizes"]:
+            return f"{got['dtype']}{got['sizes']} for {list(theirs.shape)}"
+        known = numpy.isfinite(theirs) if theirs.dtype.kind == "f" else True  # else torch's overflowed, or is none
+        mine, torchs = (numpy.where(known, errors_of(array, exact, False), 0) for array in (ours, theirs))
+        allowed = max(2 * torchs.max(initial=0), BOUNDS[torch.float32])
+        worst = mine.max(initial=0)
+        self.farthest[kind] = max(self.farthest[kind], (worst, name))
+        if not worst <= allowed:
+            at = tuple(numpy.argwhere(mine == worst)[0])
+            return f"{ours[at]} for {exact[at]} at {at}, where torch's f32 has {theirs[at]}: {worst:.1e} > {allowed:.1e}"
+        return None
+
     def of(self, name, dtype):
         """How many samples ran, and of how many."""
         ran = len(self.ran[name, dtype])
@@ -267,15 +319,15 @@ class Findings:
     def show(self, names):
         """Prints the table; returns the ops of which too few ran."""
         few = []
-        dtypes = "".join(f"{DTYPES[dtype]:>9}" for dtype in TRIED)
+        dtypes = "".join(f"{dtype:>11}" for dtype in COLUMNS.values())
         print(f"{'op, samples run of those there are':40}{dtypes}  wrong")
         for name in names:
-            counts = [self.of(name, dtype) for dtype in TRIED]
+            counts = [self.of(name, dtype) for dtype in COLUMNS]
             few += [f"{name} in {DTYPES[dtype]}" for dtype, (ran, there) in zip(TRIED, counts)
                     if dtype.is_floating_point and 2 * ran < there]
             if sum(ran for ran, _ in counts) <= sum(there for _, there in counts) / 2:
                 few.append(f"{name} in all dtypes together")
-            print(f"{name:40}" + "".join(f"{f'{ran}/{there}' if there else '-':>9}" for ran, there in counts) +
+            print(f"{name:40}" + "".join(f"{f'{ran}/{there}' if there else '-':>11}" for ran, there in counts) +
                   f"{len(self.wrong[name]):7}")
             for line in self.reasons(name) + self.wrong[name][:4]:
                 print("    " + line[:300])
@@ -284,22 +336,22 @@ class Findings:
     def reasons(self, name):
         """Why samples were left out, with the dtypes where it happened."""
         counts, dtypes = collections.Counter(), collections.defaultdict(list)
-        for dtype in TRIED:
+        for dtype, column in COLUMNS.items():
             for reason, count in self.samples.left_out[name, dtype].items():
                 counts[reason] += count
-                dtypes[reason].append(DTYPES[dtype])
+                dtypes[reason].append(column)
         return [f"left out: {count} {reason} ({', '.join(dtypes[reason])})" for reason, count in counts.most_common()]
 
     def written(self, names):
         """The table for readers. It has counts and reasons, which are the same in every run, but no times and errors."""
-        dtypes = [DTYPES[dtype] for dtype in TRIED]
+        dtypes = list(COLUMNS.values())
         yield TITLE.format(torch=torch.__version__.split("+")[0], bounds=", ".join(
             f"{DTYPES[dtype]} {bound:.0e}" for dtype, bound in BOUNDS.items()))
         yield f"| op | {' | '.join(dtypes)} | left out |"
         yield "|---" * (len(dtypes) + 2) + "|"
         total = collections.Counter()
         for name in names:
-            counts = [self.of(name, dtype) for dtype in TRIED]
+            counts = [self.of(name, dtype) for dtype in COLUMNS]
             total.update(ran=sum(ran for ran, _ in counts), there=sum(there for _, there in counts))
             cells = [f"{ran}/{there}" if there else "" for ran, there in counts]
             reasons = [reason.removeprefix("left out: ").replace("|", "\\|") for reason in self.reasons(name)]
@@ -315,6 +367,8 @@ class Findings:
                     error, op = self.worst[dtype, each]
                     line += f"; worst {'of each element ' if each else ''}{error:.1e} ({op}), bound {bounds[dtype]:.0e}"
             print(line)
+        for kind, (error, op) in self.farthest.items():
+            print(f"f32, {kind}: farthest from f64 {error:.1e} ({op})")
 
 
 def collected(chosen):
@@ -323,15 +377,32 @@ def collected(chosen):
         name = op.name + ("." + op.variant_test_name if op.variant_test_name else "")
         if name in CALLS and (not chosen or name in chosen):
             samples.collect(op, name)
+            samples.collect_far(op, name)
     for name in MORE:
         if not chosen or name in chosen:
             samples.collect_more(name)
     return samples
 
 
-def main(program, *chosen, file=None):
+def write_calls(samples, file):
+    """Of each function the sample with the fewest elements of those that have most arguments and no size of 0 or 1."""
+    def order(spec):
+        sizes = [size for tensor in spec["tensors"] for size in tensor["sizes"]]
+        few = sum(size < 2 for size in sizes) + 2 * sum(not tensor["sizes"] for tensor in spec["tensors"])
+        return (few, -len(spec["tensors"]), -len(json.dumps(spec["arguments"])), sum(sizes))
+    best = {}
+    for spec in samples.spec:
+        best[spec["function"]] = min(best.get(spec["function"], spec), spec, key=order)
+    lines = (json.dumps({key: spec[key] for key in ("function", "arguments", "tensors")}) for _, spec in sorted(best.items()))
+    pathlib.Path(file).write_text("[" + ",\n ".join(lines) + "]\n")
+    return 0
+
+
+def main(program, *chosen, file=None, calls=None):
     start = time.monotonic()
     samples = collected(chosen)
+    if calls:
+        return write_calls(samples, calls)
     middle = time.monotonic()
     findings = Findings(samples)
     findings.read(*samples.run(program))
@@ -350,5 +421,6 @@ def main(program, *chosen, file=None):
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    to = arguments[1] if arguments[0] == "--write" else None
-    sys.exit(main(*arguments[2 if to else 0:], file=to))
+    options = {"--write": "file", "--calls": "calls"}
+    option = options.get(arguments[0])
+    sys.exit(main(*arguments[2 if option else 0:], **({option: arguments[1]} if option else {})))

@@ -21,20 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-/// The functions of all families.
-const samples::Functions& functions() {
-  static const samples::Functions all = [] {
-    samples::Functions merged;
-    for (samples::Functions family :
-         {samples::basics(), samples::control(), samples::creation(), samples::elementwise(),
-          samples::index_ops(), samples::jagged(), samples::layers(), samples::operators(),
-          samples::order(), samples::random(), samples::windows()})
-      merged.merge(family);
-    return merged;
-  }();
-  return all;
-}
-
 struct Sample {
   std::string function;
   json arguments;
@@ -72,7 +58,7 @@ Result<Graph> traced(const std::vector<Sample>& samples, const std::vector<std::
         if (is_float(inputs.back().dtype())) floats.push_back(inputs.back());
       }
       const std::vector<Tensor> results =
-          functions().at(samples[s].function)(inputs, samples[s].arguments);
+          samples::functions().at(samples[s].function)(inputs, samples[s].arguments);
       Tensor total;
       for (std::size_t k = 0; k < results.size(); ++k) {
         t.output(fmt::format("{} value {}", s, k), results[k]);
@@ -178,17 +164,6 @@ int run(const std::string& folder) {
 
 }  // namespace
 
-namespace samples {
-
-DType dtype_of(Arguments name) { return dtype_from_name(name.get<std::string>()).value(); }
-
-TensorOperand operand_of(Arguments number) {
-  if (number.is_string()) return std::stod(number.get<std::string>());
-  if (number.is_number_float()) return number.get<double>();
-  return number.get<std::int64_t>();
-}
-
-}  // namespace samples
 }  // namespace lockstep::worker
 
 int main(int argc, char** argv) { return argc == 2 ? lockstep::worker::run(argv[1]) : 2; }

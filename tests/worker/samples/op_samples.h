@@ -28,6 +28,9 @@ using Functions = std::map<std::string, std::vector<Tensor> (*)(In, Arguments)>;
 [[nodiscard]] Functions random();
 [[nodiscard]] Functions windows();
 
+/// Those of all families.
+[[nodiscard]] const Functions& functions();
+
 /// Of its name, "f32".
 [[nodiscard]] DType dtype_of(Arguments name);
 /// A number as it was written: with a point or without; as text where JSON has none.
