@@ -110,8 +110,9 @@ Tensor variance_gradient(const BackwardCall& call, const Dims& over, double corr
 Spread spread_of(std::string_view what, const Tensor& x, const Dims& dims, double correction,
                  Keep keep, const Line& where) {
   need_floats(what, x, where);
-  if (is_low(x)) {
-    const Spread wide = spread_of(what, widened(x, where), dims, correction, keep, where);
+  // In f64, whose squares neither overflow nor vanish where the deviation is one of x's dtype.
+  if (x.dtype() != DType::F64) {
+    const Spread wide = spread_of(what, cast(x, DType::F64, where), dims, correction, keep, where);
     return {cast(wide.value, x.dtype(), where), cast(wide.mean, x.dtype(), where)};
   }
   const Dims over = reduced_dims(what, x, dims, where);
@@ -195,7 +196,6 @@ Spread var_mean(const Tensor& x, const Dims& dims, double correction, Keep keep,
   const NamedCall call("var_mean");
   return spread_of("var_mean", x, dims, correction, keep, where);
 }
-// In f64, whose squares neither overflow nor vanish where the deviation is one of x's dtype.
 Tensor stddev(const Tensor& x, const Dims& dims, double correction, Keep keep, Line where) {
   const NamedCall call("stddev");
   if (x.traced() && is_float(x.dtype()) && x.dtype() != DType::F64)
