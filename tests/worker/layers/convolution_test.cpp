@@ -304,7 +304,7 @@ TEST(Convolution, WhatDoesNotFit_IsRefusedInOneSentence) {
   says([](In t) { return conv1d(t[0], t[1], {}, {.stride = {0}, .groups = 2}); },
        "conv1d: stride is 0, and has to be at least 1");
   says([](In t) { return conv1d(t[0], t[1], {}, {.dilation = {3}, .groups = 2}); },
-       "unfold: windows over 7 elements do not lie within 5");
+       "conv1d: unfold: windows over 7 elements do not lie within 5");
   says([](In t) { return max_pool1d(t[0], {.kernel = {2}, .padding = {2}}); },
        "max_pool1d: padding 2 is more than half of kernel 2");
   says(
