@@ -138,8 +138,8 @@ std::string_view body(std::string_view text) {
 
 std::string cause_text(const std::vector<Set>& sets, const std::optional<Cause>& cause) {
   if (!cause) {
-    const bool observed = std::none_of(
-        sets.begin(), sets.end(), [](const Set& set) { return set.evidence.cells.empty(); });
+    const bool observed = std::none_of(sets.begin(), sets.end(),
+                                       [](const Set& set) { return set.evidence.cells.empty(); });
     return observed ? "no observed input tells them apart; " : "";
   }
   return fmt::format("{} {} ({}); ", cause->name,
@@ -150,10 +150,8 @@ std::string cause_text(const std::vector<Set>& sets, const std::optional<Cause>&
 /// Who compiled for this call.
 std::string compiles_text(const std::vector<Set>& sets) {
   const auto is_new = [](const Set& set) { return set.line.is_new; };
-  if (std::all_of(sets.begin(), sets.end(), is_new))
-    return "all compiled for this call";
-  if (std::none_of(sets.begin(), sets.end(), is_new))
-    return "all took them from their caches";
+  if (std::all_of(sets.begin(), sets.end(), is_new)) return "all compiled for this call";
+  if (std::none_of(sets.begin(), sets.end(), is_new)) return "all took them from their caches";
   return "some compiled while others found an entry in their caches";
 }
 
@@ -219,7 +217,8 @@ AuditVerdict judge_collectives(const std::vector<Line>& lines,
           : fmt::format(
                 "{}: the programs of the ranks would issue different collectives, so all "
                 "ranks stop before the first: {}; {}{}{}",
-                lines.front().said.key, where, majority, cause_text(sets, cause), compiles_text(sets));
+                lines.front().said.key, where, majority, cause_text(sets, cause),
+                compiles_text(sets));
   return {
       Status{Code::GraphDivergence, text, cause ? cause->name : "", table(sets, cause)}, true, {}};
 }
@@ -231,18 +230,19 @@ AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Ev
   const bool unknown =
       std::any_of(lines.begin(), lines.end(), [](const Line& l) { return !l.collectives; });
   const std::string source = cause ? cause->name : "";
-  return {Status{Code::GraphDivergence,
-                 fmt::format(
-                     "{}: the ranks run different programs{}; {}{}{}; {}", lines.front().said.key,
-                     parting ? fmt::format(", from line {} on ({})", parting->line + 1,
-                                           parting_text(*parting))
-                             : "",
-                     majority_text(table(sets, cause)), cause_text(sets, cause), compiles_text(sets),
-                     unknown ? "whether their collectives match is not known on every rank, "
-                               "so the call goes on and may hang"
-                             : "their collectives are the same, so the call goes on"),
-                 source, table(sets, cause)},
-          false, content_of("programs", lines, source)};
+  return {
+      Status{Code::GraphDivergence,
+             fmt::format(
+                 "{}: the ranks run different programs{}; {}{}{}; {}", lines.front().said.key,
+                 parting ? fmt::format(", from line {} on ({})", parting->line + 1,
+                                       parting_text(*parting))
+                         : "",
+                 majority_text(table(sets, cause)), cause_text(sets, cause), compiles_text(sets),
+                 unknown ? "whether their collectives match is not known on every rank, "
+                           "so the call goes on and may hang"
+                         : "their collectives are the same, so the call goes on"),
+             source, table(sets, cause)},
+      false, content_of("programs", lines, source)};
 }
 
 }  // namespace
@@ -282,7 +282,7 @@ Reading read(const std::vector<RankValue>& rank_table) {
   const std::optional<Fingerprint>* known = nullptr;
   for (const Line& line : out.lines) {
     out.troubled |= line.said.local_error.has_value();
-    out.elsewhere |= line.said.key != out.lines.front().said.key;
+    out.elsewhere |= line.said.round != out.lines.front().said.round;
     out.programs_differ |= line.program != out.lines.front().program;
     if (!line.collectives) continue;
     if (known == nullptr) known = &line.collectives;

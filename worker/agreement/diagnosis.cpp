@@ -71,6 +71,7 @@ std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
            (key.options.empty() ? "" : ", ") + key.options +
            (key.after.empty() ? "" : '\0' + key.after));
   out.text(key.text() + std::string(remark));
+  out.u64(key.hash());
   out.u64(rank_status.pending);
   put(out, rank_status.local_error);
   out.u32(rank_status.local_error_at);
@@ -86,6 +87,7 @@ RankReport read_rank_report(ByteReader& line) {
     said.options.resize(end);
   }
   said.key = line.text();
+  said.round = line.u64();
   said.pending = line.u64();
   said.local_error = take_failure(line);
   said.local_error_at = line.u32();
@@ -144,10 +146,14 @@ Status diagnose(const std::vector<RankValue>& rank_table) {
                         lines.front().frame),
             {},
             std::move(places)};
+  const bool apart = std::ranges::any_of(
+      lines, [&](const Line& line) { return line.round != lines.front().round; });
   auto keys = table(lines, [](const Line& l) { return l.key; });
+  if (apart && keys.size() == 1)
+    keys = table(lines, [](const Line& l) { return fmt::format("{}, {:016x}", l.key, l.round); });
   const bool one_has_no_call =
       std::ranges::any_of(lines, [](const Line& line) { return line.frame.empty(); });
-  if (keys.size() > 1)
+  if (apart)
     return {Code::FrameMismatch,
             "the ranks met in different rounds; make every rank make the same calls in the same "
             "order" +

@@ -39,7 +39,8 @@ struct RankStatus {
 
 /// The report of another rank.
 struct RankReport {
-  std::string frame, options, after, key;  // key: RoundKey::text()
+  std::string frame, options, after, key;  // key: RoundKey::text(), for readers
+  std::uint64_t round = 0;                 // RoundKey::hash(): of one round alone
   std::uint64_t pending = 0;
   std::optional<Status> local_error;
   std::uint32_t local_error_at = 0;
