@@ -195,7 +195,7 @@ Result<bool> CallDriver::all_in_resync(const RoundKey& key, RankStatus& rank_sta
   for (const RankValue& line : *lines) {
     ByteReader in(std::as_bytes(std::span(line.value)));
     const RankReport said = read_rank_report(in);
-    here &= said.round == key.hash();
+    here &= said.round == key.round_text();
     failed |= said.local_error.has_value();
   }
   if (here) return true;

@@ -39,8 +39,8 @@ struct RankStatus {
 
 /// The report of another rank.
 struct RankReport {
-  std::string frame, options, after, key;  // key: RoundKey::text(), for readers
-  std::uint64_t round = 0;                 // RoundKey::hash(): of one round alone
+  std::string frame, options, after;
+  std::string key, round;  // RoundKey::text(), for readers, and round_text(), to compare
   std::uint64_t pending = 0;
   std::optional<Status> local_error;
   std::uint32_t local_error_at = 0;

@@ -61,6 +61,12 @@ std::uint64_t RoundKey::hash() const {
   return pending_call.empty() ? h : mixed(~h ^ pending_round);
 }
 
+std::string RoundKey::round_text() const {
+  RoundKey counted = *this;
+  counted.call = round;
+  return counted.text();
+}
+
 std::string RoundKey::text() const {
   const KindName& name = kKindNames[static_cast<std::size_t>(kind) % kKindNames.size()];
   std::string out(name.text);

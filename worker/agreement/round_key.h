@@ -52,6 +52,8 @@ struct RoundKey {
   /// "call 7 of train_step", with the kind of round, epoch, group and attempt where they are not
   /// the first.
   [[nodiscard]] std::string text() const;
+  /// The same with the number of the round in place of the call's: equal on ranks in one round.
+  [[nodiscard]] std::string round_text() const;
   bool operator==(const RoundKey&) const = default;
 };
 
