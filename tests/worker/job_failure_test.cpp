@@ -454,19 +454,6 @@ TEST_F(JobFailure, ErrorsCountTheCallsOfTheirFrame) {
   expect_goes_on(f, well, 3 * size);
 }
 
-// From then on the ranks have made other numbers of calls of each frame.
-TEST_F(JobFailure, AfterCallsOfDifferentFrames_ErrorsAreThoseOfTheCall) {
-  if (size == 1) return;
-  auto f = job->frame<Counted, Y>("f", sum_counted), g = job->frame<Counted, Y>("g", sum_counted);
-  const Counted well{filled({4}, 1), integers({3})};
-  ASSERT_TRUE(f(well));
-  refused((last ? g : f)(well), Code::FrameMismatch);
-  const Status error =
-      refused(f({last ? filled({4, 1}, 1) : filled({4}, 1), integers({3})}), Code::NdimMismatch);
-  EXPECT_FALSE(contains(error.text(), "different rounds")) << error.text();
-  expect_goes_on(f, well, 3 * size);
-}
-
 TEST_F(JobFailure, CheckThatFailsInAnInterpretedCall_IsKnownToAll) {
   start({.automatic_dynamic = false, .recompile_limit = 1, .settle = false});
   auto step = job->frame<Counted, Y>("step", sum_counted);

@@ -86,8 +86,8 @@ const RoundKey& GroupRounds::next(const RoundKey& round) {
   key_ = round;
   key_.epoch = epoch_;
   key_.round = next_++;
-  if (key_.kind == RoundKey::Kind::Call || key_.kind == RoundKey::Kind::Audit)
-    key_.call = calls_[key_.frame]++;
+  const bool is_call = key_.kind == RoundKey::Kind::Call || key_.kind == RoundKey::Kind::Audit;
+  key_.call = is_call ? calls_[key_.frame]++ : key_.round;
   return key_;
 }
 

@@ -129,6 +129,8 @@ class Executable::Loaded {
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
       host.poke();
+      if (values_.most_elements() > RunHost::kQuickElements)
+        host.works_on(computes(step) ? values_.most_elements() : 0);
       // Asserts say what is wrong in the user's words, so they come before sizes that make no
       // sense.
       const bool only_asserts = input_size_error_ && !failure_;
@@ -167,8 +169,6 @@ class Executable::Loaded {
           continue;
         }
       }
-      if (values_.most_elements() > RunHost::kQuickElements)
-        host.works_on(computes(step) ? values_.most_elements() : 0);
       if (auto ended = execute(i, communicator, host); !ended) return ended;
       if (!failure_) drop(i);
     }

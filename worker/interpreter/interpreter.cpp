@@ -37,6 +37,7 @@ class Interpretation {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
       host_.poke();
+      if (most_elements_ > RunHost::kQuickElements) host_.works_on(0);  // it may wait next
       if (meets_peers(graph_.nodes[id]) || kind == OpClass::HostSync) fail_on_input_size(id);
       if (meets_peers(graph_.nodes[id])) {
         if (!failure_) check_splits(id);

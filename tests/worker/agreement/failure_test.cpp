@@ -227,6 +227,25 @@ TEST(Diagnosis, ARoundInsideARun_IsNamedByItsCall) {
   EXPECT_EQ(key.text(), "settle");
 }
 
+// As after a call that the ranks made of different frames.
+TEST(Diagnosis, RanksThatHaveCountedOtherCallsOfTheFrame_AreInOneRound) {
+  RoundKey one, other;
+  one.frame = other.frame = "f";
+  one.round = other.round = 5;
+  one.call = 2, other.call = 3;
+  const auto met = [&] {
+    return diagnose({{RankSet::of({0}), rank_report(one, {.pending = 1})},
+                     {RankSet::of({1}), rank_report(other, {.pending = 2})}});
+  };
+  EXPECT_EQ(met().code, Code::GraphDivergence) << met().text();
+  EXPECT_NE(met().message.find("into call 2 of f"), std::string::npos) << met().text();
+  other.round = 6;
+  EXPECT_EQ(met().code, Code::FrameMismatch) << met().text();
+  ASSERT_EQ(met().groups.size(), 2U);
+  EXPECT_EQ(met().groups[0].value, "call 2 of f");
+  EXPECT_EQ(met().groups[1].value, "call 3 of f");
+}
+
 TEST(Diagnosis, WhatAllRanksSay_IsSaidOnce) {
   const Status same{Code::TraceError, "f: failed on ranks 0-1: no", {}, {{RankSet::all(2), "no"}}};
   EXPECT_EQ(same.text(), "TRACE_ERROR: f: failed on ranks 0-1: no");
