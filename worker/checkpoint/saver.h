@@ -24,9 +24,9 @@ struct CheckpointOptions {
   /// So many checkpoints stay, the last ones; 0: all.
   int keep = 0;
   /// A save begins by removing the oldest ones, so that with it no more than `keep` take up the
-  /// disk at any time; the last one stays until the save is complete, also with keep = 1. Else they
-  /// go when it is complete: a disk that has no room for one more then stays full, and every save
-  /// fails.
+  /// disk at any time; but two with keep = 1, since the last one stays until the save is complete.
+  /// Else they go when it is complete: a disk that has no room for one more then stays full, and
+  /// every save fails.
   bool free_first = false;
   /// Tensors that are the same on all ranks are compared at each save, beside the running program;
   /// their snapshot then takes memory on all ranks, not on one.
