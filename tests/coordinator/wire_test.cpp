@@ -1,8 +1,9 @@
 // Messages and the handshake, byte by byte and against who does not play by the rules.
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
-#include <gtest/gtest.h>
+#include "../collectives/golden_bytes.h"
 
 #include <lockstep/coordinator/speech/session.h>
 
@@ -115,6 +116,17 @@ struct Pair {
     ASSERT_TRUE(client.established() && coordinator.established());
   }
 };
+
+TEST(Message, Bytes_AreThoseOfThisVersion) {
+  std::vector<std::pair<std::string, Bytes>> written;
+  for (const Message& message : one_of_each()) {
+    Bytes bytes{static_cast<std::byte>(type(message))};
+    const Bytes payload = encode(message);
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    written.emplace_back(std::to_string(written.size()), std::move(bytes));
+  }
+  test::expect_golden_bytes(LOCKSTEP_COORDINATOR_MESSAGES, written);
+}
 
 TEST(Message, EachOne_ComesBackAsItWas) {
   for (const Message& message : one_of_each()) {

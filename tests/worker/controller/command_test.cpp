@@ -1,8 +1,9 @@
 // Commands and replies as bytes: there and back, and what no peer of this version writes.
 #include <random>
+#include <utility>
 
+#include "../../collectives/golden_bytes.h"
 #include "tracing.h"
-#include <gtest/gtest.h>
 
 #include <lockstep/worker/controller/speech/group_question.h>
 #include <lockstep/worker/controller/speech/message_pieces.h>
@@ -95,6 +96,19 @@ TEST(ControllerMessages, Replies_OfEachTypeGoThereAndBack) {
   const auto back = std::get<TraceAsked>(*decode_reply(encode(Reply(asked()))));
   EXPECT_EQ(back.seen.list->sources(), asked().seen.list->sources());
   EXPECT_EQ(back.seen.values, asked().seen.values);
+}
+
+TEST(ControllerMessages, Bytes_AreThoseOfThisVersion) {
+  std::vector<std::pair<std::string, Bytes>> written;
+  for (const Command& command : commands())
+    written.emplace_back("command" + std::to_string(written.size()), encode(command));
+  written.emplace_back("tensor_for_all",
+                       encode(Command(PutTensor{Handle{7}, "x", {}, {DType::F32, {0, 2}, ""}})));
+  for (const Reply& reply : replies())
+    written.emplace_back("reply" + std::to_string(reply.index()), encode(reply));
+  written.emplace_back("tensor", encode(Reply(TensorAnswer{9, {}, {DType::U8, {2}, "ab"}})));
+  written.emplace_back("not_called", encode(Reply(Called{3, {}, {}, {}, {}})));
+  lockstep::test::expect_golden_bytes(LOCKSTEP_CONTROLLER_MESSAGES, written);
 }
 
 TEST(ControllerMessages, CutOrLonger_IsRefused) {
