@@ -45,12 +45,17 @@ std::uint64_t ByteReader::u64() { return need(8) ? take<std::uint64_t>(rest_) : 
 std::int64_t ByteReader::i64() { return need(8) ? take<std::int64_t>(rest_) : 0; }
 double ByteReader::f64() { return need(8) ? take<double>(rest_) : 0.0; }
 
-std::string ByteReader::text() {
+std::span<const std::byte> ByteReader::bytes() {
   const std::uint32_t n = u32();
   if (!need(n)) return {};
-  std::string out(reinterpret_cast<const char*>(rest_.data()), n);
+  const std::span<const std::byte> out = rest_.first(n);
   rest_ = rest_.subspan(n);
   return out;
+}
+
+std::string ByteReader::text() {
+  const std::span<const std::byte> text = bytes();
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
 std::uint32_t ByteReader::count(std::size_t min_bytes) {

@@ -50,18 +50,25 @@ struct RoundCounts {
 
   /// Every number there is, in one order.
   static constexpr std::size_t kNumbers = 2 * 4 + 2 * (SpanCounts::kBounds.size() + 1);
-  [[nodiscard]] std::array<std::uint64_t*, kNumbers> numbers() {
-    std::array<std::uint64_t*, kNumbers> all{};
-    auto next = all.begin();
-    for (EndCounts* ends : {&votes, &exchanges})
-      for (std::uint64_t& number : ends->by_end) *next++ = &number;
-    for (SpanCounts* spans : {&wait, &wire})
-      for (std::uint64_t& number : spans->buckets) *next++ = &number;
-    return all;
+  [[nodiscard]] std::array<std::uint64_t*, kNumbers> numbers() { return numbers_of<std::uint64_t>(*this); }
+  [[nodiscard]] std::array<const std::uint64_t*, kNumbers> numbers() const {
+    return numbers_of<const std::uint64_t>(*this);
   }
   RoundCounts& operator+=(RoundCounts other);
   RoundCounts& operator-=(RoundCounts other);
   bool operator==(const RoundCounts&) const = default;
+
+ private:
+  template <class Number, class Rounds>
+  static std::array<Number*, kNumbers> numbers_of(Rounds& rounds) {
+    std::array<Number*, kNumbers> all{};
+    auto next = all.begin();
+    for (auto* ends : {&rounds.votes, &rounds.exchanges})
+      for (auto& number : ends->by_end) *next++ = &number;
+    for (auto* spans : {&rounds.wait, &rounds.wire})
+      for (auto& number : spans->buckets) *next++ = &number;
+    return all;
+  }
 };
 
 inline RoundCounts& RoundCounts::operator+=(RoundCounts other) {

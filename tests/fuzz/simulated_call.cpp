@@ -116,7 +116,7 @@ SimulatedProcess::Next SimulatedProcess::call(Group& group, std::size_t index, c
   group.communicator->garble(std::nullopt);
 
   if (!ended.struck) ended.struck = environment.happened();
-  ended.number = group.epoch << 32 | agreement.key().call;
+  ended.number = group.epoch << 32 | agreement.key().round;
   ended.past = frame.digest();
   ended.live = frame.live();
   ended.graph = environment.graph();

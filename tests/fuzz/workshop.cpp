@@ -124,7 +124,7 @@ Workpiece Workshop::build(const GroupPlan& group, std::size_t step, worker::Agre
     compiler_->dies = program_.strikes(K::BuilderDies, rank_, step);
     compiler_->rejects = program_.strikes(K::Rejects, rank_, step);
     compiler_->built = &run_.built[{static_cast<std::size_t>(&group - program_.groups.data()),
-                                    agreement.key().epoch, agreement.key().call}];
+                                    agreement.key().epoch, agreement.key().round}];
   }
   if (program_.strikes(K::OtherObject, rank_, step)) plant(program);
   tools_.members = group.members;

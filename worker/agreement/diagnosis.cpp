@@ -44,15 +44,6 @@ Line read(const RankValue& value) {
   return {read_rank_report(in), value.ranks};
 }
 
-/// The text of a round with another number behind its first "call ".
-std::string with_call(std::string text, const std::string& call) {
-  constexpr std::string_view kCall = "call ";
-  const std::size_t at = text.find(kCall);
-  if (at == std::string::npos) return text;
-  const std::size_t number = at + kCall.size(), end = text.find_first_not_of("0123456789", number);
-  return text.replace(number, (end == std::string::npos ? text.size() : end) - number, call);
-}
-
 /// The table of one aspect of the lines: the ranks with equal values share a row.
 template <class Aspect>
 std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
@@ -81,7 +72,7 @@ std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
            (key.after.empty() ? "" : '\0' + key.after));
   // The number of the call behind a zero, where it is not that of the round.
   out.text(key.round_text() + std::string(remark) +
-           (key.text() == key.round_text() ? "" : '\0' + std::to_string(key.call)));
+           (key.call == key.round ? "" : '\0' + std::to_string(key.call)));
   out.u64(rank_status.pending);
   put(out, rank_status.local_error);
   out.u32(rank_status.local_error_at);
@@ -99,7 +90,8 @@ RankReport read_rank_report(ByteReader& line) {
   said.key = line.text();
   const std::size_t call = said.key.find('\0');
   said.round = said.key.substr(0, call);
-  if (call != std::string::npos) said.key = with_call(said.round, said.key.substr(call + 1));
+  said.key = RoundKey::text_of(
+      said.round, call == std::string::npos ? std::nullopt : std::optional(said.key.substr(call + 1)));
   said.pending = line.u64();
   said.local_error = take_failure(line);
   said.local_error_at = line.u32();

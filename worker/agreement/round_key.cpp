@@ -30,24 +30,32 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
 
 struct KindName {
   std::string_view text;
-  bool of_call;  // where the round has a frame
+  bool of_call;   // where the round has a frame
+  bool numbered;  // in text(), for its readers
 };
-constexpr std::array<KindName, 16> kKindNames{{{"call", true},
-                                               {"verification", true},
-                                               {"commit", true},
-                                               {"close", false},
-                                               {"the end", true},
-                                               {"more", false},
-                                               {"finish", false},
-                                               {"start", false},
-                                               {"witness", true},
-                                               {"audited call", true},
-                                               {"group", false},
-                                               {"resync", false},
-                                               {"comparison of uniform sizes", true},
-                                               {"check of what was captured", true},
-                                               {"sharing of what was built", true},
-                                               {"loading", false}}};
+constexpr std::array<KindName, 16> kKindNames{{{"call", true, true},
+                                               {"verification", true, true},
+                                               {"commit", true, true},
+                                               {"close", false, false},
+                                               {"the end", true, true},
+                                               {"more", false, false},
+                                               {"finish", false, false},
+                                               {"start", false, false},
+                                               {"witness", true, true},
+                                               {"audited call", true, true},
+                                               {"group", false, true},
+                                               {"resync", false, false},
+                                               {"comparison of uniform sizes", true, true},
+                                               {"check of what was captured", true, true},
+                                               {"sharing of what was built", true, true},
+                                               {"loading", false, false}}};
+
+constexpr std::string_view kSettle = "settle";  // a status round that ends no call
+
+/// How many digits stand at `from`.
+std::size_t digits(std::string_view text, std::size_t from) {
+  return std::min(text.find_first_not_of("0123456789", from), text.size()) - from;
+}
 
 }  // namespace
 
@@ -61,19 +69,18 @@ std::uint64_t RoundKey::hash() const {
   return pending_call.empty() ? h : mixed(~h ^ pending_round);
 }
 
-std::string RoundKey::round_text() const {
-  RoundKey counted = *this;
-  counted.call = round;
-  return counted.text();
-}
+std::string RoundKey::round_text() const { return text(round, kind != Kind::Resync); }
 
-std::string RoundKey::text() const {
+std::string RoundKey::text() const { return text(call, false); }
+
+std::string RoundKey::text(std::uint64_t number, bool always) const {
   const KindName& name = kKindNames[static_cast<std::size_t>(kind) % kKindNames.size()];
-  std::string out(name.text);
-  if (kind == Kind::Settle && frame.empty()) out = "settle";
   const bool is_call = kind == Kind::Call || kind == Kind::Audit;
-  if (is_call || kind == Kind::Group) out += fmt::format(" {}", call);
-  if (!frame.empty() && name.of_call && !is_call) out += fmt::format(" of call {}", call);
+  std::string out(kind == Kind::Settle && frame.empty() ? kSettle : name.text);
+  if (!frame.empty() && name.of_call && !is_call)
+    out += fmt::format(" of call {}", number);
+  else if (is_call || kind == Kind::Group || always)
+    out += fmt::format(" {}", number);
   if (!frame.empty()) out += fmt::format(" of {}", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);
@@ -81,6 +88,18 @@ std::string RoundKey::text() const {
   if (epoch != 0) out += fmt::format(", epoch {}", epoch);
   if (!pending_call.empty()) out += fmt::format(", before the prefetched {}", pending_call);
   return out;
+}
+
+std::string RoundKey::text_of(std::string round_text, std::optional<std::string> call) {
+  constexpr std::string_view kCall = "call ";
+  if (const std::size_t at = round_text.find(kCall); call && at != std::string::npos)
+    return round_text.replace(at + kCall.size(), digits(round_text, at + kCall.size()), *call);
+  const std::size_t space = round_text.find(' ');
+  const std::string_view kind = std::string_view(round_text).substr(0, space);
+  const auto unnumbered = [&](const KindName& name) { return !name.numbered && name.text == kind; };
+  if (space != std::string::npos && (kind == kSettle || std::ranges::any_of(kKindNames, unnumbered)))
+    round_text.erase(space, 1 + digits(round_text, space + 1));
+  return round_text;
 }
 
 }  // namespace lockstep::worker

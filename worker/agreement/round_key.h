@@ -52,9 +52,17 @@ struct RoundKey {
   /// "call 7 of train_step", with the kind of round, epoch, group and attempt where they are not
   /// the first.
   [[nodiscard]] std::string text() const;
-  /// The same with the number of the round in place of the call's: equal on ranks in one round.
+  /// The same with the number of the round in place of the call's, or behind the kind where text()
+  /// has no number: equal on ranks in one round, and on no others. A resync has none: it takes in
+  /// ranks that have counted differently.
   [[nodiscard]] std::string round_text() const;
+  /// text() of a rank by what round_text() gives there and by its number of the call, where that is
+  /// another than the round's.
+  [[nodiscard]] static std::string text_of(std::string round_text, std::optional<std::string> call);
   bool operator==(const RoundKey&) const = default;
+
+ private:
+  [[nodiscard]] std::string text(std::uint64_t number, bool always) const;
 };
 
 }  // namespace lockstep::worker

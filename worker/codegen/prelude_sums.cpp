@@ -93,7 +93,9 @@ template <class T> struct ScanLargest {
   }
   inline long value() const { return place; }
 };
+template <class T> struct ScanLogSumWithin;
 template <class T> struct ScanLogSum {
+  using Within = ScanLogSumWithin<T>;
   T most;
   double sum;
   inline static ScanLogSum first() { return {(T)-__builtin_inf(), 0}; }
@@ -105,26 +107,26 @@ template <class T> struct ScanLogSum {
     most = top;
   }
   inline T value() const { return most + log_((T)sum); }
-  // How much each is shrunk changes with the largest of the group only.
-  struct Within {
-    ScanLogSum before, group;
-    T of, top;
-    double shrunk, factor;
-    inline static Within behind(const ScanLogSum& before) {
-      const T none = (T)(__builtin_inf() - __builtin_inf());  // is no largest
-      return {before, first(), none, none, 0, 0};
+};
+// How much each is shrunk changes with the largest of the group only.
+template <class T> struct ScanLogSumWithin {
+  ScanLogSum<T> before, group;
+  T of, top;
+  double shrunk, factor;
+  inline static ScanLogSumWithin behind(const ScanLogSum<T>& before) {
+    const T none = (T)(__builtin_inf() - __builtin_inf());  // is no largest
+    return {before, ScanLogSum<T>::first(), none, none, 0, 0};
+  }
+  inline void add(T x, long at) { group.add(x, at); }
+  inline T value() {
+    if (of != group.most) {
+      of = group.most;
+      top = of > before.most ? of : before.most;
+      shrunk = before.most == top ? before.sum : before.sum * (double)exp_(before.most - top);
+      factor = of == top ? 1 : (double)exp_(of - top);
     }
-    inline void add(T x, long at) { group.add(x, at); }
-    inline T value() {
-      if (of != group.most) {
-        of = group.most;
-        top = of > before.most ? of : before.most;
-        shrunk = before.most == top ? before.sum : before.sum * (double)exp_(before.most - top);
-        factor = of == top ? 1 : (double)exp_(of - top);
-      }
-      return top + log_((T)(shrunk + group.sum * factor));
-    }
-  };
+    return top + log_((T)(shrunk + group.sum * factor));
+  }
 };
 template <class S> struct ScanBatches {
   S base, kept[64];

@@ -246,6 +246,36 @@ TEST(Diagnosis, RanksThatHaveCountedOtherCallsOfTheFrame_AreInOneRound) {
   EXPECT_EQ(met().groups[1].value, "call 3 of f");
 }
 
+TEST(Diagnosis, RanksInDifferentRoundsOfAnyKind_AreToldSoByWhatDiffers) {
+  for (int kind = 0; kind <= static_cast<int>(RoundKey::Kind::Load); ++kind)
+    for (const char* frame : {"", "f"}) {
+      RoundKey one;
+      one.kind = static_cast<RoundKey::Kind>(kind);
+      one.frame = frame;
+      one.group = "experts";
+      one.round = one.call = 5;
+      if (one.kind == RoundKey::Kind::Resync) continue;  // takes in ranks that have counted otherwise
+      RoundKey other = one;
+      other.round = other.call = 16;
+      const Status met = diagnose({{RankSet::of({0}), rank_report(one, {})}, {RankSet::of({1}), rank_report(other, {})}});
+      EXPECT_EQ(met.code, Code::FrameMismatch) << one.text() << ": " << met.text();
+      ASSERT_EQ(met.groups.size(), 2U) << met.text();
+      EXPECT_NE(met.groups[0].value.find("5"), std::string::npos) << met.text();
+      EXPECT_NE(met.groups[1].value.find("16"), std::string::npos) << met.text();
+    }
+}
+
+TEST(Diagnosis, RoundsWithoutACall_HaveNoNumberWhereAnotherWordTellsThem) {
+  RoundKey settle, more;
+  settle.kind = RoundKey::Kind::Settle, more.kind = RoundKey::Kind::More;
+  settle.round = settle.call = more.round = more.call = 5;
+  settle.pending_call = "call 3 of f", settle.pending_round = 4;
+  const Status met = diagnose({{RankSet::of({0}), rank_report(settle, {})}, {RankSet::of({1}), rank_report(more, {})}});
+  ASSERT_EQ(met.groups.size(), 2U) << met.text();
+  EXPECT_EQ(met.groups[0].value, "settle, before the prefetched call 3 of f");
+  EXPECT_EQ(met.groups[1].value, "more");
+}
+
 TEST(Diagnosis, WhatAllRanksSay_IsSaidOnce) {
   const Status same{Code::TraceError, "f: failed on ranks 0-1: no", {}, {{RankSet::all(2), "no"}}};
   EXPECT_EQ(same.text(), "TRACE_ERROR: f: failed on ranks 0-1: no");

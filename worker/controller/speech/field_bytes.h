@@ -1,54 +1,73 @@
-// The fields that commands and replies have in common, as bytes. Internal to this room.
+// The fields that commands and replies have in common. Internal to this room.
 #pragma once
 
-#include <string_view>
+#include <optional>
+#include <span>
+#include <utility>
 
-#include <lockstep/collectives/base/bytes.h>
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/worker/controller/speech/numbers.h>
+#include <lockstep/collectives/wire/fields.h>
 #include <lockstep/worker/controller/speech/tensor_bytes.h>
 #include <lockstep/worker/exchange/observation.h>
 
 namespace lockstep::worker {
 
-void put(ByteWriter& out, Handle handle);
-void put(ByteWriter& out, FrameNumber frame);
-void put(ByteWriter& out, const Status& status);
-void put(ByteWriter& out, const std::optional<Status>& status);
-void put(ByteWriter& out, const std::vector<std::int64_t>& numbers);
-void put(ByteWriter& out, const TensorBytes& tensor);
-/// The sources with what was seen of them; no marks, orders and fields.
-void put(ByteWriter& out, const Observation& seen);
+using collectives::kAnyLength;
+using collectives::kAnyRank;
+using collectives::kNumber;
+using collectives::kStruct;
+using collectives::Of;
 
-/// Reads them; once something is wrong, all that follows is empty, and sound() is false.
-class FieldReader {
- public:
-  explicit FieldReader(std::span<const std::byte> bytes) : in_(bytes) {}
-  [[nodiscard]] bool sound() const { return sound_ && in_.ok(); }
-  /// All is read, and well.
-  [[nodiscard]] bool whole() const { return sound() && in_.at_end(); }
+/// The most dims that are believed.
+inline constexpr std::uint32_t kMostDims = 64;
 
-  std::uint8_t u8() { return in_.u8(); }
-  std::uint32_t u32() { return in_.u32(); }
-  std::uint64_t u64() { return in_.u64(); }
-  std::int64_t i64() { return in_.i64(); }
-  std::string text() { return in_.text(); }
-  std::uint32_t count(std::size_t least_bytes) { return in_.count(least_bytes); }
-  bool flag() { return number_below(2) == 1; }
-  std::uint8_t number_below(int limit);
-  Rank rank();
-  Handle handle() { return Handle{u64()}; }
-  FrameNumber frame() { return FrameNumber{u32()}; }
-  DType dtype();
-  Status status();
-  std::optional<Status> status_if_any();
-  std::vector<std::int64_t> numbers();
-  TensorBytes tensor();
-  Observation seen();
-
- private:
-  ByteReader in_;
-  bool sound_ = true;
+inline constexpr auto kText = [](auto& visit, auto& x) { visit.bytes(x); };
+inline constexpr auto kNumbers = [](auto& visit, auto& x) {
+  visit.list(x, kAnyLength, 8, kNumber);
 };
+inline constexpr auto kStatus = [](auto& visit, auto& status) {
+  visit.kind(status.code, Code::Internal);
+  visit.bytes(status.message);
+  visit.bytes(status.source);
+  visit.list(status.groups, kAnyLength, 8, [](auto& row_visit, auto& row) {
+    row_visit.ranks(row.ranks);
+    row_visit.bytes(row.value);
+  });
+};
+
+void fields(auto& visit, Of<TensorBytes> auto& tensor) {
+  visit.kind(tensor.dtype, DType::F64);
+  kNumbers(visit, tensor.sizes);
+  visit.bytes(tensor.elements);
+  if (!visit.sound()) return;
+  visit.require(tensor.sizes.size() <= kMostDims &&
+                bytes_of(tensor.dtype, tensor.sizes) == tensor.elements.size());
+}
+
+void fields(auto& visit, Of<SourceSpec> auto& source) {
+  visit.bytes(source.name);
+  visit.kind(source.kind, Kind::Bool);
+  visit.kind(source.dtype, DType::F64);
+  visit.below(source.ndim, kMostDims + 1);
+}
+
+/// The sources with what was seen of them; no marks, orders and fields.
+void fields(collectives::FieldWriter& visit, const Observation& seen);
+void fields(collectives::FieldReader& visit, Observation& seen);
+
+/// A type, which is the index of the alternative, and its fields.
+template <class Variant>
+[[nodiscard]] Bytes encode_message(const Variant& message) {
+  collectives::FieldWriter out;
+  out.number(static_cast<std::uint8_t>(message.index()));
+  collectives::write_alternative(out, message);
+  return std::move(out).take();
+}
+template <class Variant>
+[[nodiscard]] std::optional<Variant> decode_message(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return std::nullopt;
+  return collectives::read_alternative<Variant>(std::to_integer<std::size_t>(bytes[0]),
+                                                bytes.subspan(1));
+}
 
 }  // namespace lockstep::worker
