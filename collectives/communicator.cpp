@@ -22,8 +22,8 @@ std::string_view reduce_name(Reduce reduce) {
 }
 
 Status bad(const Collective& c, std::string what) {
-  return Status{Code::BadInput, fmt::format("{}{}{}: {}.", collective_name(c.kind),
-                                            c.label.empty() ? "" : " ", c.label, what)};
+  return bad_input(fmt::format("{}{}{}: {}.", collective_name(c.kind), c.label.empty() ? "" : " ",
+                               c.label, what));
 }
 
 Result<void> check_counts(const Collective& c, std::span<const std::int64_t> counts,

@@ -123,10 +123,8 @@ Result<void> Mpi::start(const Collective& collective) {
                                    static_cast<int>(collective.kind)));
   const Watch::Armed armed(watch_);
   if (const int rc = data_.run(collective); rc != MPI_SUCCESS)
-    return fail(Status{Code::Internal,
-                       mpi_failure(fmt::format("MPI, in {} {},", collective_name(collective.kind),
-                                               collective.label),
-                                   rc)});
+    return fail(internal_error(mpi_failure(
+        fmt::format("MPI, in {} {},", collective_name(collective.kind), collective.label), rc)));
   return {};
 }
 
@@ -176,7 +174,7 @@ Result<std::unique_ptr<Communicator>> make(MPI_Comm control, const RankSet& memb
                                            const MpiOptions& options) {
   MPI_Comm data = MPI_COMM_NULL;
   if (const int rc = MPI_Comm_dup(control, &data); rc != MPI_SUCCESS)
-    return Status{Code::Environment, mpi_failure("MPI_Comm_dup", rc)};
+    return environment_error(mpi_failure("MPI_Comm_dup", rc));
   MPI_Comm_set_errhandler(control, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(data, MPI_ERRORS_RETURN);
   auto made = std::make_unique<Mpi>(control, data, members, options);
@@ -197,7 +195,7 @@ Result<std::unique_ptr<Communicator>> mpi_communicator(const void* comm,
                                                        const MpiOptions& options) {
   MPI_Comm control = MPI_COMM_NULL;
   if (const int rc = MPI_Comm_dup(comm_of(comm), &control); rc != MPI_SUCCESS)
-    return Status{Code::Environment, mpi_failure("MPI_Comm_dup", rc)};
+    return environment_error(mpi_failure("MPI_Comm_dup", rc));
   int size = 0;
   MPI_Comm_size(control, &size);
   return make(control, RankSet::all(size), kWorldGroup, "", options);
@@ -207,10 +205,10 @@ Result<std::unique_ptr<Communicator>> mpi_group(const Communicator& all, const R
                                                 std::uint64_t group, std::string_view name) {
   const auto* parent = dynamic_cast<const Mpi*>(&all);
   if (parent == nullptr)
-    return Status{Code::BadInput, "A group is made of ranks that talk through MPI; these do not."};
+    return bad_input("A group is made of ranks that talk through MPI; these do not.");
   if (!members.contains(all.rank()))
-    return Status{Code::BadInput, fmt::format("Rank {} is not a member of the group of ranks {}.",
-                                              all.rank().value, members.text())};
+    return bad_input(fmt::format("Rank {} is not a member of the group of ranks {}.",
+                                 all.rank().value, members.text()));
   const std::vector<int> ranks = each_of(members);
   MPI_Group every = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm control = MPI_COMM_NULL;
@@ -220,7 +218,7 @@ Result<std::unique_ptr<Communicator>> mpi_group(const Communicator& all, const R
       MPI_Comm_create_group(parent->data_comm(), some, static_cast<int>(group % 32768), &control);
   MPI_Group_free(&some);
   MPI_Group_free(&every);
-  if (rc != MPI_SUCCESS) return Status{Code::Environment, mpi_failure("MPI_Comm_create_group", rc)};
+  if (rc != MPI_SUCCESS) return environment_error(mpi_failure("MPI_Comm_create_group", rc));
   return make(control, members, group, name, parent->options());
 }
 

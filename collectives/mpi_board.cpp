@@ -17,7 +17,7 @@ Result<std::unique_ptr<Board>> make_or_open(MPI_Comm host, int size) {
   MPI_Comm_rank(host, &rank);
   Name name{};
   Result<std::unique_ptr<Board>> board =
-      Status{Code::Environment, "The lowest rank of this host could not make the progress board."};
+      environment_error("The lowest rank of this host could not make the progress board.");
   std::string text;
   if (rank == 0) {
     board = Board::create(size, text);
@@ -35,7 +35,7 @@ Result<std::unique_ptr<Board>> make_or_open(MPI_Comm host, int size) {
 Result<std::unique_ptr<Board>> mpi_board(const void* comm) {
   MPI_Comm job = MPI_COMM_NULL, host = MPI_COMM_NULL;
   if (const int rc = MPI_Comm_dup(comm_of(comm), &job); rc != MPI_SUCCESS)
-    return Status{Code::Environment, mpi_failure("MPI_Comm_dup", rc)};
+    return environment_error(mpi_failure("MPI_Comm_dup", rc));
   int rank = 0, size = 0;
   MPI_Comm_rank(job, &rank);
   MPI_Comm_size(job, &size);
@@ -50,8 +50,7 @@ Result<std::unique_ptr<Board>> mpi_board(const void* comm) {
   MPI_Comm_free(&host);
   MPI_Comm_free(&job);
   if (board && !all_ok)
-    return Status{Code::Environment,
-                  "Another rank could not open the progress board; see its message."};
+    return environment_error("Another rank could not open the progress board; see its message.");
   return board;
 }
 
@@ -60,11 +59,11 @@ Result<MpiSession> MpiSession::open() {
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
   if (finalised)
-    return Status{Code::Environment, "MPI has already been finalised in this process; start anew."};
+    return environment_error("MPI has already been finalised in this process; start anew.");
   if (initialised) return MpiSession(false);
   if (const int rc = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
       rc != MPI_SUCCESS)
-    return Status{Code::Environment, mpi_failure("MPI_Init_thread", rc)};
+    return environment_error(mpi_failure("MPI_Init_thread", rc));
   return MpiSession(true);
 }
 

@@ -70,15 +70,13 @@ int MpiControl::on_first_message(const Round::Want& want, const MPI_Status& stat
   const std::uint64_t length = bare() ? 0 : first_[4];
   const auto longest = std::min<std::uint64_t>(longest_, std::numeric_limits<int>::max());
   if (bytes != sizeof first_) {
-    mismatch_ = Status{Code::Internal, fmt::format("Rank {} sent {} bytes where a message has {}.",
-                                                   peer, bytes, sizeof first_)};
+    mismatch_ = internal_error(
+        fmt::format("Rank {} sent {} bytes where a message has {}.", peer, bytes, sizeof first_));
   } else if (header == bare()) {
-    mismatch_ =
-        Status{Code::Internal,
-               fmt::format("Rank {} is in {} while rank {} is in {}: they are not at the same "
-                           "point of the program.",
-                           peer, header ? "an exchange" : "a vote", self_,
-                           header ? "a vote" : "an exchange")};
+    mismatch_ = internal_error(fmt::format(
+        "Rank {} is in {} while rank {} is in {}: they are not at the same "
+        "point of the program.",
+        peer, header ? "an exchange" : "a vote", self_, header ? "a vote" : "an exchange"));
   } else if (header && first_[3] != kVersion) {
     mismatch_ =
         Status{Code::Version,
@@ -86,10 +84,9 @@ int MpiControl::on_first_message(const Round::Want& want, const MPI_Status& stat
                            "{}; start all ranks with one build.",
                            peer, first_[3], self_, kVersion)};
   } else if (length > longest) {
-    mismatch_ =
-        Status{Code::Internal,
-               fmt::format("Rank {} announces a payload of {} bytes; at most {} are believed.",
-                           peer, length, longest)};
+    mismatch_ = internal_error(
+        fmt::format("Rank {} announces a payload of {} bytes; at most {} are believed.", peer,
+                    length, longest));
   } else if (length > 0) {
     body_.resize(length);
     in_body_ = true;
@@ -132,7 +129,7 @@ Result<bool> MpiControl::advance() {
     if (rc == MPI_SUCCESS) rc = test(want, done);
     if (rc != MPI_SUCCESS) {
       transport_failed_ = true;
-      return Status{Code::Internal, mpi_failure("A control message of MPI", rc)};
+      return internal_error(mpi_failure("A control message of MPI", rc));
     }
     if (mismatch_) return *mismatch_;
     if (!done) return false;

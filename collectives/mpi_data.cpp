@@ -64,11 +64,10 @@ void join_floats(void* from, void* into, int* elements, MPI_Datatype* type) {
 }
 
 Status too_large(const Collective& c, std::string_view what) {
-  return Status{
-      Code::BadInput,
+  return bad_input(
       fmt::format("{} {}: {} exceed what one MPI call can move; make rows longer or split "
                   "the tensor.",
-                  collective_name(c.kind), c.label, what)};
+                  collective_name(c.kind), c.label, what));
 }
 
 }  // namespace

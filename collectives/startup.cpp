@@ -96,8 +96,7 @@ Result<void> startup_round(Communicator& group, std::string_view configuration) 
   return Status{Code::ConfigMismatch,
                 "Ranks were started with the same settings written in different ways (order, "
                 "repeats); start all ranks with one configuration.",
-                "",
-                {}};
+                ""};
 }
 
 }  // namespace lockstep::collectives

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/base/private_folder.h>
+#include <lockstep/collectives/base/whole_file.h>
 #include <lockstep/collectives/processes.h>
 #include <lockstep/collectives/ring.h>
 #include <lockstep/collectives/wait_verdict.h>
@@ -37,28 +38,13 @@ extern "C" void lockstep_on_signal(int number) {
 /// How long a ring is looked at before it is reported.
 constexpr std::chrono::milliseconds kRingAge{300};
 
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(file, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
-/// Beside its final name first, so that nobody ever reads half of it. The open file; -1: none.
-int write_file(const std::string& name, std::string_view text) {
+/// Writes the report; its bytes are not yet on disk.
+DraftFile write_report(const std::string& name, std::string_view text) {
   make_private_folder(std::filesystem::path(name).parent_path());
-  const std::string draft = fmt::format("{}.{}", name, ::getpid());
-  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) {
-    write_all(2, fmt::format("lockstep: cannot write the report to {}: {}.\n", name,
-                             std::strerror(errno)));
-    return -1;
-  }
-  const bool written = write_all(file, text);
-  if (!written || ::rename(draft.c_str(), name.c_str()) != 0) ::unlink(draft.c_str());
+  DraftFile file(name, {.mode = 0644});
+  if (!file.write(text) || !file.name())
+    (void)write_all(2, fmt::format("lockstep: cannot write the report to {}: {}.\n", name,
+                                   file.fault()->reason()));
   return file;
 }
 
@@ -199,11 +185,12 @@ void Watch::Thread::end(const Status& verdict, int code) const {
     ::_exit(*earlier);
   }
   const std::string text = report_text(verdict, self, code);
-  write_all(2, text);
-  const int file = options.report_file.empty() ? -1 : write_file(options.report_file, text);
+  (void)write_all(2, text);
+  std::optional<DraftFile> report;
+  if (!options.report_file.empty()) report.emplace(write_report(options.report_file, text));
   if (options.final_report) options.final_report(verdict);
   board.end_report();
-  if (file >= 0) ::fsync(file);
+  if (report) report->flush();
   ::_exit(code);
 }
 
@@ -213,7 +200,7 @@ void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now
   ended = true;
   const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);
   if (verdict && number == SIGTERM) return end(verdict->status, exit_code(verdict->status.code));
-  Status told{Code::Gone, "", "", {}};
+  Status told{Code::Gone, "", ""};
   told.message = fmt::format("Rank {} was told to end ({}) while it {}.", self.value,
                              number == SIGINT ? "SIGINT" : "SIGTERM",
                              describe(seen.ranks[static_cast<std::size_t>(self.value)], now));
@@ -271,11 +258,10 @@ Result<std::unique_ptr<Watch>> Watch::start(Board& board, Rank self, WatchOption
   Thread& thread = *watch->thread_;
   thread.event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (thread.event < 0)
-    return Status{
-        Code::Environment,
+    return environment_error(
         fmt::format("The watchdog cannot start: no event descriptor ({}). Raise the limit of "
                     "open files (ulimit -n).",
-                    std::strerror(errno))};
+                    std::strerror(errno)));
   watch->seat_.register_process(::getpid(), host_id(), thread.clock.now());
   thread.take_signals();
   // Signals are for the program's own threads.
@@ -287,7 +273,7 @@ Result<std::unique_ptr<Watch>> Watch::start(Board& board, Rank self, WatchOption
   } catch (const std::system_error& error) {
     thread.give_signals_back();
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return Status{Code::Environment, fmt::format("The watchdog cannot start: {}.", error.what())};
+    return environment_error(fmt::format("The watchdog cannot start: {}.", error.what()));
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return watch;

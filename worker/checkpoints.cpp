@@ -111,7 +111,7 @@ Result<std::vector<Bytes>> Checkpoints::JobRanks::tell_all(Bytes mine) {
     out.emplace_back(bytes.begin(), bytes.end());
   }
   if (!in.ok() || static_cast<int>(out.size()) != size())
-    return Status{Code::Internal, "what the ranks told each other came damaged.", {}, {}};
+    return internal_error("what the ranks told each other came damaged.");
   return out;
 }
 

@@ -55,7 +55,7 @@ Result<std::vector<Array>> run_mirrored(JobContext& job, const GroupContext& ove
   try {
     return interpret(graph, inputs, **ranks, host);
   } catch (const std::exception& error) {  // no memory
-    return Status{Code::Environment, error.what(), {}, {}};
+    return environment_error(error.what());
   }
 }
 

@@ -72,7 +72,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
       try {
         return interpret(entry.graph, entry.inputs, *frame.over.data, host);
       } catch (const std::exception& error) {  // no memory, or an input on a device that has failed
-        return Status{Code::Environment, error.what(), {}, {}};
+        return environment_error(error.what());
       }
     }();
     host.end_if_alone(outputs);

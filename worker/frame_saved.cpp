@@ -76,13 +76,10 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     if (entry.reported.digest() != entry.decision.digest()) saved.reported = entry.reported;
     if (options.objects) {
       if (!made.executable)
-        return Status{
-            Code::Environment,
+        return environment_error(
             fmt::format("frame {} is interpreted, so there are no compiled objects to pack; "
                         "save it where there is a compiler",
-                        frame.cache.name),
-            {},
-            {}};
+                        frame.cache.name));
       auto objects = packed_objects(job, made.executable->program());
       if (!objects) return objects.error();
       saved.objects = *std::move(objects);
@@ -94,13 +91,10 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     out.entries.push_back(std::move(saved));
   }
   if (out.entries.empty())
-    return Status{
-        Code::BadInput,
+    return bad_input(
         fmt::format("frame {} has compiled nothing yet, so there is nothing to save; call "
                     "it once before",
-                    frame.cache.name),
-        {},
-        {}};
+                    frame.cache.name));
   return out;
 }
 
@@ -203,7 +197,7 @@ Status FrameRunner::Steps::nothing_fits() const {
                             : "; the others do not fit on all ranks";
   text +=
       "; call it with sizes that an entry serves, or save it again where it was called with these";
-  return {Code::BadInput, std::move(text), {}, {}};
+  return bad_input(std::move(text));
 }
 
 }  // namespace lockstep::worker

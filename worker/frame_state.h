@@ -95,22 +95,18 @@ struct FrameRunner::State {
     return group.name.empty() ? frame : group.name + "/" + frame;
   }
   static Status not_of(const Group& group, const std::string& frame) {
-    return {Code::BadInput,
-            fmt::format("frame {}: this rank is in no set of group {}; only its members make and "
-                        "call its frames",
-                        frame, group.name),
-            group.name,
-            {}};
+    return bad_input(
+        fmt::format("frame {}: this rank is in no set of group {}; only its members make and "
+                    "call its frames",
+                    frame, group.name),
+        group.name);
   }
 
   static Status name_taken(const std::string& frame) {
-    return {
-        Code::BadInput,
+    return bad_input(
         fmt::format("a frame {} has been made before; make each frame once and call it as often "
                     "as needed, and give another frame another name",
-                    frame),
-        {},
-        {}};
+                    frame));
   }
 
   JobContext& job;

@@ -144,9 +144,7 @@ std::optional<Status> FrameRunner::Steps::trace_again(const Compiled& entry, int
           "{}traced again, its function does not give entry {} any more: {}; what a traced "
           "function captures is a constant of the entry, so what changes between calls must "
           "be an input",
-          prefix, number, what),
-      {},
-      {}};
+          prefix, number, what)};
 }
 
 TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
@@ -161,9 +159,7 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   if (unknown != nullptr) {
     report.failure = Status{Code::TraceError,
                             fmt::format("frame {}: {}: group {} has not been declared in this job",
-                                        frame_.cache.name, unknown->where.text(), unknown->text),
-                            {},
-                            {}};
+                                        frame_.cache.name, unknown->where.text(), unknown->text)};
     return report;
   }
   made_.graph = std::move(*graph);

@@ -18,7 +18,7 @@ struct Declaration {
 };
 
 Status refuse(const std::string& name, std::string_view what) {
-  return {Code::BadInput, fmt::format("group {}: {}", name, what), name, {}};
+  return bad_input(fmt::format("group {}: {}", name, what), name);
 }
 
 std::string set_text(const RankSet& set) { return set.empty() ? "no ranks" : set.phrase(); }
@@ -40,7 +40,7 @@ Status mismatch(const std::vector<Declaration>& all, std::string message) {
   const std::string& name = all.front().name;
   const bool names =
       std::any_of(all.begin(), all.end(), [&](const Declaration& d) { return d.name != name; });
-  Status status{Code::ConfigMismatch, std::move(message), names ? "" : name, {}};
+  Status status{Code::ConfigMismatch, std::move(message), names ? "" : name};
   for (const Declaration& d : all) {
     std::string value = names ? d.name : set_text(d.members);
     const auto same = std::find_if(status.groups.begin(), status.groups.end(),
@@ -87,12 +87,10 @@ Result<std::vector<RankSet>> compare_declarations(const std::vector<RankValue>& 
   for (const RankValue& line : rank_table) {
     auto one = read(line);
     if (!one)
-      return Status{Code::Internal,
-                    fmt::format("what {} said of a group cannot be read; check that all ranks run "
-                                "the same build",
-                                set_text(line.ranks)),
-                    {},
-                    {}};
+      return internal_error(
+          fmt::format("what {} said of a group cannot be read; check that all ranks run "
+                      "the same build",
+                      set_text(line.ranks)));
     all.push_back(std::move(*one));
   }
   std::int64_t size = 0;

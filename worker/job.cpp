@@ -409,7 +409,7 @@ Status Job::leave(const std::string& why) {
   if (!turn) state_->end_process(turn.error());
   state_->over = true;
   Status told =
-      state_->tell_gone({Code::Gone, fmt::format("rank {} left the job: {}", rank(), why), {}, {}});
+      state_->tell_gone({Code::Gone, fmt::format("rank {} left the job: {}", rank(), why)});
   state_->devices.abort();
   return told;
 }

@@ -299,7 +299,7 @@ class CompiledFrame {
     try {
       return flatten(in, tree_, observation);
     } catch (const std::runtime_error& error) {  // reading a number from a device that has failed
-      return Status{Code::Environment, error.what(), {}, {}};
+      return environment_error(error.what());
     }
   }
 

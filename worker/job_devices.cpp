@@ -37,11 +37,8 @@ Result<std::shared_ptr<Device>> open_nth(int index, Rank rank) {
   const auto count = cuda_device_count(rank);
   if (!count) return count.error();
   if (*count == 0)
-    return Status{
-        Code::Environment,
-        fmt::format("rank {}: the NVIDIA driver shows this process no device", rank.value),
-        {},
-        {}};
+    return environment_error(
+        fmt::format("rank {}: the NVIDIA driver shows this process no device", rank.value));
   auto device = open_cuda_device({.ordinal = index % *count, .rank = rank});
   if (!device) return device.error();
   return std::shared_ptr<Device>(*std::move(device));
@@ -140,12 +137,10 @@ Result<void> JobDevices::open(CallDriver& everyone) {
     without.insert(value.ranks);
   }
   if (!lacking.empty()) {
-    Status status{Code::Environment,
-                  fmt::format("{} cannot run on a GPU: {}; run the job on the host, or where every "
-                              "rank has a GPU",
-                              without.phrase(), lacking.front().value),
-                  {},
-                  {}};
+    Status status = environment_error(
+        fmt::format("{} cannot run on a GPU: {}; run the job on the host, or where every "
+                    "rank has a GPU",
+                    without.phrase(), lacking.front().value));
     if (lacking.size() > 1) status.groups = std::move(lacking);
     return status;
   }

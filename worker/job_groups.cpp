@@ -36,7 +36,7 @@ GroupRounds* JobGroups::open(collectives::Communicator& ranks, RankSet self) {
 Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
   Result<Group> mine = declared(name, members, world_.all->rank(), world_.all->size());
   if (mine && !names_.insert(name).second)
-    mine = Status{Code::BadInput, fmt::format("group {} has been declared before", name), name, {}};
+    mine = bad_input(fmt::format("group {} has been declared before", name), name);
   key_.kind = RoundKey::Kind::Group;
   ++key_.round, ++key_.call;
   auto sets = compare(mine);

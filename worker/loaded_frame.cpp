@@ -13,10 +13,6 @@
 namespace lockstep::worker {
 namespace {
 
-Status bad(std::string message, std::string source = {}) {
-  return {Code::BadInput, std::move(message), std::move(source), {}};
-}
-
 bool is_integer(DType dtype) { return dtype < DType::F16 && dtype != DType::Bool; }
 
 /// "x f32 of 2 dims", "n int"
@@ -51,15 +47,15 @@ std::optional<Status> misfit(const SourceList& list, const std::vector<FieldSpec
   for (const SourceSpec& spec : list.sources()) {
     const auto given = inputs.find(spec.name);
     if (given == inputs.end())
-      return bad(fmt::format("the input {} is missing", spec_of(spec)), spec.name);
+      return bad_input(fmt::format("the input {} is missing", spec_of(spec)), spec.name);
     if (std::string why = misfit(spec, given->second); !why.empty())
-      return bad(std::move(why), spec.name);
+      return bad_input(std::move(why), spec.name);
   }
   for (const auto& [name, value] : inputs)
     if (!list.find(name) && std::ranges::find(fields, name, &FieldSpec::name) == fields.end()) {
       std::vector<std::string> known;
       for (const SourceSpec& spec : list.sources()) known.push_back(spec_of(spec));
-      return bad(
+      return bad_input(
           fmt::format("the program has no input {}; it takes {}", name, fmt::join(known, ", ")),
           name);
     }
@@ -90,9 +86,9 @@ std::optional<Status> other_number(const SavedProgram& program, int here, bool a
       fmt::format("{} was traced on {}, and {} has {}; ", path, count_text(program.ranks),
                   program.group.empty() ? "the job" : "group " + program.group, here);
   if (bound)
-    return bad(fmt::format("{}{} needs as many: run it on {}, or save it again on {}", first,
-                           *bound, program.ranks, here));
-  return bad(
+    return bad_input(fmt::format("{}{} needs as many: run it on {}, or save it again on {}", first,
+                                 *bound, program.ranks, here));
+  return bad_input(
       fmt::format("{}run it on as many, or save it again on {}, or, if the function does not "
                   "use the number of ranks, load it with other_ranks (lockstep run --other-ranks)",
                   first, here));
@@ -103,27 +99,29 @@ std::optional<Status> wrong_ranks(const JobContext& job, const GroupContext& ove
                                   const SavedProgram& program, const LoadOptions& options,
                                   const std::string& path) {
   if (program.group != over.group.name)
-    return bad(fmt::format("{} is the program of a frame of {}; load it with that group", path,
-                           program.group.empty() ? "all ranks" : "group " + program.group));
+    return bad_input(fmt::format("{} is the program of a frame of {}; load it with that group",
+                                 path,
+                                 program.group.empty() ? "all ranks" : "group " + program.group));
   if (const int here = over.data->size(); program.ranks != here)
     if (auto wrong = other_number(program, here, options.other_ranks, path)) return wrong;
   for (const auto& [name, size] : program.groups) {
     const auto known = job.groups.find(name);
     if (known == job.groups.end())
-      return bad(
+      return bad_input(
           fmt::format("{} has collectives of group {}, which has not been declared in this "
                       "job",
                       path, name));
     if (known->second.group.size() != size)
-      return bad(fmt::format("{} has collectives of group {} with {} ranks, which has {} here",
-                             path, name, size, known->second.group.size()));
+      return bad_input(
+          fmt::format("{} has collectives of group {} with {} ranks, which has {} here", path, name,
+                      size, known->second.group.size()));
   }
   for (const SavedEntry& entry : program.entries)
     for (const auto& [group, within] : entry.graph.nesting)
       for (const std::string& other : within) {
         const auto known = job.nesting.find(group);
         if (known == job.nesting.end() || !known->second.contains(other))
-          return bad(
+          return bad_input(
               fmt::format("{} relies on it that every set of group {} lies in one of group "
                           "{}, and here that is not so",
                           path, other, group));
@@ -136,7 +134,7 @@ std::optional<Status> wrong_here(const JobContext& job, const GroupContext& over
                                  const std::string& path) {
   if (auto wrong = wrong_ranks(job, over, program, options, path)) return wrong;
   if (over.frames.contains(program.frame))
-    return bad(
+    return bad_input(
         fmt::format("{} is the program of a frame {}, and this job has a frame of that name; "
                     "load it before, or in place of, making one",
                     path, program.frame));
@@ -163,8 +161,8 @@ Result<LoadedFrame> load_frame(
     const std::function<FrameRunner&(std::string, const FrameOptions&)>& add) {
   GroupContext* over = job.group(options.group);
   if (over == nullptr)
-    return bad(fmt::format("{} is not loaded: this rank is in no set of group {}", path,
-                           options.group.name));
+    return bad_input(fmt::format("{} is not loaded: this rank is in no set of group {}", path,
+                                 options.group.name));
   std::optional<Status> wrong =
       program ? wrong_here(job, *over, *program, options, path) : std::optional(program.error());
   // Where ranks decide alone each has its own program.
@@ -237,9 +235,9 @@ Result<void> LoadedFrame::read(const NamedValues& inputs, Observation& out,
     if (given == inputs.end()) continue;
     auto value = field_value(spec, given->second);
     if (!value)
-      return bad(fmt::format("{}: the field {} ({}) is given {}", name_, spec.name, spec_text(spec),
-                             given_text(given->second)),
-                 spec.name);
+      return bad_input(fmt::format("{}: the field {} ({}) is given {}", name_, spec.name,
+                                   spec_text(spec), given_text(given->second)),
+                       spec.name);
     out.fields.push_back({spec, *std::move(value)});
   }
   sort_fields(out.fields);
@@ -254,7 +252,7 @@ Result<NamedValues> LoadedFrame::operator()(NamedValues inputs) {
     try {
       return read(inputs, observation, values_);
     } catch (const std::runtime_error& error) {  // reading a number from a device that has failed
-      return Status{Code::Environment, error.what(), {}, {}};
+      return environment_error(error.what());
     }
   }();
   if (!readable) return runner_->refuse(readable.error());

@@ -201,8 +201,8 @@ Result<std::unique_ptr<Board>> Board::open(const std::string& name, int size) {
   auto* memory = reinterpret_cast<BoardMemory*>(shared->data());
   if (memory->magic == BoardMemory::kMagic && memory->size == static_cast<std::uint64_t>(size))
     return std::unique_ptr<Board>(new Board(memory, *std::move(shared)));
-  return Status{Code::Environment,
-                fmt::format("The shared memory {} is not the progress board of this job.", name)};
+  return environment_error(
+      fmt::format("The shared memory {} is not the progress board of this job.", name));
 }
 
 Board::~Board() {

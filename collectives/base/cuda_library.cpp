@@ -122,7 +122,7 @@ class CudaSearch {
   }
 
  private:
-  static Status refused(std::string why) { return {Code::Environment, std::move(why), {}, {}}; }
+  static Status refused(std::string why) { return environment_error(std::move(why)); }
 
   /// Of CUDA; nothing: there is no driver that says so. Loads it.
   [[nodiscard]] std::optional<Version> driver_version() const {

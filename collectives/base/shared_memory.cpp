@@ -15,10 +15,10 @@ namespace lockstep {
 namespace {
 
 Status no_memory(std::string_view what, const std::string& name, int error) {
-  return Status{Code::Environment,
-                fmt::format("Cannot {} the shared memory {}: {}. Check the size and the "
-                            "permissions of /dev/shm.",
-                            what, name, std::strerror(error))};
+  return environment_error(
+      fmt::format("Cannot {} the shared memory {}: {}. Check the size and the "
+                  "permissions of /dev/shm.",
+                  what, name, std::strerror(error)));
 }
 
 }  // namespace
@@ -32,8 +32,7 @@ Result<SharedMemory> SharedMemory::create(std::string_view use, std::size_t byte
   if (made.file_ < 0) return no_memory("make", name, errno);
   int failed = ::ftruncate(made.file_, static_cast<off_t>(bytes)) != 0 ? errno : 0;
   if (failed == 0) failed = ::posix_fallocate(made.file_, 0, static_cast<off_t>(reserved));
-  auto mapped =
-      failed == 0 ? made.map(bytes) : Result<void>(no_memory("make", name, failed));
+  auto mapped = failed == 0 ? made.map(bytes) : Result<void>(no_memory("make", name, failed));
   if (mapped) return made;
   unlink(name);
   return mapped.error();

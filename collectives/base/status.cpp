@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -101,6 +102,16 @@ std::string Status::text() const {
     out += fmt::format("{}{}: {}", i ? "; " : "", groups[i].ranks.phrase(), groups[i].value);
   }
   return out + "]";
+}
+
+Status bad_input(std::string message, std::string source) {
+  return {Code::BadInput, std::move(message), std::move(source)};
+}
+Status environment_error(std::string message, std::string source) {
+  return {Code::Environment, std::move(message), std::move(source)};
+}
+Status internal_error(std::string message, std::string source) {
+  return {Code::Internal, std::move(message), std::move(source)};
 }
 
 void throw_exception_from_error(const Status& status, const boost::source_location& where) {

@@ -70,6 +70,11 @@ struct Status {
   [[nodiscard]] std::string text() const;
 };
 
+/// Failures at the edges of the system, without a table.
+[[nodiscard]] Status bad_input(std::string message, std::string source = {});
+[[nodiscard]] Status environment_error(std::string message, std::string source = {});
+[[nodiscard]] Status internal_error(std::string message, std::string source = {});
+
 template <class T>
 using Result = boost::system::result<T, Status>;
 

@@ -32,13 +32,11 @@ Result<Turn> Turns::take(std::string_view call) {
 }
 
 Status Turns::refused(std::string_view call, int by) const {
-  return {Code::BadInput,
-          fmt::format("{}: {} calls it while a call of {} is under way, and {} takes one call at a "
-                      "time; make the calls of all threads one after the other, with one mutex "
-                      "around each, or on one thread",
-                      call, name_of(this_thread()), name_of(by), of_),
-          {},
-          {}};
+  return bad_input(
+      fmt::format("{}: {} calls it while a call of {} is under way, and {} takes one call at a "
+                  "time; make the calls of all threads one after the other, with one mutex "
+                  "around each, or on one thread",
+                  call, name_of(this_thread()), name_of(by), of_));
 }
 
 }  // namespace lockstep

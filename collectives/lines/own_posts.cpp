@@ -15,9 +15,9 @@ static_assert(kMostLead * sizeof(Posted) < kRing);
 constexpr std::uint64_t kReserveStep = 16 << 10, kGiveBackStep = 64 << 10;
 
 Status no_memory() {
-  return Status{Code::Environment,
-                "There is no memory left in which this process could post its operations; free "
-                "memory on this host."};
+  return environment_error(
+      "There is no memory left in which this process could post its operations; free "
+      "memory on this host.");
 }
 
 }  // namespace
@@ -36,10 +36,11 @@ Result<LineId> OwnPosts::open(const Group& group) {
   PostsHeader& header = memory_.header();
   const std::uint32_t number = header.lines.load(std::memory_order_relaxed);
   if (number == kTableLines)
-    return Status{Code::Environment, fmt::format("This process has issued operations on {} groups, "
-                                                 "and pairs with tags of their own; more "
-                                                 "are not compared.",
-                                                 kTableLines)};
+    return environment_error(
+        fmt::format("This process has issued operations on {} groups, "
+                    "and pairs with tags of their own; more "
+                    "are not compared.",
+                    kTableLines));
   add_line(number, key, told, name);
   return LineId{number};
 }
@@ -107,10 +108,10 @@ Result<void> OwnPosts::post(LineId line, const Entry& entry) {
   std::atomic<std::uint64_t>& count = header.table[line.value].count;
   const std::uint64_t number = count.load(std::memory_order_relaxed);
   if (number - lines_[line.value]->entries_kept / sizeof(Posted) > kMostLead)
-    return Status{Code::Environment,
-                  fmt::format("This process is {} operations ahead of others of their group; no "
-                              "more can be kept.",
-                              kMostLead)};
+    return environment_error(
+        fmt::format("This process is {} operations ahead of others of their group; no "
+                    "more can be kept.",
+                    kMostLead));
   if (!write(line.value, entry)) return no_memory();
   header.moves.fetch_add(1, std::memory_order_relaxed);
   count.store(number + 1, std::memory_order_release);

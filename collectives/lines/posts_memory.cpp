@@ -18,15 +18,14 @@ namespace lockstep::lines {
 namespace {
 
 Status failed(std::string_view what, int error) {
-  return Status{
-      Code::Environment,
+  return environment_error(
       fmt::format("Cannot {} the memory in which this process posts its operations: {}. Free "
                   "memory, or raise the limits of this process (ulimit -f, ulimit -v).",
-                  what, std::strerror(error))};
+                  what, std::strerror(error)));
 }
 
 Status unseen(std::string_view place) {
-  return Status{Code::Environment, fmt::format("The posts at {} cannot be read from here.", place)};
+  return environment_error(fmt::format("The posts at {} cannot be read from here.", place));
 }
 
 struct Place {

@@ -74,11 +74,10 @@ Result<void> SharedPosts::open_mirrors() {
     if (rank >= peers_.size() || peers_[rank] != nullptr) continue;
     auto opened = PostsMemory::open(place, false);
     if (!opened)
-      return Status{
-          Code::Environment,
+      return environment_error(
           fmt::format("This process cannot open what is known of rank {}, of another host; "
                       "let it open more files (ulimit -n).",
-                      rank)};
+                      rank));
     peers_[rank] = std::make_unique<PeerPosts>(std::move(*opened));
     mirrored_[rank] = true;
   }

@@ -115,9 +115,10 @@ void Nccl::begin(OperationKind kind, std::string_view event) {
 
 Result<void> Nccl::connect() {
   if (options_.size < 1 || options_.rank < 0 || options_.rank >= options_.size)
-    return Status{Code::BadInput, fmt::format("{} is rank {} of a group of {}, which there cannot "
-                                              "be; give ranks of the group, from 0 up",
-                                              options_.device_name, options_.rank, options_.size)};
+    return bad_input(
+        fmt::format("{} is rank {} of a group of {}, which there cannot "
+                    "be; give ranks of the group, from 0 up",
+                    options_.device_name, options_.rank, options_.size));
   auto loaded = NcclLibrary::load(options_.device_name);
   if (!loaded) return loaded.error();
   nccl_ = *loaded;
@@ -138,10 +139,10 @@ Result<void> Nccl::connect() {
   if (const auto result = nccl_.device(comm_, &ordinal); result != ncclSuccess)
     return fail(nccl_.failure("ncclCommCuDevice", options_.device_name, "", result));
   if (ordinal != options_.ordinal)
-    return fail(Status{Code::Internal,
-                       fmt::format("NCCL took CUDA device {} for {}, whose ordinal is {}: its "
+    return fail(
+        internal_error(fmt::format("NCCL took CUDA device {} for {}, whose ordinal is {}: its "
                                    "context was not current on this thread",
-                                   ordinal, options_.device_name, options_.ordinal)});
+                                   ordinal, options_.device_name, options_.ordinal)));
   options_.give_up = nullptr;  // what it looks at need not outlive the beginning
   return {};
 }
@@ -153,8 +154,8 @@ Result<void> Nccl::start(const Collective& c) {
       fmt::format(", in {}{}{}", collective_name(c.kind), c.label.empty() ? "" : " ", c.label);
   if (c.dtype == DType::I16 &&
       (c.kind == Collective::Kind::AllReduce || c.kind == Collective::Kind::ReduceScatter))
-    return Status{Code::BadInput, fmt::format("{}{}: NCCL does not reduce i16; cast to i32 first",
-                                              options_.device_name, where)};
+    return bad_input(fmt::format("{}{}: NCCL does not reduce i16; cast to i32 first",
+                                 options_.device_name, where));
   if (auto ok = poll(); !ok) return ok;
   begin(static_cast<OperationKind>(static_cast<int>(OperationKind::AllToAll) +
                                    static_cast<int>(c.kind)),

@@ -33,7 +33,7 @@ std::string said(const char* text) {
 
 Result<NcclLibrary> NcclLibrary::load(std::string_view who) {
   const auto refused = [&](const std::string& why) {
-    return Status{Code::Environment, fmt::format("{} cannot use NCCL: {}", who, why)};
+    return environment_error(fmt::format("{} cannot use NCCL: {}", who, why));
   };
   auto opened = CudaLibrary::open(CudaLibrary::Kind::Nccl);
   if (!opened) return refused(opened.error().message);

@@ -6,10 +6,10 @@ namespace lockstep::collectives {
 namespace {
 
 Status missing(const std::string& who) {
-  return Status{Code::Environment,
-                fmt::format("{} cannot use NCCL: this program was built without it "
-                            "(LOCKSTEP_WITH_NCCL); install NCCL and configure again",
-                            who)};
+  return environment_error(
+      fmt::format("{} cannot use NCCL: this program was built without it "
+                  "(LOCKSTEP_WITH_NCCL); install NCCL and configure again",
+                  who));
 }
 
 }  // namespace

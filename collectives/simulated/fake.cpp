@@ -61,11 +61,10 @@ Result<void> Fake::start(const Collective& collective) {
     auto* to = static_cast<std::byte*>(collective.receive);
     for (std::size_t peer = 0; peer < collective.receive_rows.size(); ++peer) {
       if (collective.receive_rows[peer] != rows)
-        return Status{
-            Code::Internal,
+        return internal_error(
             fmt::format("Fake rank {} sends itself {} rows, so every peer is taken to send "
                         "{}, but {} are expected from rank {}.",
-                        self_.value, rows, rows, collective.receive_rows[peer], peer)};
+                        self_.value, rows, rows, collective.receive_rows[peer], peer));
       if (rows > 0) std::memcpy(to, block, static_cast<std::size_t>(rows * row_bytes));
       to += rows * row_bytes;
     }
@@ -91,8 +90,7 @@ Result<void> Fake::start(const Collective& collective) {
 
 Result<std::unique_ptr<Communicator>> fake_communicator(Rank self, int size) {
   if (size < 1 || self.value < 0 || self.value >= size)
-    return Status{Code::BadInput,
-                  fmt::format("Rank {} is not a rank of a group of {}.", self.value, size)};
+    return bad_input(fmt::format("Rank {} is not a rank of a group of {}.", self.value, size));
   return std::unique_ptr<Communicator>(std::make_unique<Fake>(self, size));
 }
 

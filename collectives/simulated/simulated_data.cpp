@@ -66,11 +66,10 @@ Result<void> fit_together(std::span<const Collective> of_rank) {
       const std::int64_t sent = of_rank[from].send_rows[to];
       const std::int64_t expected = of_rank[to].receive_rows[from];
       if (sent == expected) continue;
-      return Status{
-          Code::Internal,
+      return internal_error(
           fmt::format("Split lists of all_to_all_single do not fit: rank {} sends {} rows "
                       "to rank {}, which expects {}.",
-                      from, sent, to, expected)};
+                      from, sent, to, expected));
     }
   return {};
 }

@@ -118,12 +118,11 @@ bool SimulatedPort::take_message(Rank from) {
   const bool bare = message.bare;
   if (bare != (round_->message_bytes() != 0)) {
     messages.remove(number);
-    fail(Status{
-        Code::Internal,
+    fail(internal_error(
         fmt::format("Rank {} is in {} while rank {} is in {}: they are not at the same point "
                     "of the program.",
                     from.value, bare ? "a vote" : "an exchange", rank_.value,
-                    bare ? "an exchange" : "a vote")});
+                    bare ? "an exchange" : "a vote")));
     return false;
   }
   swap_sent_ = false;

@@ -85,8 +85,7 @@ Result<std::unique_ptr<HostRings>> HostRings::open(const std::string& name, int 
   if (!memory) return memory.error();
   std::unique_ptr<HostRings> found(new HostRings(*std::move(memory), ranks, self));
   if (*found->layout().magic() == kMagic) return found;
-  return Status{
-      Code::Environment, fmt::format("The shared memory {} is not of this job.", name), "", {}};
+  return environment_error(fmt::format("The shared memory {} is not of this job.", name), "");
 }
 
 bool HostRings::reaches(int reader) {
@@ -169,8 +168,8 @@ bool HostRings::receive(int writer, const Sink& sink) {
     std::memcpy(&head, next->data(), sizeof head);
     if (head.kind > static_cast<std::uint64_t>(Part::Kind::Farewell)) return false;
     const auto bytes = next->subspan(sizeof head);
-    Part part{head.group, static_cast<Part::Kind>(head.kind), head.total, 0, 0,
-              Bytes(bytes.begin(), bytes.end())};
+    Part part{head.group, static_cast<Part::Kind>(head.kind), head.total, 0,
+              0,          Bytes(bytes.begin(), bytes.end())};
     ring->took();
     sink(std::move(part));
   }

@@ -33,12 +33,10 @@ bool RingWriter::write(std::span<const std::byte> head, std::span<const std::byt
   return true;
 }
 
-bool RingReader::empty() const {
-  return ring_->written.load() == read_;
-}
+bool RingReader::empty() const { return ring_->written.load() == read_; }
 
 Result<std::span<const std::byte>> RingReader::next() {
-  const auto wrong = [] { return Status{Code::Internal, "no message", "", {}}; };
+  const auto wrong = [] { return internal_error("no message", ""); };
   const std::uint64_t written = ring_->written.load(std::memory_order_acquire);
   if (written == read_) return std::span<const std::byte>();
   if (written - read_ > SharedRing::kBytes || written % 8 != 0) return wrong();

@@ -108,20 +108,17 @@ Result<void> Tcp::run(const Collective& collective) {
 std::optional<Status> Tcp::hear(Rank peer, TcpMesh::Message message) {
   const bool theirs = message.kind == Part::Kind::Bare;
   if (theirs != bare())
-    return Status{
-        Code::Internal,
+    return internal_error(
         fmt::format("Rank {} is in {} while rank {} is in {}: they are not at the same point of "
                     "the program.",
                     named(peer).value, theirs ? "a vote" : "an exchange", named(group_.self).value,
                     theirs ? "an exchange" : "a vote"),
-        "",
-        {}};
+        "");
   if (bare() && message.bytes.size() != round_->message_bytes())
-    return Status{Code::Internal,
-                  fmt::format("Rank {} sent {} bytes where a message has {}.", named(peer).value,
-                              message.bytes.size(), round_->message_bytes()),
-                  "",
-                  {}};
+    return internal_error(
+        fmt::format("Rank {} sent {} bytes where a message has {}.", named(peer).value,
+                    message.bytes.size(), round_->message_bytes()),
+        "");
   round_->received(message.bytes);
   said_ = false;
   return std::nullopt;
@@ -173,8 +170,7 @@ std::optional<Status> Tcp::peer_that_left() const {
           fmt::format("Rank {} has finished the job and will not come to the {}, in which "
                       "rank {} waits.",
                       named(peer).value, operation_name(last_), named(group_.self).value),
-          "",
-          {}};
+          ""};
   return std::nullopt;
 }
 
@@ -233,11 +229,9 @@ Result<std::unique_ptr<Communicator>> tcp_group(std::shared_ptr<TcpMesh> mesh, W
                                                 const RankSet& members, std::uint64_t group,
                                                 std::string_view name) {
   if (!members.contains(mesh->rank()))
-    return Status{Code::BadInput,
-                  fmt::format("Rank {} is not a member of the group of ranks {}.",
-                              mesh->rank().value, members.text()),
-                  "",
-                  {}};
+    return bad_input(fmt::format("Rank {} is not a member of the group of ranks {}.",
+                                 mesh->rank().value, members.text()),
+                     "");
   return make(std::move(mesh), watch, members, group, name);
 }
 

@@ -159,14 +159,12 @@ Result<bool> TcpData::hear(std::size_t peer) {
                    {RankSet::of(std::max(self, from)), self < from ? theirs : shape_}}};
   const std::span<const std::byte> rows = std::span(message->bytes).subspan(head_.size());
   if (rows.size() != block.receive.size())
-    return Status{
-        Code::Internal,
+    return internal_error(
         fmt::format("Split lists of {} do not fit: rank {} sends {} rows to rank {}, "
                     "which expects {}.",
                     collective_name(collective_->kind), from.value, rows.size() / row_bytes(),
                     self.value, block.receive.size() / row_bytes()),
-        "",
-        {}};
+        "");
   if (!rows.empty()) std::memcpy(block.receive.data(), rows.data(), rows.size());
   block.receives = false;
   return true;

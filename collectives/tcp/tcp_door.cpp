@@ -43,7 +43,7 @@ Result<void> TcpDoor::listen(const Endpoint& at) {
   if (!failure) ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
   if (!failure) acceptor_.bind(where, failure);
   if (!failure) acceptor_.listen(asio::socket_base::max_listen_connections, failure);
-  if (failure) return Status{Code::Environment, failure.message()};
+  if (failure) return environment_error(failure.message());
   accept();
   return {};
 }

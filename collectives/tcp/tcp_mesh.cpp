@@ -122,12 +122,11 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
   door_->on({.word = [this](const TcpLinkPtr& link, const TcpMessage& m) { came(link, m); },
              .failed =
                  [this](const std::string& why) {
-                   fail({Code::Environment,
-                         fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
-                                     "files (ulimit -n).",
-                                     self_.value, why),
-                         "",
-                         {}});
+                   fail(environment_error(
+                       fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
+                                   "files (ulimit -n).",
+                                   self_.value, why),
+                       ""));
                  }});
   if (tree_.parent) pair(*tree_.parent).association.open();
 }
@@ -201,10 +200,8 @@ void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
 /// After the peer's first word.
 void TcpMesh::stands(Pair& one) {
   if (one.association.state() == Association::State::Closed)
-    return fail({Code::Internal,
-                 fmt::format("Rank {} has messages that it was never sent.", one.peer.value),
-                 "",
-                 {}});
+    return fail(internal_error(
+        fmt::format("Rank {} has messages that it was never sent.", one.peer.value), ""));
   if (one.up() == nullptr) return;
   one.out_of_reach.reset();
   one.stands_since = clock_.now();
@@ -221,7 +218,7 @@ void TcpMesh::take_part(Pair& one, Part part) {
 
 void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
   const auto wrong = [&](std::string_view what) {
-    fail({Code::Internal, fmt::format("Rank {} {}.", one.peer.value, what), "", {}});
+    fail(internal_error(fmt::format("Rank {} {}.", one.peer.value, what), ""));
   };
   if (auto* part = std::get_if<Part>(&message)) {
     switch (one.association.arrived(link, {part->number, part->received}, part->bytes.size())) {
@@ -263,8 +260,7 @@ void TcpMesh::lose(Pair& one, const std::string& why) {
                     "that process or the system's log (a signal, no memory, an early exit) says "
                     "why.",
                     one.peer.value, gone.pid, gone.host, why),
-        "",
-        {}});
+        ""});
 }
 
 /// Only where nobody listens any more is the process known to be gone. A connection that broke is
@@ -429,10 +425,9 @@ void TcpMesh::share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& h
 void TcpMesh::hear_ring(Pair& one) {
   if (one.place < 0) return;
   if (!rings_->receive(one.place, [&](Part part) { take_part(one, std::move(part)); }))
-    fail({Code::Internal,
-          fmt::format("Rank {} has written into shared memory what is no message.", one.peer.value),
-          "",
-          {}});
+    fail(internal_error(
+        fmt::format("Rank {} has written into shared memory what is no message.", one.peer.value),
+        ""));
 }
 
 void TcpMesh::hear_host() {
@@ -583,8 +578,7 @@ Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Ki
                     fmt::format("Rank {} (process {} on {}) has come to the start of the job, and "
                                 "does not go on.",
                                 peer.value, mesh.peer(peer).pid, mesh.peer(peer).host),
-                    "",
-                    {}};
+                    ""};
     if (auto moved = mesh.move(std::chrono::milliseconds(5)); !moved) return moved;
   }
 }

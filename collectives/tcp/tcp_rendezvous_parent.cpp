@@ -26,12 +26,11 @@ TcpDoor::Events TcpRendezvous::at_the_door() {
               },
           .failed =
               [this](const std::string& why) {
-                fail({Code::Environment,
-                      fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
-                                  "files (ulimit -n).",
-                                  options_.rank.value, why),
-                      "",
-                      {}});
+                fail(environment_error(
+                    fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
+                                "files (ulimit -n).",
+                                options_.rank.value, why),
+                    ""));
                 if (is_root()) end_for_all();
               }};
 }

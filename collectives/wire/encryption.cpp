@@ -11,13 +11,11 @@ Result<bool> encryption_wanted() {
   const std::string_view word = said == nullptr ? "" : said;
   if (word.empty() || word == "on") return true;
   if (word == "off") return false;
-  return Status{
-      Code::BadInput,
+  return bad_input(
       fmt::format("LOCKSTEP_ENCRYPTION={} is not understood; it takes on, which is the default, or "
                   "off.",
                   word),
-      "LOCKSTEP_ENCRYPTION",
-      {}};
+      "LOCKSTEP_ENCRYPTION");
 }
 
 Encryption encryption_to(const Endpoint& server) {
@@ -33,9 +31,10 @@ Encryption encryption_from(std::string_view address) {
 
 std::string encryption_warning(const Endpoint& at, std::string_view what) {
   if (at.loopback() || encryption_to(at) == Encryption::On) return {};
-  return fmt::format("LOCKSTEP_ENCRYPTION=off: {} at {} is not encrypted; who listens on the network "
-                     "can read sizes, tensors and reports",
-                     what, at.text());
+  return fmt::format(
+      "LOCKSTEP_ENCRYPTION=off: {} at {} is not encrypted; who listens on the network "
+      "can read sizes, tensors and reports",
+      what, at.text());
 }
 
 }  // namespace lockstep::collectives

@@ -23,10 +23,10 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
         address.is_v6() == bracketed)
       return out;
   }
-  return Status{Code::BadInput,
-                fmt::format("{} is no address to listen at or to connect to; it takes a numeric "
-                            "address and a port, for example 127.0.0.1:4711 or [::1]:4711.",
-                            text)};
+  return bad_input(
+      fmt::format("{} is no address to listen at or to connect to; it takes a numeric "
+                  "address and a port, for example 127.0.0.1:4711 or [::1]:4711.",
+                  text));
 }
 
 std::string Endpoint::text() const {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/whole_file.h>
 #include <lockstep/collectives/wire/secret.h>
 
 namespace lockstep::collectives {
@@ -73,17 +74,9 @@ Result<Secret> own_secret(const std::string& file) {
   auto known = read_secret(file);
   if (known || known.error().code != Code::Environment) return known;
   const Secret fresh = random_secret();
-  const std::string draft = fmt::format("{}.{}", file, ::getpid());
-  ::unlink(draft.c_str());  // of a process of this number that was killed
-  const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  const bool whole = out >= 0 && ::fchmod(out, 0600) == 0 &&
-                     ::write(out, fresh.data(), fresh.size()) == static_cast<ssize_t>(fresh.size());
-  // A link, not a new name: whoever came first stays.
-  const bool kept = whole && (::link(draft.c_str(), file.c_str()) == 0 || errno == EEXIST);
-  const int why = errno;
-  if (out >= 0) ::close(out);
-  ::unlink(draft.c_str());
-  if (!kept) return no_access(Code::Environment, file, std::strerror(why));
+  const std::string_view text(reinterpret_cast<const char*>(fresh.data()), fresh.size());
+  if (const auto fault = write_whole_file(file, text, {.mode = 0600, .keeps_first = true}))
+    return no_access(Code::Environment, file, fault->reason());
   return read_secret(file);
 }
 

@@ -303,8 +303,7 @@ Result<std::unique_ptr<Publisher>> Publisher::start(const Board& board, Publishe
   try {
     thread.thread = std::thread([&thread] { thread.run(); });
   } catch (const std::system_error& error) {
-    failed =
-        Status{Code::Environment, fmt::format("The publisher cannot start: {}.", error.what())};
+    failed = environment_error(fmt::format("The publisher cannot start: {}.", error.what()));
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed) return *failed;

@@ -434,8 +434,8 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
   if (!failure) loop->acceptor.bind(where, failure);
   if (!failure) loop->acceptor.listen(asio::socket_base::max_listen_connections, failure);
   if (failure)
-    return Status{Code::Environment, fmt::format("The coordinator cannot listen at {}: {}.",
-                                                 wanted.text(), failure.message())};
+    return environment_error(
+        fmt::format("The coordinator cannot listen at {}: {}.", wanted.text(), failure.message()));
   if (loop->options.signals) {  // from now on they are kept for run()
     loop->signals.add(SIGINT);
     loop->signals.add(SIGTERM);

@@ -23,20 +23,20 @@ bool Service::make_room() {
 
 Result<WatchedJob*> Service::job_of(const Identity& identity, Instant now) {
   if (identity.size < 1 || identity.size > kMostRanks)
-    return Status{Code::BadInput,
-                  fmt::format("The job {} says that it has {} ranks; the coordinator watches jobs "
-                              "of 1 to {}.",
-                              identity.job, identity.size, kMostRanks)};
+    return bad_input(
+        fmt::format("The job {} says that it has {} ranks; the coordinator watches jobs "
+                    "of 1 to {}.",
+                    identity.job, identity.size, kMostRanks));
   if (identity.rank.value < 0 || identity.rank.value >= identity.size)
-    return Status{Code::BadInput, fmt::format("There is no rank {} in the job {} of {} ranks.",
-                                              identity.rank.value, identity.job, identity.size)};
+    return bad_input(fmt::format("There is no rank {} in the job {} of {} ranks.",
+                                 identity.rank.value, identity.job, identity.size));
   const auto it = jobs_.find(identity.job);
   if (it == jobs_.end()) {
     if (!make_room())
-      return Status{Code::Environment,
-                    fmt::format("The coordinator watches {} jobs and none of them has ended; start "
-                                "another coordinator for the job {}.",
-                                kMostJobs, identity.job)};
+      return environment_error(
+          fmt::format("The coordinator watches {} jobs and none of them has ended; start "
+                      "another coordinator for the job {}.",
+                      kMostJobs, identity.job));
     return &jobs_.try_emplace(identity.job, identity, now).first->second;
   }
   WatchedJob& job = it->second;
@@ -52,7 +52,7 @@ Result<WatchedJob*> Service::job_of(const Identity& identity, Instant now) {
 Result<Membership::Admission> Service::join(const Identity& identity, ConnectionId connection,
                                             Instant now) {
   if (speakers_.contains(connection))
-    return Status{Code::BadInput, "A connection speaks for one rank; this one has joined already."};
+    return bad_input("A connection speaks for one rank; this one has joined already.");
   const auto job = job_of(identity, now);
   if (!job) return job.error();
   auto admission = (*job)->membership.join(identity, connection, now, rules_.silent_warn);

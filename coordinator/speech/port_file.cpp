@@ -1,12 +1,9 @@
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <string_view>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include <lockstep/collectives/base/whole_file.h>
 #include <lockstep/coordinator/speech/port_file.h>
 
 namespace lockstep::coordinator {
@@ -27,19 +24,10 @@ Result<void> PortFile::write(const std::string& file, std::string_view format) c
     text += fmt::format(
         "secret {}\n",
         std::string_view(reinterpret_cast<const char*>(secret->data()), secret->size()));
-  const std::string draft = fmt::format("{}.{}", file, ::getpid());
-  ::unlink(draft.c_str());  // left by a killed process with this pid
-  const int out = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  const bool whole = out >= 0 && ::fchmod(out, 0600) == 0 &&
-                     ::write(out, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                     ::fsync(out) == 0;
-  const bool kept = whole && ::rename(draft.c_str(), file.c_str()) == 0;
-  const int why = errno;
-  if (out >= 0) ::close(out);
-  if (kept) return {};
-  ::unlink(draft.c_str());
-  return Status{Code::Environment,
-                fmt::format("The port file {} cannot be written: {}.", file, std::strerror(why))};
+  const auto fault = write_whole_file(file, text, {.mode = 0600});
+  if (!fault) return {};
+  return environment_error(
+      fmt::format("The port file {} cannot be written: {}.", file, fault->reason()));
 }
 
 Result<PortFile> PortFile::read(const std::string& file, std::string_view format) {
@@ -47,10 +35,9 @@ Result<PortFile> PortFile::read(const std::string& file, std::string_view format
   if (!text) return text.error();
   std::string_view rest = *text;
   const bool coordinator = format == kCoordinatorFile;
-  const Status other{
-      Code::BadInput,
-      fmt::format("{} is no {} of this version ({}).", file,
-                  coordinator ? "port file of a coordinator" : "address file", format)};
+  const Status other =
+      bad_input(fmt::format("{} is no {} of this version ({}).", file,
+                            coordinator ? "port file of a coordinator" : "address file", format));
   if (line(rest) != format) return other;
   std::string_view address = line(rest), secret = line(rest);
   if (!address.starts_with("address ")) return other;

@@ -117,7 +117,7 @@ Result<T> unpack(std::string_view kind, std::span<const std::byte> bytes) {
   const auto payload = unseal({kind, cereal::detail::Version<T>::version}, bytes);
   if (!payload) return payload.error();
   if (auto value = read_archive<T>(*payload)) return *std::move(value);
-  return Status{Code::Environment, fmt::format("what is in it is no {}", kind), {}, {}};
+  return environment_error(fmt::format("what is in it is no {}", kind));
 }
 
 }  // namespace lockstep::coordinator

@@ -93,8 +93,8 @@ Database::~Database() = default;
 Result<std::unique_ptr<Database>> Database::open(Options options) {
   const Content& content = options.content;
   if (options.access == Access::Read && ::access(options.directory.c_str(), F_OK) != 0)
-    return Status{Code::Environment, fmt::format("cannot read the {} {}/{}: there is none",
-                                                 content.noun, options.directory, options.file)};
+    return environment_error(fmt::format("cannot read the {} {}/{}: there is none", content.noun,
+                                         options.directory, options.file));
   auto directory = PrivateDirectory::open(options.directory, content.noun, content.danger);
   if (!directory) return directory.error();
   std::unique_ptr<Database> database(new Database(std::move(options), std::move(*directory)));
@@ -103,8 +103,8 @@ Result<std::unique_ptr<Database>> Database::open(Options options) {
 }
 
 Status Database::refusal(std::string_view what, const std::string& why) const {
-  return {Code::Environment,
-          fmt::format("cannot {} the {} {}: {}", what, options_.content.noun, path(), why)};
+  return environment_error(
+      fmt::format("cannot {} the {} {}: {}", what, options_.content.noun, path(), why));
 }
 
 /// The consequence of a failure of SQLite for the file.
@@ -375,11 +375,9 @@ Result<void> Database::set_aside(const std::string& why) {
     if (::renameat(at, (options_.file + tail).c_str(), at, (aside + tail).c_str()) != 0)
       ::unlinkat(at, (aside + tail).c_str(), 0);
   if (options_.report)
-    options_.report(
-        {Code::Environment,
-         fmt::format("the {} {} is damaged ({}); it was renamed to {}{} and {}",
-                     options_.content.noun, path(), why, aside,
-                     taken ? ", in place of an earlier one," : "", options_.content.recovery)});
+    options_.report(environment_error(fmt::format(
+        "the {} {} is damaged ({}); it was renamed to {}{} and {}", options_.content.noun, path(),
+        why, aside, taken ? ", in place of an earlier one," : "", options_.content.recovery)));
   return {};
 }
 

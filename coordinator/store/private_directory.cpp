@@ -13,8 +13,8 @@ namespace lockstep::coordinator {
 Result<PrivateDirectory> PrivateDirectory::open(const std::string& path, std::string_view noun,
                                                 std::string_view danger) {
   const auto refuse = [&](std::string_view what, const std::string& why) {
-    return Status{Code::Environment,
-                  fmt::format("cannot {} the {} directory {}: {}", what, noun, path, why)};
+    return environment_error(
+        fmt::format("cannot {} the {} directory {}: {}", what, noun, path, why));
   };
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return refuse("make",

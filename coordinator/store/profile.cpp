@@ -106,7 +106,7 @@ Bytes encode(const KeptProfile& kept) { return pack(kKind, kept); }
 Result<KeptProfile> decode_profile(std::span<const std::byte> bytes) {
   auto kept = unpack<KeptProfile>(kKind, bytes);
   if (kept && !plausible(kept->profile))
-    return Status{Code::Environment, "no run can have seen what it says", {}, {}};
+    return environment_error("no run can have seen what it says");
   return kept;
 }
 

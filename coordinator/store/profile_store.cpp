@@ -107,12 +107,10 @@ void ProfileStore::set_aside(const FrameKey& frame, const std::string& why) {
   moved = moved && done;
   if (!moved && (done || !reported_.insert(frame.name).second)) return;
   if (options_.report)
-    options_.report(
-        {Code::Environment,
-         fmt::format("the profile of {} in {}/{} is damaged ({}); it was {} and the job learns it "
-                     "again",
-                     frame.name, options_.directory, kFile, why,
-                     moved ? "set aside" : "left alone")});
+    options_.report(environment_error(fmt::format(
+        "the profile of {} in {}/{} is damaged ({}); it was {} and the job learns it "
+        "again",
+        frame.name, options_.directory, kFile, why, moved ? "set aside" : "left alone")));
 }
 
 Result<void> ProfileStore::store(const FrameKey& frame, const Profile& profile) {
@@ -120,9 +118,8 @@ Result<void> ProfileStore::store(const FrameKey& frame, const Profile& profile) 
   std::erase_if(wanted.profile, [](const auto& source) { return !plausible(source.second.seen); });
   const Bytes key = key_of(frame), payload = encode(wanted);
   if (payload.size() > kLargest)
-    return Status{Code::Environment,
-                  fmt::format("the profile of {} has {} bytes, at most {} are kept", frame.name,
-                              payload.size(), kLargest)};
+    return environment_error(fmt::format("the profile of {} has {} bytes, at most {} are kept",
+                                         frame.name, payload.size(), kLargest));
   Kept kept;
   if (database_->read([&](Transaction& in) { find(in, frame, kept); }) &&
       kept.profile == wanted.profile)

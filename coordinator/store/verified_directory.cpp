@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/whole_file.h>
 #include <lockstep/coordinator/store/archive.h>
 #include <lockstep/coordinator/store/verified_directory.h>
 
@@ -42,35 +43,6 @@ namespace {
 constexpr std::size_t kAround = kSealBytes + 1 + 4 + 16 + 8;
 constexpr std::string_view kTemporary = "tmp.";
 constexpr std::time_t kForeignLeftoverSeconds = 24 * 3600;
-
-Status environment(std::string message) {
-  return Status{Code::Environment, std::move(message), {}, {}};
-}
-
-/// A descriptor that is closed at the end of its scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-bool write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-  return true;
-}
 
 bool read_all(int fd, std::span<std::byte> into, std::size_t& got) {
   got = 0;
@@ -170,7 +142,7 @@ void VerifiedDirectory::set_aside(const shapes::Fingerprint& key, const std::str
       ::renameat(directory_.fd(), name.c_str(), directory_.fd(), (name + ".bad").c_str()) == 0;
   if (!moved && (errno == ENOENT || !reported_.insert(name).second)) return;
   if (options_.report)
-    options_.report(environment(fmt::format(
+    options_.report(environment_error(fmt::format(
         "the {} {}/{} is damaged ({}); {} and {}", options_.content.noun, options_.path, name, why,
         moved ? "it was renamed to .bad" : "it is left alone", options_.content.recovery)));
 }
@@ -181,24 +153,25 @@ Result<std::optional<Bytes>> VerifiedDirectory::load(const shapes::Fingerprint& 
     return std::optional<Bytes>();
   };
   const auto failure = [&](const char* what) {
-    return environment(fmt::format("cannot {} the {} {}/{}: {}", what, options_.content.noun,
-                                   options_.path, key.text(), std::strerror(errno)));
+    return environment_error(fmt::format("cannot {} the {} {}/{}: {}", what, options_.content.noun,
+                                         options_.path, key.text(), std::strerror(errno)));
   };
-  Descriptor fd(::openat(directory_.fd(), key.text().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (fd.get() < 0) {
+  const OpenFile fd(
+      ::openat(directory_.fd(), key.text().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd.fd() < 0) {
     if (errno == ENOENT) return std::optional<Bytes>();
     if (errno == ELOOP) return unusable("it is a symbolic link");
     return failure("open");
   }
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
+  if (::fstat(fd.fd(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
     return unusable("it is not a file of this user");
   const auto size = static_cast<std::uintmax_t>(info.st_size);
   if (const std::uintmax_t most = bytes_on_disk(options_.content.largest); size > most)
     return unusable(fmt::format("it has {} bytes, at most {} are read", size, most));
   Bytes bytes(size);
   std::size_t got = 0;
-  if (!read_all(fd.get(), bytes, got)) return failure("read");
+  if (!read_all(fd.fd(), bytes, got)) return failure("read");
   auto file = unpack<KeyedFile>(options_.content.noun, std::span(bytes).first(got));
   if (!file) return unusable(file.error().message);
   if (file->key != key) return unusable("it is of another name");
@@ -208,9 +181,9 @@ Result<std::optional<Bytes>> VerifiedDirectory::load(const shapes::Fingerprint& 
 Result<void> VerifiedDirectory::store(const shapes::Fingerprint& key,
                                       std::span<const std::byte> content) {
   if (content.size() > options_.content.largest)
-    return environment(fmt::format("the {} {} has {} bytes, at most {} are kept",
-                                   options_.content.noun, key.text(), content.size(),
-                                   options_.content.largest));
+    return environment_error(fmt::format("the {} {} has {} bytes, at most {} are kept",
+                                         options_.content.noun, key.text(), content.size(),
+                                         options_.content.largest));
   return write_and_rename(key.text(), pack(options_.content.noun,
                                            KeyedFile{key, Bytes(content.begin(), content.end())}));
 }
@@ -219,25 +192,12 @@ Result<void> VerifiedDirectory::write_and_rename(const std::string& name,
                                                  std::span<const std::byte> bytes) {
   const std::string temporary =
       fmt::format("{}{}.{}.{}", kTemporary, ::getpid(), next_number(), host_name());
-  const auto failure = [&](const char* what) {
-    const int error = errno;
-    ::unlinkat(directory_.fd(), temporary.c_str(), 0);
-    return environment(fmt::format(
-        "cannot {} a file in the {} directory {}: {}; free some space, or choose another "
-        "directory with LOCKSTEP_CACHE_DIR",
-        what, options_.content.noun, options_.path, std::strerror(error)));
-  };
-  // A leftover of an earlier process with this pid would make O_EXCL fail.
-  ::unlinkat(directory_.fd(), temporary.c_str(), 0);
-  Descriptor fd(::openat(directory_.fd(), temporary.c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (fd.get() < 0) return failure("create");
-  if (!write_all(fd.get(), bytes)) return failure("write");
-  if (::fsync(fd.get()) != 0) return failure("flush");
-  if (::renameat(directory_.fd(), temporary.c_str(), directory_.fd(), name.c_str()) != 0)
-    return failure("rename");
-  if (::fsync(directory_.fd()) != 0) return failure("flush the name of");
-  return {};
+  DraftFile file(name, {.mode = 0600, .folder = directory_.fd(), .draft = temporary});
+  if (file.write(bytes) && file.flush() && file.name() && file.flush_folder()) return {};
+  return environment_error(fmt::format(
+      "cannot {} a file in the {} directory {}: {}; free some space, or choose another "
+      "directory with LOCKSTEP_CACHE_DIR",
+      file.fault()->step, options_.content.noun, options_.path, file.fault()->reason()));
 }
 
 }  // namespace lockstep::coordinator

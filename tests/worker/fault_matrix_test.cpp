@@ -47,7 +47,7 @@ std::string on_rank_0(const std::string& command) {
 
 const std::vector<Cell> kCells{
     {"KilledBetweenCalls", "kill", "call", {kLost, "its process ended"}, kKilled},
-    {"KilledInAVote", "kill", "vote", {kLost, "running, last event: call 7"}, kKilled},
+    {"KilledInAVote", "kill", "vote", {kLost, "running, last event: call 0 of late_step"}, kKilled},
     {"KilledInTheTrace",
      "kill",
      "trace",
@@ -81,7 +81,7 @@ const std::vector<Cell> kCells{
     {"FinishesEarly",
      "finish",
      "call",
-     {"lockstep: FRAME_MISMATCH: the ranks met in different rounds", "rank {}: finish "},
+     {"lockstep: FRAME_MISMATCH: the ranks met in different rounds", "rank {}: finish"},
      {3}},
 
     {"ThrowsInTheTrace",

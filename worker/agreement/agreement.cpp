@@ -41,11 +41,9 @@ class BuildSteps final : public CallSteps {
     Result<Built> built = build_(entry_, decision);
     if (built && built->ended) return *built->ended;
     if (built && shared_sizes_ && !built->uniform.empty())
-      built = Status{Code::BadInput,
-                     "uniform sizes cannot be compared under shared_sizes, where a size may be a "
-                     "number on one rank and a symbol on another; use another consistency",
-                     {},
-                     {}};
+      built = bad_input(
+          "uniform sizes cannot be compared under shared_sizes, where a size may be a "
+          "number on one rank and a symbol on another; use another consistency");
     if (built) {
       report.graph = with_needs(*built);
       report.collectives = with_uniform(*built);
@@ -169,12 +167,9 @@ std::optional<Status> Agreement::broken(const CodeCache& cache, const Observatio
     return rank_status.local_error;
   if (auto differs = rounds_.broken(cache, observation)) return differs;
   if (!driver().is_ahead(cache) || rank_status.pending == 0) return std::nullopt;
-  return Status{Code::BadInput,
-                cache.name +
-                    " was prefetched, but is called with asserts or agreed values pending; settle "
-                    "them before the prefetch",
-                {},
-                {}};
+  return bad_input(cache.name +
+                   " was prefetched, but is called with asserts or agreed values pending; settle "
+                   "them before the prefetch");
 }
 
 Result<Agreed> Agreement::agreed(const CallOutcome& outcome, const Known& frame) {

@@ -32,31 +32,24 @@ std::optional<Status> foreign_guard(const Decision& decision, const SourceList& 
   };
   for (const HostValue& value : report.host_values)
     if (!value.well_formed(is_scalar))
-      return Status{Code::Internal,
-                    fmt::format("a value that guards ask for is none of the inputs; {}", kBug),
-                    {},
-                    {}};
+      return internal_error(
+          fmt::format("a value that guards ask for is none of the inputs; {}", kBug));
   std::vector<shapes::Symbol> known = decision.trace_symbols();
   for (const shapes::Symbol symbol : decision.host_symbols(report.host_values.size()))
     known.push_back(symbol);
   for (const shapes::Guard& guard : report.guards)
     for (const shapes::Symbol symbol : guard.predicate.expr.symbols())
       if (symbol.unbacked || std::find(known.begin(), known.end(), symbol) == known.end())
-        return Status{
-            Code::Internal,
+        return internal_error(
             fmt::format("the guard {} at {} mentions {}, which is no size of an input; {}",
-                        guard.predicate.text(), guard.where.text(), symbol.name(), kBug),
-            {},
-            {}};
+                        guard.predicate.text(), guard.where.text(), symbol.name(), kBug));
   for (const UniformSize& size : report.uniform)
     for (const shapes::Symbol symbol : size.expr.symbols())
       if (symbol.unbacked || std::find(known.begin(), known.end(), symbol) == known.end())
-        return Status{Code::Internal,
-                      fmt::format("{} at {} needs {} alike on all ranks, which is no size of an "
-                                  "input; {}",
-                                  size.what, size.where.text(), size.expr.text(), kBug),
-                      {},
-                      {}};
+        return internal_error(
+            fmt::format("{} at {} needs {} alike on all ranks, which is no size of an "
+                        "input; {}",
+                        size.what, size.where.text(), size.expr.text(), kBug));
   return std::nullopt;
 }
 
@@ -208,11 +201,8 @@ void CallMachine::joined(const Bytes& result) {
       return gathered(result);
     case Stage::Hints:
       if (!apply_hints(decision_, joint_, result) || !apply_hints(reported_, joint_, result))
-        failure_ = Status{
-            Code::Internal,
-            "the hints that rank " + std::to_string(self_.value) + " received cannot be read",
-            {},
-            {}};
+        failure_ = internal_error("the hints that rank " + std::to_string(self_.value) +
+                                  " received cannot be read");
       return hinted();
     case Stage::RankTable: {
       Status error = error_of_table_(rank_table_values(result));

@@ -55,13 +55,11 @@ void CallMachine::rostered(const Bytes& payload) {
 }
 
 void CallMachine::unreadable() {
-  finish({CallOutcome::Kind::Error, -1,
-          Status{Code::Internal,
-                 cache_.name +
-                     ": the joined observations cannot be read; check that all ranks run the same "
-                     "build",
-                 {},
-                 {}}});
+  finish(
+      {CallOutcome::Kind::Error, -1,
+       internal_error(cache_.name +
+                      ": the joined observations cannot be read; check that all ranks run the same "
+                      "build")});
 }
 
 void CallMachine::gathered(const Bytes& payload) {

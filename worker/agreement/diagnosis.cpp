@@ -90,13 +90,13 @@ RankReport read_rank_report(ByteReader& line) {
   said.key = line.text();
   const std::size_t call = said.key.find('\0');
   said.round = said.key.substr(0, call);
-  said.key = RoundKey::text_of(
-      said.round, call == std::string::npos ? std::nullopt : std::optional(said.key.substr(call + 1)));
+  said.key = RoundKey::text_of(said.round, call == std::string::npos
+                                               ? std::nullopt
+                                               : std::optional(said.key.substr(call + 1)));
   said.pending = line.u64();
   said.local_error = take_failure(line);
   said.local_error_at = line.u32();
-  if (!line.ok())
-    said.local_error = Status{Code::Internal, "sent a report that cannot be read", {}, {}};
+  if (!line.ok()) said.local_error = internal_error("sent a report that cannot be read");
   return said;
 }
 
@@ -171,11 +171,9 @@ Status diagnose(const std::vector<RankValue>& rank_table) {
                         lines.front().key),
             {},
             std::move(pending)};
-  return {Code::Internal,
-          "a vote did not come out clean, but no rank knows why; this is a bug of lockstep, please "
-          "report it with the record",
-          {},
-          {}};
+  return internal_error(
+      "a vote did not come out clean, but no rank knows why; this is a bug of lockstep, please "
+      "report it with the record");
 }
 
 std::string majority_text(const std::vector<RankValue>& rank_table) {
@@ -196,7 +194,7 @@ std::string report_line(const std::optional<Status>& failure) {
 
 Status joint_failure(const std::vector<RankValue>& rank_table, const std::string& frame,
                      const std::string& well) {
-  Status joint{Code::Internal, frame + ": a step failed, but no rank says why", {}, {}};
+  Status joint = internal_error(frame + ": a step failed, but no rank says why");
   bool found = false;
   for (const RankValue& value : rank_table) {
     ByteReader in = opened(value.value);

@@ -142,12 +142,11 @@ std::optional<Status> GroupRounds::broken(const CodeCache& cache, const Observat
   for (const Entry& entry : cache.entries)
     if (!found && !entry.superseded) found = difference(entry, *promised, given);
   if (!found) return std::nullopt;
-  return Status{Code::BadInput,
-                fmt::format("{} was prefetched with {}: {}, but is called with {}; make the calls "
-                            "of a frame in the order of its prefetches, with the same inputs",
-                            cache.name, found->source, found->promised, found->given),
-                found->source,
-                {}};
+  return bad_input(
+      fmt::format("{} was prefetched with {}: {}, but is called with {}; make the calls "
+                  "of a frame in the order of its prefetches, with the same inputs",
+                  cache.name, found->source, found->promised, found->given),
+      found->source);
 }
 
 }  // namespace lockstep::worker

@@ -95,10 +95,12 @@ std::string RoundKey::text_of(std::string round_text, std::optional<std::string>
   if (const std::size_t at = round_text.find(kCall); call && at != std::string::npos)
     return round_text.replace(at + kCall.size(), digits(round_text, at + kCall.size()), *call);
   const std::size_t space = round_text.find(' ');
+  if (space == std::string::npos) return round_text;
   const std::string_view kind = std::string_view(round_text).substr(0, space);
   const auto unnumbered = [&](const KindName& name) { return !name.numbered && name.text == kind; };
-  if (space != std::string::npos && (kind == kSettle || std::ranges::any_of(kKindNames, unnumbered)))
-    round_text.erase(space, 1 + digits(round_text, space + 1));
+  const std::size_t number = digits(round_text, space + 1);
+  if (number != 0 && (kind == kSettle || std::ranges::any_of(kKindNames, unnumbered)))
+    round_text.erase(space, 1 + number);
   return round_text;
 }
 

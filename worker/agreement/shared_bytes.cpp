@@ -56,21 +56,17 @@ std::optional<Bytes> kept(const SharedStore& store, const Offer& offer) {
 }
 
 Status too_many(const Offer& offer) {
-  return {Code::Environment,
-          fmt::format("what the first rank has built has {} bytes, at most {} are sent, so every "
-                      "rank builds for itself",
-                      offer.bytes, kLargestShared),
-          {},
-          {}};
+  return environment_error(
+      fmt::format("what the first rank has built has {} bytes, at most {} are sent, so every "
+                  "rank builds for itself",
+                  offer.bytes, kLargestShared));
 }
 
 Status other_bytes(const std::string& digest, const Offer& offer) {
-  return {Code::Environment,
-          fmt::format("what came from the first rank is not what it has built (SHA-256 {}…, told "
-                      "{}…), so nothing of it was loaded; check this host's memory and network",
-                      digest.substr(0, 16), offer.digest.substr(0, 16)),
-          {},
-          {}};
+  return environment_error(
+      fmt::format("what came from the first rank is not what it has built (SHA-256 {}…, told "
+                  "{}…), so nothing of it was loaded; check this host's memory and network",
+                  digest.substr(0, 16), offer.digest.substr(0, 16)));
 }
 
 }  // namespace
@@ -89,10 +85,8 @@ Result<SharedBytes> share_bytes(CallDriver& driver, RoundKey key, const shapes::
   auto offer = decode_offer(*told);
   SharedBytes out;
   if (!offer) {  // this rank stays for the rounds that follow
-    out.failure = Status{Code::Internal,
-                         "what the first rank says of the bytes that it shares cannot be read",
-                         {},
-                         {}};
+    out.failure =
+        internal_error("what the first rank says of the bytes that it shares cannot be read");
     offer = Offer{};
   } else if (offer->digest.empty()) {
     return out;

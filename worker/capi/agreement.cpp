@@ -103,9 +103,7 @@ class Builder {
       return Status{Code::CompileError,
                     fmt::format("the build callback returned {} and no reason; give one with "
                                 "lockstep_build_failed()",
-                                code),
-                    {},
-                    {}};
+                                code)};
     return Built{own(program), std::move(built.guards), std::move(built.uniform)};
   }
   [[nodiscard]] std::unique_ptr<lockstep_decision> take() { return std::move(made_); }
@@ -117,9 +115,9 @@ class Builder {
     try {
       return build_(context_, entry, made_.get(), &program, &built);
     } catch (const std::exception& error) {
-      built.failure = Status{Code::CompileError, error.what(), {}, {}};
+      built.failure = Status{Code::CompileError, error.what()};
     } catch (...) {
-      built.failure = Status{Code::CompileError, "the build callback threw an exception", {}, {}};
+      built.failure = Status{Code::CompileError, "the build callback threw an exception"};
     }
     return 1;
   }
@@ -177,7 +175,7 @@ worker::AuditedCall audited(const lockstep_observation* observation, const locks
   call.is_new = run->is_new != 0;
   call.program_text = plain(run->program_text);
   call.collectives_text = plain(run->collectives_text);
-  if (run->trouble != nullptr) call.local_error = Status{Code::CompileError, run->trouble, {}, {}};
+  if (run->trouble != nullptr) call.local_error = Status{Code::CompileError, run->trouble};
   return call;
 }
 

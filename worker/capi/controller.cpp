@@ -10,9 +10,9 @@
 #include <lockstep/worker/controller/controller.h>
 
 namespace worker = lockstep::worker;
+using lockstep::bad_input;
 using lockstep::DType;
 using lockstep::Result;
-using lockstep::capi::bad_input;
 using lockstep::capi::fail;
 using lockstep::capi::guarded;
 using worker::Array;

@@ -189,8 +189,7 @@ Result<void> Group::resync() {
 }
 
 void Group::leave(const std::string& why) {
-  const Status gone{
-      Code::Gone, fmt::format("rank {} left: {}", world.all->rank().value, why), {}, {}};
+  const Status gone{Code::Gone, fmt::format("rank {} left: {}", world.all->rank().value, why)};
   over = true;
   const auto peers = all_know ? worker::PeersGo::ToRound : worker::PeersGo::On;
   if (rounds->leave({.kind = Kind::Close}, gone, peers)) world.end_job(gone);

@@ -80,7 +80,6 @@ namespace lockstep::capi {
 [[nodiscard]] int code_number(Code code);
 /// nullopt: no code of an error.
 [[nodiscard]] std::optional<Code> code_of(int number);
-[[nodiscard]] Status bad_input(std::string message);
 inline constexpr const char* kNoGroup =
     "group is NULL; open one with lockstep_group_open(), and do not use it once it is closed";
 inline constexpr const char* kNoAgreement =
@@ -101,11 +100,11 @@ int guarded(const Body& body) noexcept {
     const Result<void> done = body();
     return done ? LOCKSTEP_OK : fail(done.error());
   } catch (const std::bad_alloc&) {
-    return fail({Code::Environment, "there is no memory left for lockstep", {}, {}});
+    return fail(environment_error("there is no memory left for lockstep"));
   } catch (const std::exception& error) {
-    return fail({Code::Internal, error.what(), {}, {}});
+    return fail(internal_error(error.what()));
   } catch (...) {
-    return fail({Code::Internal, "an exception that is no std::exception", {}, {}});
+    return fail(internal_error("an exception that is no std::exception"));
   }
 }
 

@@ -7,9 +7,9 @@
 
 #include <lockstep/collectives/lines/lines.h>
 
+using lockstep::bad_input;
 using lockstep::Rank;
 using lockstep::Result;
-using lockstep::capi::bad_input;
 using lockstep::capi::fail;
 using lockstep::capi::guarded;
 namespace collectives = lockstep::collectives;

@@ -23,8 +23,6 @@ std::optional<Code> code_of(int number) {
   return static_cast<Code>(number - 1);
 }
 
-Status bad_input(std::string message) { return {Code::BadInput, std::move(message), {}, {}}; }
-
 int fail(Status status) noexcept {
   const int number = code_number(status.code);
   try {

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStep = "step-", kSaving = ".saving-", kOlder = ".older-";
 
 Status folder_error(const std::string& what, const std::error_code& error) {
-  return {Code::Environment, fmt::format("cannot {}: {}.", what, error.message()), {}, {}};
+  return environment_error(fmt::format("cannot {}: {}.", what, error.message()));
 }
 
 Result<void> remove_folder(const std::string& path) {
@@ -39,16 +39,13 @@ Result<void> write_index(const std::string& saving, int world_size, const StageO
   const auto index = make_index(files);
   if (!index) return index.error();
   const std::string text = index_text(*index);
-  const std::string path = fmt::format("{}/{}", saving, kIndexName), temporary = path + ".tmp";
-  const OpenFile file(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!file.is_open()) return file_error("create", temporary);
-  if (auto put = write_whole(file, std::as_bytes(std::span(text)), path); !put) return put;
+  const std::string path = fmt::format("{}/{}", saving, kIndexName);
+  DraftFile file(path, {.draft = path + ".tmp"});
+  if (!file.write(index_text(*index))) return file_error(*file.fault(), path);
   at(CheckpointStage::IndexWritten);
-  if (::fsync(file.fd()) != 0) return file_error("flush", path);
+  if (!file.flush()) return file_error(*file.fault(), path);
   at(CheckpointStage::IndexSynced);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return file_error("name", path);
-  if (auto synced = sync_folder(saving); !synced) return synced;
+  if (!file.name() || !file.flush_folder()) return file_error(*file.fault(), path);
   at(CheckpointStage::IndexNamed);
   return {};
 }
@@ -62,12 +59,10 @@ Result<void> name_checkpoint(const std::string& from, const std::string& to) {
   // Some file systems know plain renames only.
   if (!there && ::rename(from.c_str(), to.c_str()) == 0) return {};
   if (there)
-    return Status{Code::Environment,
-                  fmt::format("there is a checkpoint {} already, and this file system cannot swap "
-                              "two folders; move it away, or save to another folder.",
-                              to),
-                  {},
-                  {}};
+    return environment_error(
+        fmt::format("there is a checkpoint {} already, and this file system cannot swap "
+                    "two folders; move it away, or save to another folder.",
+                    to));
   return file_error("name the checkpoint", to);
 }
 
@@ -89,8 +84,7 @@ Result<std::vector<FoundCheckpoint>> list_checkpoints(const std::string& folder)
   std::error_code error;
   const auto kind = fs::status(folder, error).type();
   if (kind != fs::file_type::directory)
-    return Status{
-        Code::BadInput, fmt::format("{}: there is no such folder of checkpoints.", folder), {}, {}};
+    return bad_input(fmt::format("{}: there is no such folder of checkpoints.", folder));
   std::vector<FoundCheckpoint> out;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (const auto step = step_of_folder(at->path().filename().string()))

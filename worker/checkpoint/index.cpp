@@ -25,13 +25,10 @@ Result<void> check_names(const std::vector<RankFile>& files) {
     const SaveName expected{first.save, first.step, static_cast<int>(r),
                             static_cast<int>(files.size())};
     if (files[r].name != expected)
-      return Status{
-          Code::Environment,
+      return environment_error(
           fmt::format("{} is of another save than {}: all ranks must write to one folder, "
                       "and one job alone.",
-                      rank_file_name(static_cast<int>(r)), rank_file_name(0)),
-          {},
-          {}};
+                      rank_file_name(static_cast<int>(r)), rank_file_name(0)));
   }
   return {};
 }

@@ -10,7 +10,7 @@ namespace lockstep::worker {
 namespace {
 
 Status bad_index(const std::string& file, const std::string& what) {
-  return {Code::BadInput, fmt::format("{}: {}.", file, what), {}, {}};
+  return bad_input(fmt::format("{}: {}.", file, what));
 }
 
 std::string digest_of_text(const std::string& text) {
@@ -126,9 +126,7 @@ Result<CheckpointIndex> index_in(std::string_view text, const std::string& file)
       return Status{Code::Version,
                     fmt::format("{}: it is of another version than {}; read it with the lockstep "
                                 "that wrote it.",
-                                file, kCheckpointFormat),
-                    {},
-                    {}};
+                                file, kCheckpointFormat)};
     const CheckedJson& body = json->at("checkpoint");
     if (digest_of_text(body.dump()) != json->at("xxh3").get<std::string>())
       return bad_index(file, "it is damaged: its digest is another");

@@ -88,10 +88,7 @@ Result<void> write_weight_map(const std::string& path, const std::vector<Shard>&
       CheckedJson{{"metadata", {{"total_size", merged.bytes}}}, {"weight_map", std::move(map)}}
           .dump(2) +
       "\n";
-  const OpenFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file.is_open()) return file_error("create", path);
-  if (auto put = write_whole(file, std::as_bytes(std::span(text)), path); !put) return put;
-  if (::fsync(file.fd()) != 0) return file_error("flush", path);
+  if (const auto fault = write_whole_file(path, text)) return file_error(*fault, path);
   return {};
 }
 
@@ -130,11 +127,8 @@ Result<Merged> write_merged(const std::string& folder, const CheckpointIndex& in
                             const std::string& into) {
   const std::vector<Shard> shards = shards_of(index, options);
   if (shards.empty())
-    return Status{Code::BadInput,
-                  fmt::format("{}: it has no tensor whose name begins with {}.", folder,
-                              quoted_name(options.prefix)),
-                  {},
-                  {}};
+    return bad_input(fmt::format("{}: it has no tensor whose name begins with {}.", folder,
+                                 quoted_name(options.prefix)));
   Merged out;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     out.files.push_back(shard_name(i, shards.size()));
@@ -161,11 +155,8 @@ Result<std::uint64_t> verify_checkpoint(const std::string& folder) {
     const auto file = read_rank_file(fmt::format("{}/{}", folder, rank_file_name(rank)));
     if (!file) return file.error();
     if (file->name.step != index->step || file->name.rank != rank)
-      return Status{Code::BadInput,
-                    fmt::format("{}/{}: it is the file of another rank or step.", folder,
-                                rank_file_name(rank)),
-                    {},
-                    {}};
+      return bad_input(fmt::format("{}/{}: it is the file of another rank or step.", folder,
+                                   rank_file_name(rank)));
   }
   if (auto same = compare_digests(*index, reader); !same) return same.error();
   return reader.bytes_read();
@@ -175,11 +166,8 @@ Result<Merged> merge_checkpoint(const std::string& folder, const MergeOptions& o
   const auto index = read_index(folder);
   if (!index) return index.error();
   if (fs::exists(options.output))
-    return Status{
-        Code::BadInput,
-        fmt::format("{}: it is there already; name another folder, or remove it.", options.output),
-        {},
-        {}};
+    return bad_input(
+        fmt::format("{}: it is there already; name another folder, or remove it.", options.output));
   PieceReader reader(folder, *index);
   if (auto same = compare_digests(*index, reader); !same) return same.error();
   const std::string parent = folder_of(options.output);

@@ -48,9 +48,7 @@ bool is_empty(const Box& box) {
 }
 
 Result<void> check_filled(const std::vector<std::int64_t>& global, std::vector<Box> boxes) {
-  const auto bad = [](const std::string& what) {
-    return Status{Code::ConstraintViolation, what, {}, {}};
-  };
+  const auto bad = [](const std::string& what) { return Status{Code::ConstraintViolation, what}; };
   std::erase_if(boxes, is_empty);
   unsigned __int128 held = 0, all = 1;
   for (const std::int64_t size : global) all *= static_cast<std::uint64_t>(size);
@@ -102,7 +100,7 @@ Result<std::vector<Piece>> pieces_in(std::span<const std::byte> bytes) {
     piece.global = sizes_in(in), piece.box.start = sizes_in(in), piece.box.sizes = sizes_in(in);
   }
   if (!in.ok() || !in.at_end())
-    return Status{Code::Internal, "a list of pieces came damaged from another rank.", {}, {}};
+    return internal_error("a list of pieces came damaged from another rank.");
   return out;
 }
 

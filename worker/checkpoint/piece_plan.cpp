@@ -10,9 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-Status damaged() {
-  return {Code::Internal, "a list of pieces came damaged from another rank.", {}, {}};
-}
+Status damaged() { return internal_error("a list of pieces came damaged from another rank."); }
 
 void put(ByteWriter& out, const Status& status) {
   out.u8(static_cast<std::uint8_t>(status.code));
@@ -203,8 +201,7 @@ std::optional<Status> PiecePlan::flaw_of(const std::vector<Held>& all) {
       return Status{
           Code::ConstraintViolation,
           fmt::format("tensor {} {}.", quoted_name(first.piece.name), filled.error().message),
-          first.piece.name,
-          {}};
+          first.piece.name};
   }
   return std::nullopt;
 }

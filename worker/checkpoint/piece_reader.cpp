@@ -10,7 +10,7 @@ namespace lockstep::worker {
 namespace {
 
 Status bad_piece(const std::string& path, const std::string& what) {
-  return {Code::BadInput, fmt::format("{}: {}.", path, what), {}, {}};
+  return bad_input(fmt::format("{}: {}.", path, what));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kAbout = "lockstep";
 
 Status damaged(const std::string& path, const std::string& what) {
-  return {Code::BadInput, fmt::format("{}: {}.", path, what), {}, {}};
+  return bad_input(fmt::format("{}: {}.", path, what));
 }
 
 std::map<std::string, std::string> metadata_of(const RankFileContent& content) {
@@ -65,9 +65,7 @@ Result<SaveName> name_in(const CheckedJson& about, const std::string& path) {
       return Status{Code::Version,
                     fmt::format("{}: it is of another version than {}; read it with the lockstep "
                                 "that wrote it.",
-                                path, kCheckpointFormat),
-                    {},
-                    {}};
+                                path, kCheckpointFormat)};
     name.save = about.at("save").get<std::string>();
     name.step = whole_in(about.at("step")),
     name.rank = static_cast<int>(whole_in(about.at("rank")));

@@ -19,7 +19,7 @@ struct Wants {
 };
 
 Status refusal(const std::string& folder, const std::string& what, const std::string& name) {
-  return {Code::BadInput, fmt::format("{}: {}.", folder, what), name, {}};
+  return bad_input(fmt::format("{}: {}.", folder, what), name);
 }
 
 /// "" for none.
@@ -231,7 +231,7 @@ Result<std::vector<Array>> Loader::load() {
   try {
     for (const Piece& piece : mine) out.emplace_back(piece.dtype, piece.box.sizes);
   } catch (const std::bad_alloc&) {
-    return Status{Code::Environment, "there is no memory for the tensors of a checkpoint.", {}, {}};
+    return environment_error("there is no memory for the tensors of a checkpoint.");
   }
   for (const Read& read : reads()) {
     const PartMemory into{

@@ -29,10 +29,8 @@ void BackgroundWork::start(std::function<Result<void>()> work) {
     try {
       if (auto done = work(); !done) failure_ = done.error();
     } catch (const std::exception& error) {  // no memory
-      failure_ = Status{Code::Environment,
-                        fmt::format("the writer of a checkpoint failed: {}.", error.what()),
-                        {},
-                        {}};
+      failure_ =
+          environment_error(fmt::format("the writer of a checkpoint failed: {}.", error.what()));
     }
     done_.store(true);
   });

@@ -29,10 +29,9 @@ Result<void> Snapshot::take(const std::vector<const Array*>& arrays) {
       at += (bytes + kAligned - 1) / kAligned * kAligned;
     }
   } catch (const std::bad_alloc&) {
-    return Status{
-        Code::Environment, "there is no memory for the snapshot of a checkpoint.", {}, {}};
+    return environment_error("there is no memory for the snapshot of a checkpoint.");
   } catch (const std::runtime_error& error) {
-    return Status{Code::Environment, error.what(), {}, {}};
+    return environment_error(error.what());
   }
   return {};
 }

@@ -11,7 +11,7 @@ namespace lockstep::worker {
 namespace {
 
 Status bad_state(const std::string& name, const std::string& what) {
-  return {Code::BadInput, fmt::format("{} of the state {}.", quoted_name(name), what), name, {}};
+  return bad_input(fmt::format("{} of the state {}.", quoted_name(name), what), name);
 }
 
 template <class T>
@@ -66,7 +66,7 @@ Result<std::vector<Piece>> pieces_of(const StateLeaves& leaves) {
     try {
       piece.box = Box::whole(array.sizes());
     } catch (const std::runtime_error& error) {  // the device that has it has failed
-      return Status{Code::Environment, error.what(), tensor.name, {}};
+      return environment_error(error.what(), tensor.name);
     }
     piece.global = tensor.global.value_or(array.sizes());
     if (tensor.start) piece.box.start = *tensor.start;

@@ -38,8 +38,8 @@ class EventFile {
   [[nodiscard]] static Result<std::shared_ptr<EventFile>> open(const std::string& path) {
     const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
-      return Status{Code::Environment, fmt::format("The events cannot be written to {}: {}.", path,
-                                                   std::strerror(errno))};
+      return environment_error(
+          fmt::format("The events cannot be written to {}: {}.", path, std::strerror(errno)));
     return std::make_shared<EventFile>(file, path);
   }
   EventFile(int file, std::string path) : file_(file), path_(std::move(path)) {}

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <random>
 #include <string>
 
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/whole_file.h>
 #include <lockstep/worker/cli/subcommand.h>
 
 namespace lockstep::worker::cli {
@@ -37,10 +37,8 @@ class Undisturbed {
 };
 
 Status not_written(std::string_view what, const std::string& path, int why) {
-  return {Code::Environment,
-          fmt::format("{} cannot be written to {}: {}.", what, path, std::strerror(why)),
-          {},
-          {}};
+  return environment_error(
+      fmt::format("{} cannot be written to {}: {}.", what, path, std::strerror(why)));
 }
 
 }  // namespace
@@ -72,25 +70,15 @@ Result<void> write_whole(std::string_view what, const std::string& path, std::st
   const std::string file = none ? path : known.string();
   struct stat there {};
   const bool through = ::stat(file.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
-  std::optional<Undisturbed> undisturbed;
-  if (!through) undisturbed.emplace();
-  const std::string draft =
-      through ? file : fmt::format("{}.{:08x}.tmp", file, std::random_device()());
-  const int out =
-      ::open(draft.c_str(), O_WRONLY | O_CLOEXEC | (through ? 0 : O_CREAT | O_EXCL), mode);
-  bool whole = out >= 0;
-  while (whole && !text.empty()) {
-    const ssize_t n = ::write(out, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    whole = n > 0;
-    if (whole) text.remove_prefix(static_cast<std::size_t>(n));
+  if (through) {
+    const OpenFile out(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+    if (out.is_open() && write_all(out.fd(), text)) return {};
+    return not_written(what, path, errno);
   }
-  if (!through) whole = whole && ::fsync(out) == 0 && ::rename(draft.c_str(), file.c_str()) == 0;
-  const int why = errno;
-  if (out >= 0) ::close(out);
-  if (whole) return {};
-  if (!through && out >= 0) ::unlink(draft.c_str());
-  return not_written(what, path, why);
+  const Undisturbed undisturbed;
+  if (const auto fault = write_whole_file(file, text, {.mode = mode}))
+    return not_written(what, path, fault->number);
+  return {};
 }
 
 Result<void> writable(std::string_view what, const std::string& path) {

@@ -32,7 +32,7 @@ constexpr Duration kGrace = 10s, kTick = 200ms;
 constexpr int kStoppedTicks = 5;
 
 Status cannot(const char* what) {
-  return {Code::Environment, fmt::format("cannot {}: {}.", what, std::strerror(errno)), {}, {}};
+  return environment_error(fmt::format("cannot {}: {}.", what, std::strerror(errno)));
 }
 
 /// The environment of one rank. What would lead it to another job is not passed on.

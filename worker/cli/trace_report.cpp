@@ -36,9 +36,7 @@ Result<Sheet> read_sheet(const std::string& folder, const RankEnd& end) {
     if (event == "start" && json.value("format", "") != kTraceSheetFormat)
       return Status{Code::Version,
                     "the program was built with another version of lockstep; build it with this "
-                    "one.",
-                    {},
-                    {}};
+                    "one."};
     sheet.made_job |= event == "start";
     sheet.finished |= event == "finished";
     if (event == "stop") sheet.stopped = json.value("why", "");

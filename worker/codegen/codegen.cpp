@@ -26,12 +26,10 @@ constexpr std::size_t kMaxUnits = 8;
 constexpr std::int64_t kMaxToldCounts = 1024;
 
 Status unsupported(const Node& node, std::string_view what) {
-  return Status{Code::BadInput,
-                fmt::format("{} at {} has dtype {}, {}; cast to f32 or f64", op_row(node.op).name,
-                            node.where.file.empty() ? "the graph" : node.where.text(),
-                            dtype_name(node.meta.dtype), what),
-                {},
-                {}};
+  return bad_input(fmt::format("{} at {} has dtype {}, {}; cast to f32 or f64",
+                               op_row(node.op).name,
+                               node.where.file.empty() ? "the graph" : node.where.text(),
+                               dtype_name(node.meta.dtype), what));
 }
 
 std::vector<shapes::Symbol> all_symbols(const Graph& graph) {

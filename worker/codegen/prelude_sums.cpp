@@ -93,29 +93,14 @@ template <class T> struct ScanLargest {
   }
   inline long value() const { return place; }
 };
-template <class T> struct ScanLogSumWithin;
-template <class T> struct ScanLogSum {
-  using Within = ScanLogSumWithin<T>;
-  T most;
-  double sum;
-  inline static ScanLogSum first() { return {(T)-__builtin_inf(), 0}; }
-  inline void add(T x, long) { join({x, 1}); }
-  inline void join(const ScanLogSum& next) {
-    const T top = next.most > most ? next.most : most;
-    sum = (most == top ? sum : sum * (double)exp_(most - top)) +
-          (next.most == top ? next.sum : next.sum * (double)exp_(next.most - top));
-    most = top;
-  }
-  inline T value() const { return most + log_((T)sum); }
-};
-// How much each is shrunk changes with the largest of the group only.
-template <class T> struct ScanLogSumWithin {
-  ScanLogSum<T> before, group;
+// A group of a logarithm of sums: how much each is shrunk changes with the largest of the group only.
+template <class S, class T> struct ScanLogSumWithin {
+  S before, group;
   T of, top;
   double shrunk, factor;
-  inline static ScanLogSumWithin behind(const ScanLogSum<T>& before) {
+  inline static ScanLogSumWithin behind(const S& before) {
     const T none = (T)(__builtin_inf() - __builtin_inf());  // is no largest
-    return {before, ScanLogSum<T>::first(), none, none, 0, 0};
+    return {before, S::first(), none, none, 0, 0};
   }
   inline void add(T x, long at) { group.add(x, at); }
   inline T value() {
@@ -127,6 +112,20 @@ template <class T> struct ScanLogSumWithin {
     }
     return top + log_((T)(shrunk + group.sum * factor));
   }
+};
+template <class T> struct ScanLogSum {
+  using Within = ScanLogSumWithin<ScanLogSum, T>;
+  T most;
+  double sum;
+  inline static ScanLogSum first() { return {(T)-__builtin_inf(), 0}; }
+  inline void add(T x, long) { join({x, 1}); }
+  inline void join(const ScanLogSum& next) {
+    const T top = next.most > most ? next.most : most;
+    sum = (most == top ? sum : sum * (double)exp_(most - top)) +
+          (next.most == top ? next.sum : next.sum * (double)exp_(next.most - top));
+    most = top;
+  }
+  inline T value() const { return most + log_((T)sum); }
 };
 template <class S> struct ScanBatches {
   S base, kept[64];

@@ -16,8 +16,6 @@ namespace {
 using collectives::Secret;
 using coordinator::PortFile;
 
-Status bad(std::string message) { return {Code::BadInput, std::move(message)}; }
-
 /// Where the workers are, and with which secret.
 Result<PortFile> find(const std::string& where, const Settings& settings) {
   const bool address = where.find('/') == std::string::npos && where.find(':') != std::string::npos;
@@ -49,9 +47,9 @@ Result<PortFile> find(const std::string& where, const Settings& settings) {
 
 /// Why it cannot be sent; nullopt: it can.
 std::optional<Status> misfit(const Array& array) {
-  if (!array) return bad("an empty array is put on the workers; give it a value");
+  if (!array) return bad_input("an empty array is put on the workers; give it a value");
   if (array.bytes() <= kMostMessageBytes / 2) return std::nullopt;
-  return bad(
+  return bad_input(
       fmt::format("a tensor of {} bytes is put on the workers, and at most {} are sent; "
                   "have them read it from files",
                   array.bytes(), kMostMessageBytes / 2));
@@ -102,13 +100,13 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
   const auto turn = session_->enter("put()");
   if (!turn) return turn.error();
   if (each.size() != static_cast<std::size_t>(workers()))
-    return bad(
+    return bad_input(
         fmt::format("{} tensors are put on {} workers; give one for each", each.size(), workers()));
   for (std::size_t worker = 0; worker < each.size(); ++worker) {
     if (auto wrong = misfit(each[worker])) return *wrong;
     if (each[worker].dtype() != each[0].dtype() ||
         each[worker].sizes().size() != each[0].sizes().size())
-      return bad(
+      return bad_input(
           fmt::format("the tensor for worker {} has another dtype or another number of dims "
                       "than that for worker 0",
                       worker));
@@ -147,11 +145,11 @@ Result<std::map<std::string, Tensor>> Controller::read(const std::string& path,
 }
 
 Result<Handle> Controller::remote(const Tensor& tensor) const {
-  if (tensor.traced() || tensor.empty()) return bad("the tensor is none of the workers'");
+  if (tensor.traced() || tensor.empty()) return bad_input("the tensor is none of the workers'");
   const auto handle = handle_of(tensor.array(), session_->dropped());
   if (!handle) return handle.error();
   if (*handle) return **handle;
-  return bad("the tensor is this process's own; look at it with array()");
+  return bad_input("the tensor is this process's own; look at it with array()");
 }
 
 Result<Array> Controller::fetch(const Tensor& tensor, int worker) {
@@ -160,7 +158,7 @@ Result<Array> Controller::fetch(const Tensor& tensor, int worker) {
   const auto handle = remote(tensor);
   if (!handle) return handle.error();
   if (worker < 0 || worker >= workers())
-    return bad(fmt::format("there is no worker {}; there are {}", worker, workers()));
+    return bad_input(fmt::format("there is no worker {}; there are {}", worker, workers()));
   const auto told = session_->ask<TensorAnswer>(
       FetchTensor{session_->new_question(), *handle, Rank{worker}}, "a tensor");
   if (!told) return told.error();
@@ -186,7 +184,7 @@ Result<FrameNumber> Controller::frame_number(const std::string& name) {
   const auto found = std::ranges::find(frames_, name, &HeldFrame::name);
   const auto place = static_cast<std::size_t>(found - frames_.begin());
   if (found != frames_.end() && (taken_[place] || !found->digest.empty()))
-    return bad(
+    return bad_input(
         fmt::format("the workers have a frame {} already; give another frame another name", name));
   const FrameNumber number{static_cast<std::uint32_t>(place)};
   if (found == frames_.end()) {

@@ -34,7 +34,7 @@ Result<void> ControllerSession::greet() {
   const Reply told = *std::exchange(answer_, std::nullopt);
   if (const auto* refused = std::get_if<Refused>(&told)) return refused->why;
   const auto* held = std::get_if<Held>(&told);
-  if (held == nullptr) return Status{Code::Internal, "worker 0 does not greet back"};
+  if (held == nullptr) return internal_error("worker 0 does not greet back");
   held_ = *held;
   next_ = held_.next;
   calls_ = held_.calls;
@@ -131,10 +131,10 @@ void ControllerSession::send(const Command& command, std::string what) {
 
 Result<void> ControllerSession::give(Command command, const std::string& what) {
   if (tracing_)
-    return Status{Code::BadInput,
-                  fmt::format("a traced function asks the controller for {}; a function computes "
-                              "with its inputs only",
-                              what)};
+    return bad_input(
+        fmt::format("a traced function asks the controller for {}; a function computes "
+                    "with its inputs only",
+                    what));
   link_->poll();
   listen();
   while (full() && !over_) {

@@ -121,7 +121,7 @@ Result<Answer> ControllerSession::answer(const std::string& what, Handle first) 
   Reply told = *std::exchange(answer_, std::nullopt);
   if (auto failed = failure()) return *failed;
   if (auto* mine = std::get_if<Answer>(&told)) return std::move(*mine);
-  return Status{Code::Internal, "worker 0 answers another question than was asked"};
+  return internal_error("worker 0 answers another question than was asked");
 }
 
 }  // namespace lockstep::worker

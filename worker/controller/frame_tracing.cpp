@@ -48,12 +48,12 @@ Result<WantedTrace> wanted_trace(const TraceAsked& asked) {
   auto entries = decode_starts(std::as_bytes(std::span(asked.decision)));
   if (!entries) return entries.error();
   if (entries->size() != 1)
-    return Status{Code::BadInput, "the workers ask for the trace of more than one entry"};
+    return bad_input("the workers ask for the trace of more than one entry");
   WantedTrace out{std::move(entries->front().decision), {}};
   std::vector<SourceSpec> specs;
   for (const SourceDecision& source : out.decision.sources) specs.push_back(source.spec);
   if (specs != asked.seen.list->sources())
-    return Status{Code::BadInput, "the workers ask for the trace of other inputs than they have"};
+    return bad_input("the workers ask for the trace of other inputs than they have");
   out.key = inputs_key(specs);
   return out;
 }

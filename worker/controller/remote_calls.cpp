@@ -41,12 +41,11 @@ void RemoteCalls::take_moved(RemoteInputs& inputs) {
 
 Result<void> RemoteCalls::put_own(CallInput& input, const Array& array) {
   if (array.bytes() > kMostMessageBytes / 2)
-    return Status{Code::BadInput,
-                  fmt::format("{}: the tensor {} has {} bytes, and at most {} are sent; have the "
-                              "workers read it from files",
-                              name_, input.name, array.bytes(), kMostMessageBytes / 2),
-                  input.name,
-                  {}};
+    return bad_input(
+        fmt::format("{}: the tensor {} has {} bytes, and at most {} are sent; have the "
+                    "workers read it from files",
+                    name_, input.name, array.bytes(), kMostMessageBytes / 2),
+        input.name);
   const Handle handle = session_.new_handles(1);
   PutTensor put{handle, input.name, {}, {}};
   put.tensor = {array.dtype(), array.sizes(),
@@ -110,8 +109,8 @@ Result<RemoteCalls::Ended> RemoteCalls::run(RemoteInputs inputs) {
 
 Result<std::vector<Array>> RemoteCalls::outputs(const Ended& ended, const OutputShape& shape) {
   if (ended.called.outputs == shape.names) return arrays(ended.first, shape);
-  return Status{Code::Internal,
-                fmt::format("{} has other outputs than its trace", what(ended.called.call))};
+  return internal_error(
+      fmt::format("{} has other outputs than its trace", what(ended.called.call)));
 }
 
 }  // namespace lockstep::worker

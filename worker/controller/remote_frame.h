@@ -113,8 +113,7 @@ class RemoteFrame {
     /// did, as it does now, provided that this is the same.
     Result<const Made*> made_by(const Called& called) {
       if (!called.entry && latest) return &*latest;
-      if (!called.entry)
-        return Status{Code::Internal, "the workers have run what nobody has traced"};
+      if (!called.entry) return internal_error("the workers have run what nobody has traced");
       if (const auto found = entries.find(*called.entry); found != entries.end())
         return &found->second;
       if (!latest && called.traced) {
@@ -128,7 +127,7 @@ class RemoteFrame {
                                     "that which an earlier one has compiled; give it another name",
                                     calls.name())};
       }
-      if (!latest) return Status{Code::Internal, "the workers do not say how an entry was traced"};
+      if (!latest) return internal_error("the workers do not say how an entry was traced");
       return &entries.insert_or_assign(*called.entry, *latest).first->second;
     }
 

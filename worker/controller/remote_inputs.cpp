@@ -16,11 +16,10 @@ Tensor placeholder() { return Array::zeros(DType::F32, {}); }
 
 void RemoteInputs::fail(std::string_view what) {
   if (failure) return;
-  failure = Status{Code::BadInput,
-                   fmt::format("{} {} the frames of a controller do not take; pass tensors and "
-                               "numbers",
-                               name(), what),
-                   path_.text()};
+  failure = bad_input(fmt::format("{} {} the frames of a controller do not take; pass tensors and "
+                                  "numbers",
+                                  name(), what),
+                      path_.text());
 }
 
 void RemoteInputs::add(Kind kind, std::int64_t number) {

@@ -54,19 +54,16 @@ std::optional<Status> misfit(const std::vector<SourceSpec>& list, const RemoteVa
   for (const SourceSpec& spec : list) {
     const auto given = inputs.find(spec.name);
     if (given == inputs.end())
-      return Status{Code::BadInput, fmt::format("the input {} is missing", input_text(spec)),
-                    spec.name};
+      return bad_input(fmt::format("the input {} is missing", input_text(spec)), spec.name);
     if (!is_one(spec, given->second))
-      return Status{Code::BadInput,
-                    fmt::format("the program takes {}, and is given {}", input_text(spec),
-                                value_text(given->second)),
-                    spec.name};
+      return bad_input(fmt::format("the program takes {}, and is given {}", input_text(spec),
+                                   value_text(given->second)),
+                       spec.name);
   }
   for (const auto& [name, value] : inputs)
     if (std::ranges::find(list, name, &SourceSpec::name) == list.end())
-      return Status{Code::BadInput,
-                    fmt::format("the program has no input {}; it takes {}", name, list_text(list)),
-                    name};
+      return bad_input(
+          fmt::format("the program has no input {}; it takes {}", name, list_text(list)), name);
   return std::nullopt;
 }
 
@@ -150,7 +147,7 @@ Result<std::map<std::string, Tensor>> RemoteProgram::operator()(RemoteValues val
   if (!ended) return ended.error();
   const auto shape = std::ranges::find(shape_.outputs, ended->called.outputs, &OutputShape::names);
   if (shape == shape_.outputs.end())
-    return Status{Code::Internal, fmt::format("{} has outputs that no entry has", calls_.name())};
+    return internal_error(fmt::format("{} has outputs that no entry has", calls_.name()));
   auto arrays = calls_.outputs(*ended, *shape);
   if (!arrays) return arrays.error();
   fill(*shape, *arrays);

@@ -13,9 +13,9 @@ bool DroppedHandles::take(Handle handle) {
 }
 
 Result<void> RemoteTensor::fetch(void*, std::size_t) const {
-  return Status{Code::BadInput,
-                "the tensor is on the workers, which alone know its sizes and elements; fetch() of "
-                "the controller brings one worker's, sizes() tells those of all"};
+  return bad_input(
+      "the tensor is on the workers, which alone know its sizes and elements; fetch() of "
+      "the controller brings one worker's, sizes() tells those of all");
 }
 
 Array remote_array(Handle handle, DType dtype, std::shared_ptr<DroppedHandles> dropped) {
@@ -28,7 +28,7 @@ Result<std::optional<Handle>> handle_of(const Array& array,
   const auto* remote = dynamic_cast<const RemoteTensor*>(memory.get());
   if (remote == nullptr) return std::optional<Handle>{};
   if (remote->belongs_to(dropped)) return std::optional(remote->handle());
-  return Status{Code::BadInput, "the tensor is one of another controller's workers"};
+  return bad_input("the tensor is one of another controller's workers");
 }
 
 }  // namespace lockstep::worker

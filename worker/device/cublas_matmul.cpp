@@ -72,8 +72,7 @@ class Products final : public CublasMatmul {
 
   Result<void> open() {
     if (std::string why = find_cublas(cublas_); !why.empty())
-      return Status{
-          Code::Environment, fmt::format("{} cannot load cuBLAS: {}", place_.device, why), {}, {}};
+      return environment_error(fmt::format("{} cannot load cuBLAS: {}", place_.device, why));
     if (auto done = checked(cublas_.create(&handle_), "cublasCreate"); !done) return done;
     int version = 0;
     if (auto done = checked(cublas_.version(handle_, &version), "cublasGetVersion"); !done)
@@ -111,11 +110,8 @@ class Products final : public CublasMatmul {
  private:
   Result<void> checked(cublasStatus_t status, const char* call) const {
     if (status == CUBLAS_STATUS_SUCCESS) return {};
-    return Status{Code::Environment,
-                  fmt::format("{} failed on {}: {} ({})", call, place_.device,
-                              cublas_.status_name(status), static_cast<int>(status)),
-                  {},
-                  {}};
+    return environment_error(fmt::format("{} failed on {}: {} ({})", call, place_.device,
+                                         cublas_.status_name(status), static_cast<int>(status)));
   }
 
   Cublas cublas_;

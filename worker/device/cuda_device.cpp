@@ -42,7 +42,7 @@ class CudaDevice final : public Device {
 
   Result<void> open() {
     if (std::string why = driver_.find(); !why.empty())
-      return Status{Code::Environment, fmt::format("{} cannot be opened: {}", name_, why), {}, {}};
+      return environment_error(fmt::format("{} cannot be opened: {}", name_, why));
     if (auto done = checked(driver_.init(0), "cuInit"); !done) return done;
     if (auto done = checked(driver_.device_get(&device_, ordinal_), "cuDeviceGet"); !done)
       return done;
@@ -221,8 +221,7 @@ class CudaDevice final : public Device {
   }
   Result<DeviceRecording> end_recording() override {
     if (!recording_)
-      return Status{
-          Code::Environment, fmt::format("there is no recording to end on {}", name_), {}, {}};
+      return environment_error(fmt::format("there is no recording to end on {}", name_));
     (void)enter();  // what fails while recording is noted
     CUgraph graph = nullptr;
     (void)checked(driver_.end_capture(stream_, &graph), "cuStreamEndCapture");
@@ -274,10 +273,8 @@ class CudaDevice final : public Device {
   }
   Result<void> enter_unrecorded(const char* what) {
     if (!recording_) return enter();
-    const Status status{Code::Environment,
-                        fmt::format("{} has no place in a recording on {}", what, name_),
-                        {},
-                        {}};
+    const Status status =
+        environment_error(fmt::format("{} has no place in a recording on {}", what, name_));
     note(status);
     return status;
   }
@@ -298,7 +295,7 @@ class CudaDevice final : public Device {
     architecture_ = fmt::format("sm_{}{}", major, minor);
     name_ += fmt::format(" ({})", architecture_);
     if (pools != 0) return {};
-    return Status{Code::Environment, name_ + " has no stream-ordered memory; use another", {}, {}};
+    return environment_error(name_ + " has no stream-ordered memory; use another");
   }
 
   /// For the next run: the driver gives freed memory back at every synchronisation otherwise.
@@ -316,11 +313,9 @@ class CudaDevice final : public Device {
     auto taken = allocate(CublasMatmul::kWorkspaceBytes);
     if (!taken) return taken.error();
     if (!*taken)
-      return Status{Code::Environment,
-                    fmt::format("{} has no memory for the {} bytes that products work in", name_,
-                                CublasMatmul::kWorkspaceBytes),
-                    {},
-                    {}};
+      return environment_error(
+          fmt::format("{} has no memory for the {} bytes that products work in", name_,
+                      CublasMatmul::kWorkspaceBytes));
     workspace_ = **taken;
     auto opened = CublasMatmul::open({stream_, name_, architecture_, multiprocessors_, workspace_});
     if (!opened) return opened.error();
@@ -356,8 +351,7 @@ Result<int> cuda_device_count(Rank rank) {
   const std::string whose = fmt::format("rank {}'s CUDA driver", rank.value);
   CudaDriver driver;
   if (std::string why = driver.find(); !why.empty())
-    return Status{
-        Code::Environment, fmt::format("rank {} has no CUDA device: {}", rank.value, why), {}, {}};
+    return environment_error(fmt::format("rank {} has no CUDA device: {}", rank.value, why));
   if (auto done = driver.answer(driver.init(0), "cuInit", whose); !done) return done.error();
   int count = 0;
   if (auto done = driver.answer(driver.device_count(&count), "cuDeviceGetCount", whose); !done)

@@ -6,12 +6,10 @@ namespace lockstep::worker {
 namespace {
 
 Status missing(Rank rank, const std::string& what) {
-  return {Code::Environment,
-          fmt::format("rank {} cannot {}: this program was built without CUDA "
-                      "(LOCKSTEP_WITH_CUDA); install the CUDA toolkit and configure again",
-                      rank.value, what),
-          {},
-          {}};
+  return environment_error(
+      fmt::format("rank {} cannot {}: this program was built without CUDA "
+                  "(LOCKSTEP_WITH_CUDA); install the CUDA toolkit and configure again",
+                  rank.value, what));
 }
 
 }  // namespace

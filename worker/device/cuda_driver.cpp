@@ -20,11 +20,9 @@ Result<void> CudaDriver::answer(CUresult result, const char* call, const std::st
   if (result == CUDA_SUCCESS) return {};
   const char* name = nullptr;
   error_name(result, &name);
-  return Status{Code::Environment,
-                fmt::format("{} failed on {}: {} ({})", call, whose,
-                            name == nullptr ? "an unknown error" : name, static_cast<int>(result)),
-                {},
-                {}};
+  return environment_error(fmt::format("{} failed on {}: {} ({})", call, whose,
+                                       name == nullptr ? "an unknown error" : name,
+                                       static_cast<int>(result)));
 }
 
 }  // namespace lockstep::worker

@@ -224,10 +224,7 @@ Status conflict_status(const Conflict& conflict, std::string_view frame,
 
 std::optional<Status> fields_error(const Observation& own) {
   const auto taken = [](const std::string& name, std::string_view by) {
-    return Status{Code::BadInput,
-                  fmt::format("field {} has the name of {}; give it another", name, by),
-                  name,
-                  {}};
+    return bad_input(fmt::format("field {} has the name of {}; give it another", name, by), name);
   };
   for (std::size_t i = 0; i < own.fields.size(); ++i) {
     const std::string& name = own.fields[i].spec.name;

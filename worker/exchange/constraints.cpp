@@ -59,8 +59,7 @@ Constraints::Reading Constraints::read(std::string_view frame,
   for (const std::string& text : texts_) {
     auto guard = read_guard(text, {kWhere, 0}, symbols);
     if (!guard) {
-      out.unreadable =
-          Status{Code::BadInput, fmt::format("frame {}: {}", frame, guard.error().message), {}, {}};
+      out.unreadable = bad_input(fmt::format("frame {}: {}", frame, guard.error().message));
       return out;
     }
     if (*guard) out.guards.push_back(**std::move(guard));
@@ -93,9 +92,7 @@ std::optional<Status> Constraints::apply(std::string_view frame, Observation& ob
                   fmt::format("frame {}: `{}` was declared for every call, but {}; correct the "
                               "input or the declaration",
                               frame, guard.predicate.text(symbols.source_namer()),
-                              values_text(guard, symbols, observation.values)),
-                  {},
-                  {}};
+                              values_text(guard, symbols, observation.values))};
   }
   if (observation.marks.empty() && !reading_.dims.empty())
     observation.marks.assign(observation.values.size(), Mark::None);

@@ -159,12 +159,11 @@ Result<Decision> decide_for(const Observation& own, const JointObservation& join
         [](const SourceCell& c, const std::string& name) { return c.name < name; });
     if (cell == joint.sources.end() || cell->name != specs[i].name || !cell->has(specs[i].kind) ||
         cell->greatest_ndim < specs[i].ndim)
-      return Status{Code::Internal,
-                    fmt::format("the joined observations lack {}, which this rank observed; this "
-                                "is a bug of lockstep, please report it with the record",
-                                specs[i].name),
-                    specs[i].name,
-                    {}};
+      return internal_error(
+          fmt::format("the joined observations lack {}, which this rank observed; this "
+                      "is a bug of lockstep, please report it with the record",
+                      specs[i].name),
+          specs[i].name);
     const bool truth = specs[i].kind == Kind::Bool && own.of(i)[0] != 0;
     decider.add({specs[i], truth, &*cell});
   }

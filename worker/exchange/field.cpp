@@ -147,15 +147,12 @@ void sort_fields(std::vector<Field>& fields) {
 
 std::optional<Status> field_error(const Field& field) {
   if (field.spec.name.empty())
-    return Status{
-        Code::BadInput, "a field has an empty name; name it, such as \"capacity\"", {}, {}};
+    return bad_input("a field has an empty name; name it, such as \"capacity\"");
   if (field.value.bytes.size() <= kMostFieldBytes) return std::nullopt;
-  return Status{Code::BadInput,
-                fmt::format("field {} has {} bytes and a field takes at most {}; give a "
-                            "fingerprint or a number in its place",
-                            field.spec.name, field.value.bytes.size(), kMostFieldBytes),
-                field.spec.name,
-                {}};
+  return bad_input(fmt::format("field {} has {} bytes and a field takes at most {}; give a "
+                               "fingerprint or a number in its place",
+                               field.spec.name, field.value.bytes.size(), kMostFieldBytes),
+                   field.spec.name);
 }
 
 }  // namespace lockstep::worker

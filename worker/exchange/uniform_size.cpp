@@ -103,12 +103,10 @@ Status uniform_violation(const std::vector<UniformSize>& sizes, const shapes::Na
                         frame, name, size.what, size.where.text(), advice),
             name, std::move(groups)};
   }
-  return {Code::Internal,
-          fmt::format("{}: sizes that the ranks need alike differ, but their values do not; check "
-                      "that all ranks run the same build",
-                      frame),
-          {},
-          {}};
+  return internal_error(
+      fmt::format("{}: sizes that the ranks need alike differ, but their values do not; check "
+                  "that all ranks run the same build",
+                  frame));
 }
 
 }  // namespace lockstep::worker

@@ -26,12 +26,10 @@ Result<void> DeviceKernels::load(std::span<const Bytes> units) {
   auto memory = device_->allocate(bytes);
   if (!memory) return memory.error();
   if (!*memory)
-    return Status{Code::Environment,
-                  fmt::format("{} has no memory for {} bytes that frame {} needs besides its "
-                              "values",
-                              device_->name(), bytes, program_.graph.name),
-                  {},
-                  {}};
+    return environment_error(
+        fmt::format("{} has no memory for {} bytes that frame {} needs besides its "
+                    "values",
+                    device_->name(), bytes, program_.graph.name));
   outcomes_ = std::make_unique<DeviceBlock>(device_, **memory);
   return {};
 }

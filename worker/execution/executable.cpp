@@ -69,7 +69,7 @@ class Executable::Loaded {
       } catch (const std::bad_alloc&) {
         return no_memory();
       } catch (const std::exception& error) {  // an input on a device that has failed
-        return Status{Code::Environment, error.what(), {}, {}};
+        return environment_error(error.what());
       }
     }();
     backend_->end();
@@ -100,11 +100,8 @@ class Executable::Loaded {
     return step.kind == Step::Kind::Collective ? collective_label(node(step)) : "";
   }
   [[nodiscard]] Status no_memory() const {
-    return Status{
-        Code::Environment,
-        fmt::format("no memory for a run of frame {}; use smaller batches", program_.graph.name),
-        {},
-        {}};
+    return environment_error(
+        fmt::format("no memory for a run of frame {}; use smaller batches", program_.graph.name));
   }
 
   Result<void> bind(const Inputs& inputs) {

@@ -32,10 +32,8 @@ class HostBackend final : public Backend {
       void* found =
           kernel.unit < objects_.size() ? objects_[kernel.unit]->symbol(kernel.name) : nullptr;
       if (found == nullptr)
-        return Status{Code::Environment,
-                      fmt::format("compiled unit {} has no kernel {}", kernel.unit, kernel.name),
-                      {},
-                      {}};
+        return environment_error(
+            fmt::format("compiled unit {} has no kernel {}", kernel.unit, kernel.name));
       functions_.push_back(reinterpret_cast<KernelFunction>(found));
     }
     return {};

@@ -14,7 +14,7 @@ Result<std::unique_ptr<LoadedObject>> LoadedObject::load(std::span<const std::by
     std::string why = ::dlerror();
     if (const std::string name = (*file)->path() + ": "; why.starts_with(name))
       why.erase(0, name.size());
-    return Status{Code::Environment, fmt::format("cannot load compiled kernels: {}", why), {}, {}};
+    return environment_error(fmt::format("cannot load compiled kernels: {}", why));
   }
   return std::unique_ptr<LoadedObject>(new LoadedObject(*std::move(file), handle));
 }

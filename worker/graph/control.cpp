@@ -29,8 +29,7 @@ TensorMeta stacked(TensorMeta row, const Expr& rows) {
 }
 
 Status control_error(const Node& node, std::string words) {
-  return Status{
-      Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, std::move(words)), {}, {}};
+  return Status{Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, std::move(words))};
 }
 
 std::string line_of(const Graph& body, std::size_t k) {

@@ -14,7 +14,7 @@ bool is_name_letter(char c) {
          c == '.';
 }
 
-Status refused(std::string words) { return {Code::TraceError, std::move(words), {}, {}}; }
+Status refused(std::string words) { return {Code::TraceError, std::move(words)}; }
 
 }  // namespace
 

@@ -23,7 +23,7 @@ using Rule = Outcome (*)(const Node&, Metas);
 template <class... Args>
 Status rule_error(const Node& node, fmt::format_string<Args...> format, Args&&... args) {
   const std::string words = fmt::format(format, std::forward<Args>(args)...);
-  return Status{Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, words), {}, {}};
+  return Status{Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, words)};
 }
 
 /// They differ whatever the symbols are.

@@ -31,11 +31,8 @@ class Verifier {
   template <class... Args>
   void fail(fmt::format_string<Args...> format, Args&&... args) {
     if (!status_)
-      status_ = Status{Code::Internal,
-                       fmt::format("graph {} is broken: {}", graph_.name,
-                                   fmt::format(format, std::forward<Args>(args)...)),
-                       {},
-                       {}};
+      status_ = internal_error(fmt::format("graph {} is broken: {}", graph_.name,
+                                           fmt::format(format, std::forward<Args>(args)...)));
   }
   template <class... Args>
   void fail_at(NodeId id, fmt::format_string<Args...> format, Args&&... args) {

@@ -103,8 +103,7 @@ void InputScanner::enter_key(std::string_view key) {
 
 void InputScanner::fail(std::string words) {
   const std::string& name = path_.text().empty() ? "the input" : path_.text();
-  if (!failure_)
-    failure_ = Status{Code::BadInput, fmt::format("{} {}", name, words), path_.text(), {}};
+  if (!failure_) failure_ = bad_input(fmt::format("{} {}", name, words), path_.text());
 }
 
 void InputScanner::add(Kind kind, DType dtype, std::uint32_t ndim) {
@@ -154,11 +153,9 @@ Result<InputTree> InputScanner::take() {
   std::vector<SourceSpec> sorted;
   for (const std::uint32_t i : order) {
     if (!sorted.empty() && sorted.back().name == specs_[i].name)
-      return Status{
-          Code::BadInput,
+      return bad_input(
           fmt::format("two inputs are called {}; rename one of the fields", specs_[i].name),
-          specs_[i].name,
-          {}};
+          specs_[i].name);
     sorted.push_back(specs_[i]);
   }
   const auto list = std::make_shared<const SourceList>(std::move(sorted));

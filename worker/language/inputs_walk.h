@@ -236,7 +236,7 @@ Result<void> flatten(T& inputs, InputTree& tree, Observation& out) {
   if (!fresh) return fresh.error();
   tree = std::move(*fresh);
   if (read()) return {};
-  return Status{Code::BadInput, "the inputs changed while they were read", {}, {}};
+  return bad_input("the inputs changed while they were read");
 }
 
 template <class T>

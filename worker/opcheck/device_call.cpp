@@ -11,7 +11,7 @@ namespace lockstep::worker {
 namespace {
 
 Status device_failure(std::string words) {
-  return {Code::BadInput, "a program for the device " + std::move(words), {}, {}};
+  return bad_input("a program for the device " + std::move(words));
 }
 
 /// A value in memory of the device. Without elements it stays on the host.
@@ -24,8 +24,7 @@ Result<DeviceCopy> copied(const std::shared_ptr<Device>& device, const Array& va
   if (value.bytes() == 0) return DeviceCopy{nullptr, value};
   const auto memory = device->allocate(value.bytes());
   if (!memory) return memory.error();
-  if (!*memory)
-    return Status{Code::Environment, fmt::format("{} has no memory left", device->name()), {}, {}};
+  if (!*memory) return environment_error(fmt::format("{} has no memory left", device->name()));
   auto block = std::make_shared<const DeviceBlock>(device, **memory);
   if (auto sent = device->upload(**memory, value.data(), value.bytes()); !sent) return sent.error();
   if (auto done = device->synchronise(); !done) return done.error();

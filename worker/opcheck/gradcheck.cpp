@@ -9,7 +9,7 @@ Result<void> gradcheck(const TracedFunction& f, const std::vector<Array>& inputs
   std::vector<DType> dtypes;
   for (const Array& input : inputs) dtypes.push_back(input.dtype());
   if (const std::string why = no_differences(dtypes); !why.empty())
-    return Status{Code::BadInput, "gradcheck: " + why, {}, {}};
+    return bad_input("gradcheck: " + why);
   const auto traced = TracedGradient::trace(fixed_sizes(inputs), f, options.seed);
   if (!traced) return traced.error();
   return traced->compare(inputs, options);

@@ -78,10 +78,8 @@ class GuardedCalls {
 
   template <class... Args>
   [[nodiscard]] Status failure(fmt::format_string<Args...> format, Args&&... args) const {
-    return {Code::BadInput,
-            fmt::format("{} {}", way_.name, fmt::format(format, std::forward<Args>(args)...)),
-            {},
-            {}};
+    return bad_input(
+        fmt::format("{} {}", way_.name, fmt::format(format, std::forward<Args>(args)...)));
   }
 
  private:

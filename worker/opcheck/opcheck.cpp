@@ -63,11 +63,9 @@ class OpCheck {
   [[nodiscard]] Status failed(std::string_view words) const {
     std::vector<std::string> sizes;
     for (const auto& [size, value] : tuple_) sizes.push_back(fmt::format("{} = {}", size, value));
-    return {Code::BadInput,
-            fmt::format("opcheck of {}{}: {}", name(),
-                        sizes.empty() ? "" : fmt::format(" at {}", fmt::join(sizes, ", ")), words),
-            {},
-            {}};
+    return bad_input(fmt::format("opcheck of {}{}: {}", name(),
+                                 sizes.empty() ? "" : fmt::format(" at {}", fmt::join(sizes, ", ")),
+                                 words));
   }
   /// The same code, with the op's name.
   [[nodiscard]] Status failed(const Status& status) const {

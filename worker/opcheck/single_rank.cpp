@@ -27,7 +27,7 @@ Result<std::vector<Array>> on_one_rank(const std::vector<Array>& arrays, const R
   try {
     return run(inputs, **ranks, host);
   } catch (const std::exception& error) {  // no memory
-    return Status{Code::Environment, error.what(), {}, {}};
+    return environment_error(error.what());
   }
 }
 

@@ -18,9 +18,7 @@ namespace {
 // Where f32 takes part its roundings are 1e9 times as large: a longer step, and a wider bound.
 constexpr double kCoarseStep = 1e4, kCoarseTolerance = 1e3;
 
-Status gradcheck_failure(std::string words) {
-  return {Code::BadInput, "gradcheck: " + std::move(words), {}, {}};
-}
+Status gradcheck_failure(std::string words) { return bad_input("gradcheck: " + std::move(words)); }
 
 /// Each float output as f64, every element times a weight from 0.5 to 1.5 of its own.
 std::vector<Tensor> weighted(const std::vector<Tensor>& outputs, std::uint64_t seed) {

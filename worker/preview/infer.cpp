@@ -12,7 +12,7 @@ namespace lockstep::worker {
 namespace {
 
 Status refused(const std::string& frame, std::string_view what) {
-  return {Code::BadInput, fmt::format("infer {}: {}", frame, what), {}, {}};
+  return bad_input(fmt::format("infer {}: {}", frame, what));
 }
 
 /// The point as hints, and as what this rank sees.
@@ -34,13 +34,10 @@ std::optional<Status> other_sizes(const Graph& graph, const std::vector<Array>& 
     for (std::size_t d = 0; same && d < seen.size(); ++d)
       same = node.meta.sizes[d].evaluate(values).value_or(seen[d]) == seen[d];
     if (!same)
-      return Status{Code::Internal,
-                    fmt::format("frame {}: output {} came out as [{}] and was traced as {}; this "
-                                "is a bug of lockstep, please report it",
-                                graph.name, graph.outputs[i].name, fmt::join(seen, ", "),
-                                meta_text(node.meta)),
-                    {},
-                    {}};
+      return internal_error(fmt::format(
+          "frame {}: output {} came out as [{}] and was traced as {}; this "
+          "is a bug of lockstep, please report it",
+          graph.name, graph.outputs[i].name, fmt::join(seen, ", "), meta_text(node.meta)));
   }
   return std::nullopt;
 }
@@ -168,10 +165,8 @@ class About {
     }
     for (const Field& field : seen_.fields) out_.fields.push_back({field.spec, {field.value}});
     if (named_.empty()) return std::move(out_);
-    return Status{Code::BadInput,
-                  fmt::format("infer: the inputs have no size or int {}", named_.begin()->first),
-                  {},
-                  {}};
+    return bad_input(
+        fmt::format("infer: the inputs have no size or int {}", named_.begin()->first));
   }
 
  private:

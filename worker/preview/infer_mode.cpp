@@ -32,7 +32,7 @@ Result<void> InferMode::tell(const InferredFrame& frame, const std::string& stru
   std::ofstream to(file, std::ios::binary | std::ios::app);
   to << structure << "\t" << infer_json(frame) << "\n";
   if (to.flush()) return {};
-  return Status{Code::Environment, fmt::format("{}: {}", file, std::strerror(errno)), {}, {}};
+  return environment_error(fmt::format("{}: {}", file, std::strerror(errno)));
 }
 
 }  // namespace lockstep::worker

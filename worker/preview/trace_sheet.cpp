@@ -69,17 +69,13 @@ Result<std::unique_ptr<TraceSheet>> TraceSheet::open(const TraceMode& mode, Rank
   const std::string path = mode.sheet(rank.value);
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0 && errno == EEXIST)
-    return Status{Code::BadInput,
-                  fmt::format("rank {} has made a job before; a program that is traced makes one",
-                              rank.value),
-                  {},
-                  {}};
+    return bad_input(fmt::format(
+        "rank {} has made a job before; a program that is traced makes one", rank.value));
   if (fd < 0)
-    return Status{Code::Environment,
-                  fmt::format("{} cannot be written ({}); LOCKSTEP_TRACE is for `lockstep trace`",
-                              path, std::strerror(errno)),
-                  "LOCKSTEP_TRACE",
-                  {}};
+    return environment_error(
+        fmt::format("{} cannot be written ({}); LOCKSTEP_TRACE is for `lockstep trace`", path,
+                    std::strerror(errno)),
+        "LOCKSTEP_TRACE");
   std::unique_ptr<TraceSheet> out(new TraceSheet(fd, mode, rank, size));
   Line line("start");
   line.json.update({{"format", kTraceSheetFormat},

@@ -18,7 +18,7 @@ class Missing final : public FarMemory {
       : what_(std::move(what)), needed_(std::move(needed)) {}
   [[nodiscard]] Result<void> fetch(void*, std::size_t) const override {
     needed_(what_);
-    return Status{Code::BadInput, what_, {}, {}};
+    return bad_input(what_);
   }
 
  private:

@@ -69,11 +69,8 @@ Status ambiguous(const std::vector<Candidate>& all) {
   std::string names;
   for (const Candidate& one : all)
     names += fmt::format("\n  {}  {}", one.at.endpoint.text(), one.name);
-  return {Code::BadInput,
-          fmt::format("{} coordinators listen on this host; say which by name or address:{}",
-                      all.size(), names),
-          {},
-          {}};
+  return bad_input(fmt::format(
+      "{} coordinators listen on this host; say which by name or address:{}", all.size(), names));
 }
 
 /// The only one that listens.
@@ -85,11 +82,11 @@ Result<PortFile> any(const Settings& settings) {
     all.push_back({"lockstep coordinator", *std::move(own)});
   if (all.size() > 1) return ambiguous(all);
   if (all.size() == 1) return all[0].at;
-  return Status{Code::Environment,
-                fmt::format("No coordinator is known: no job on this host hosts one, and there is "
-                            "no port file {}; start a job or lockstep coordinator, or say where it "
-                            "is (its address or its port file, or LOCKSTEP_COORDINATOR).",
-                            default_port_file(settings))};
+  return environment_error(
+      fmt::format("No coordinator is known: no job on this host hosts one, and there is "
+                  "no port file {}; start a job or lockstep coordinator, or say where it "
+                  "is (its address or its port file, or LOCKSTEP_COORDINATOR).",
+                  default_port_file(settings)));
 }
 
 Result<PortFile> named(const Settings& settings, const std::string& job) {
@@ -99,10 +96,10 @@ Result<PortFile> named(const Settings& settings, const std::string& job) {
   if (all.size() == 1) return all[0].at;
   std::error_code failed;
   if (std::filesystem::exists(job, failed)) return PortFile::read(job);
-  return Status{Code::Environment,
-                fmt::format("{} is no address, no port file, and no job on this host that hosts a "
-                            "coordinator.",
-                            job)};
+  return environment_error(
+      fmt::format("{} is no address, no port file, and no job on this host that hosts a "
+                  "coordinator.",
+                  job));
 }
 
 /// Where to go, with the secret that was found beside it.

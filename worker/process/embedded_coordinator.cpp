@@ -65,8 +65,7 @@ Result<std::unique_ptr<EmbeddedCoordinator>> EmbeddedCoordinator::start(const Se
   try {
     out->thread_ = std::thread([server = out->server_.get()] { server->run(); });
   } catch (const std::system_error& error) {
-    return Status{Code::Environment,
-                  fmt::format("The coordinator cannot start: {}.", error.what())};
+    return environment_error(fmt::format("The coordinator cannot start: {}.", error.what()));
   }
   return out;
 }

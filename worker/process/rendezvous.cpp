@@ -22,8 +22,7 @@ Result<Secret> secret_of(const Settings& settings, const Endpoint& at) {
                               "no secret to keep strangers out; give one with LOCKSTEP_TOKEN_FILE "
                               "or LOCKSTEP_TOKEN, or meet at 127.0.0.1.",
                               at.text()),
-                  "LOCKSTEP_RENDEZVOUS",
-                  {}};
+                  "LOCKSTEP_RENDEZVOUS"};
   std::error_code failed;
   const std::filesystem::path folder = settings.cache_dir;
   std::filesystem::create_directories(folder.parent_path(), failed);
@@ -32,16 +31,15 @@ Result<Secret> secret_of(const Settings& settings, const Endpoint& at) {
 }
 
 Status on_several_hosts(const Launcher& launcher) {
-  return {Code::Environment,
-          fmt::format(
-              "{} ranks were started together, {}, and no MPI joins them: say where "
-              "they meet over TCP, at an address of the host of rank 0 and with a secret in a file "
-              "of mode 0600 that all hosts have: {}, and LOCKSTEP_TOKEN_FILE=FILE likewise.",
-              launcher.size,
-              launcher.one_host ? "on several hosts" : "it is not known whether on one host",
-              with_variable(launcher.kind, "LOCKSTEP_RENDEZVOUS", "ADDRESS:PORT")),
-          "LOCKSTEP_RENDEZVOUS",
-          {}};
+  return environment_error(
+      fmt::format(
+          "{} ranks were started together, {}, and no MPI joins them: say where "
+          "they meet over TCP, at an address of the host of rank 0 and with a secret in a file "
+          "of mode 0600 that all hosts have: {}, and LOCKSTEP_TOKEN_FILE=FILE likewise.",
+          launcher.size,
+          launcher.one_host ? "on several hosts" : "it is not known whether on one host",
+          with_variable(launcher.kind, "LOCKSTEP_RENDEZVOUS", "ADDRESS:PORT")),
+      "LOCKSTEP_RENDEZVOUS");
 }
 
 /// What the ranks of a job are, wherever they meet.
@@ -61,11 +59,9 @@ Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& set
                                                              std::string build) {
   if (settings.rendezvous.empty()) return std::optional<collectives::TcpOptions>{};
   const auto untold = [](const char* name, int least) {
-    return Status{
-        Code::BadInput,
+    return bad_input(
         fmt::format("{}= is not understood; it takes a whole number from {} up.", name, least),
-        name,
-        {}};
+        name);
   };
   if (settings.rank == Settings::kUntold) return untold("LOCKSTEP_RANK", 0);
   if (settings.world_size == Settings::kUntold) return untold("LOCKSTEP_WORLD_SIZE", 1);
@@ -78,13 +74,11 @@ Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& set
   const auto at = Endpoint::parse(settings.rendezvous);
   if (!at) return at.error();
   if (at->port == 0 || at->address == "0.0.0.0" || at->address == "::")
-    return Status{
-        Code::BadInput,
+    return bad_input(
         fmt::format("LOCKSTEP_RENDEZVOUS={} is no place to meet at; give an address of the "
                     "host of rank 0 and a port that is free there.",
                     settings.rendezvous),
-        "LOCKSTEP_RENDEZVOUS",
-        {}};
+        "LOCKSTEP_RENDEZVOUS");
   auto secret = secret_of(settings, *at);
   if (!secret) return secret.error();
   options.rendezvous = *at;

@@ -50,9 +50,9 @@ void remove_report(const std::string& folder, int rank) {
 Result<std::string> find_reports(const Settings& settings, const std::string& job) {
   for (const auto& [age, folder] : by_age(settings))
     if (folder.filename() == file_name_of(job)) return folder.string();
-  return Status{Code::BadInput,
-                fmt::format("{} is no directory, and no job of that name has left a report in {}.",
-                            job, all_reports(settings))};
+  return bad_input(
+      fmt::format("{} is no directory, and no job of that name has left a report in {}.", job,
+                  all_reports(settings)));
 }
 
 void prune_reports(const Settings& settings) {

@@ -34,7 +34,7 @@ struct Session {
 
   /// Ranks without a clean exit on the board have not come to the end.
   [[nodiscard]] Status nobody_came() const {
-    Status verdict{Code::Stuck, "", "", {}};
+    Status verdict{Code::Stuck, "", ""};
     RankSet missing;
     if (board != nullptr) {
       if (const auto earlier = board->claim_report(exit_code(verdict.code))) {
@@ -66,19 +66,16 @@ Status nobody_started(Duration patience) {
                   "have come MPI does not tell which. Look for the rank that says nothing, or "
                   "give slow ones time with a longer LOCKSTEP_DEADLINE_SECONDS.",
                   seconds(patience)),
-      "",
-      {}};
+      ""};
 }
 
 /// The launcher and the MPI of this build are not of one kind: each process is alone to its MPI.
 Status not_the_launchers(int launched) {
-  return {Code::Environment,
-          fmt::format("{} processes were started together, but to the MPI of this build ({}) each "
-                      "of them is alone; start them with its own mpirun, or let them meet over TCP "
-                      "(LOCKSTEP_RENDEZVOUS).",
-                      launched, collectives::mpi_library()),
-          {},
-          {}};
+  return environment_error(
+      fmt::format("{} processes were started together, but to the MPI of this build ({}) each "
+                  "of them is alone; start them with its own mpirun, or let them meet over TCP "
+                  "(LOCKSTEP_RENDEZVOUS).",
+                  launched, collectives::mpi_library()));
 }
 
 }  // namespace

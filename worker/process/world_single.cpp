@@ -7,11 +7,9 @@ bool joins_by_mpi() { return false; }
 
 Result<World> join_launched(const WorldOptions& options) {
   if (options.comm != nullptr)
-    return Status{Code::Environment,
-                  "This build of lockstep has no MPI, so it cannot join a communicator; build it "
-                  "with LOCKSTEP_WITH_MPI=ON.",
-                  {},
-                  {}};
+    return environment_error(
+        "This build of lockstep has no MPI, so it cannot join a communicator; build it "
+        "with LOCKSTEP_WITH_MPI=ON.");
   World world;
   world.board = Board::in_process(1);
   auto watch =

@@ -137,9 +137,7 @@ class ControlRun {
   [[nodiscard]] Status too_many(std::int64_t trips) const {
     return {Code::RuntimeAssert,
             fmt::format("{}: its condition is still true after {} trips, the most that it may make",
-                        collective_label(node_), trips),
-            {},
-            {}};
+                        collective_label(node_), trips)};
   }
 
   /// Told to all where all are here.

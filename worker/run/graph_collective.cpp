@@ -72,10 +72,7 @@ Result<collectives::Communicator*> ranks_of(const Node& node, collectives::Commu
                                             RunHost& host) {
   collectives::Communicator* ranks = node.text.empty() ? &frames : host.group(node.text);
   if (ranks != nullptr) return ranks;
-  return Status{Code::Internal,
-                fmt::format("{}: this rank is in no such group", collective_label(node)),
-                {},
-                {}};
+  return internal_error(fmt::format("{}: this rank is in no such group", collective_label(node)));
 }
 
 std::string collective_label(const Node& node) {
@@ -92,9 +89,7 @@ std::optional<Status> splits_failure(const Graph& graph, NodeId id,
   if (ranks != static_cast<std::size_t>(group_size))
     return Status{Code::RuntimeAssert,
                   fmt::format("{} has splits for {} ranks, but runs in a group of {}",
-                              collective_label(graph.nodes.at(id)), ranks, group_size),
-                  {},
-                  {}};
+                              collective_label(graph.nodes.at(id)), ranks, group_size)};
   if (!counts_add_up(splits.first(ranks), operand_rows))
     return counts_failure(graph, id, splits.first(ranks), operand_rows);
   if (!counts_add_up(splits.subspan(ranks), result_rows))

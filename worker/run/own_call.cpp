@@ -14,9 +14,7 @@ Status own_failure(const Node& node, std::string_view words) {
   return {
       Code::RuntimeAssert,
       fmt::format("{} {} at {} {}", node.op == Op::HostCall ? "host_call" : "op", node.own->name,
-                  node.where.file.empty() ? std::string("the graph") : node.where.text(), words),
-      {},
-      {}};
+                  node.where.file.empty() ? std::string("the graph") : node.where.text(), words)};
 }
 
 /// What the user's code throws is the node's failure.

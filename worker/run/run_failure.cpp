@@ -13,7 +13,7 @@ using shapes::Expr;
 using shapes::Predicate;
 
 Status runtime_assert(std::string message, std::string source = {}) {
-  return Status{Code::RuntimeAssert, std::move(message), std::move(source), {}};
+  return Status{Code::RuntimeAssert, std::move(message), std::move(source)};
 }
 
 std::string place(const Node& node) {
@@ -156,54 +156,41 @@ Status size_failure(const Graph& graph, const Expr& expr, std::optional<std::int
                     value ? fmt::format("{}", *value) : std::string("what cannot be counted"),
                     is_large ? fmt::format("at most {}", kMostElements) : "none below 0"),
         symbols.empty() ? std::string() : symbol_namer(graph)(symbols[0]));
-  return Status{
-      Code::Internal,
+  return internal_error(
       fmt::format("the size {} is {}; a guard or an assert of frame {} should have prevented it",
                   expr.text(symbol_namer(graph)),
-                  value ? fmt::format("{}", *value) : std::string("not computable"), graph.name),
-      {},
-      {}};
+                  value ? fmt::format("{}", *value) : std::string("not computable"), graph.name));
 }
 
 Status input_size_failure(const Node& node, std::span<const std::int64_t> sizes,
                           std::span<const std::int64_t> expected) {
-  return Status{Code::BadInput,
-                fmt::format("input {} has sizes [{}], but this entry of the program takes [{}]",
-                            node.text, fmt::join(sizes, ", "), fmt::join(expected, ", ")),
-                node.text,
-                {}};
+  return bad_input(fmt::format("input {} has sizes [{}], but this entry of the program takes [{}]",
+                               node.text, fmt::join(sizes, ", "), fmt::join(expected, ", ")),
+                   node.text);
 }
 
 Status memory_failure(const Graph& graph, NodeId node, std::size_t bytes) {
   const Node& of = graph.nodes[node];
-  return Status{
-      Code::Environment,
+  return environment_error(
       fmt::format("no memory for the {} bytes of {} at {} in a run of frame {}; use smaller "
                   "batches, or check the numbers that its size is made of",
-                  bytes, op_row(of.op).name, place(of), graph.name),
-      {},
-      {}};
+                  bytes, op_row(of.op).name, place(of), graph.name));
 }
 
 Status device_memory_failure(const Graph& graph, NodeId node, const std::string& device,
                              std::size_t bytes, std::size_t used) {
   const Node& of = graph.nodes[node];
-  return Status{
-      Code::Environment,
+  return environment_error(
       fmt::format("{} has no memory for the {} bytes of {} at {} in a run of frame {}, which uses "
                   "{} bytes there and has given back those it kept; use smaller batches",
-                  device, bytes, op_row(of.op).name, place(of), graph.name, used),
-      {},
-      {}};
+                  device, bytes, op_row(of.op).name, place(of), graph.name, used));
 }
 
 Status told_but_not_found(const Graph& graph) {
-  return Status{Code::Internal,
-                fmt::format("a rank of frame {} told of a failure with its counts, but none has "
-                            "one; this is a bug of lockstep",
-                            graph.name),
-                {},
-                {}};
+  return internal_error(
+      fmt::format("a rank of frame {} told of a failure with its counts, but none has "
+                  "one; this is a bug of lockstep",
+                  graph.name));
 }
 
 bool counts_add_up(std::span<const std::int64_t> counts, std::int64_t rows) {
@@ -216,10 +203,7 @@ bool counts_add_up(std::span<const std::int64_t> counts, std::int64_t rows) {
 
 Result<std::int64_t> bound_value(const SymbolBinding& binding, const Inputs& inputs) {
   const auto missing = [&](const char* why) {
-    return Status{Code::BadInput,
-                  fmt::format("{} has no value: {}", binding.source, why),
-                  binding.source,
-                  {}};
+    return bad_input(fmt::format("{} has no value: {}", binding.source, why), binding.source);
   };
   if (!binding.value.steps.empty()) {
     const auto value = binding.value.evaluate([&](std::string_view source) {
@@ -251,19 +235,15 @@ Result<std::int64_t> bound_value(const SymbolBinding& binding, const Inputs& inp
 Result<Array> bound_input(const Node& node, const Inputs& inputs) {
   const auto found = inputs.find(node.text);
   if (found == inputs.end())
-    return Status{Code::BadInput,
-                  fmt::format("the program needs input {}, which was not given", node.text),
-                  node.text,
-                  {}};
+    return bad_input(fmt::format("the program needs input {}, which was not given", node.text),
+                     node.text);
   const Array& array = found->second;
   if (array.dtype() != node.meta.dtype || array.sizes().size() != node.meta.sizes.size())
-    return Status{
-        Code::BadInput,
+    return bad_input(
         fmt::format("input {} is {} with {} dims, but the program was compiled for {} with {}",
                     node.text, dtype_name(array.dtype()), array.sizes().size(),
                     dtype_name(node.meta.dtype), node.meta.sizes.size()),
-        node.text,
-        {}};
+        node.text);
   return array;
 }
 

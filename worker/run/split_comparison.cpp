@@ -18,7 +18,9 @@ std::string rows_text(std::int64_t rows) {
 
 }  // namespace
 
-std::string split_comparison_label(const Node& node) { return "row counts of " + collective_label(node); }
+std::string split_comparison_label(const Node& node) {
+  return "row counts of " + collective_label(node);
+}
 
 Result<void> compare_splits(collectives::Communicator& group, RunHost& host, const Node& node,
                             std::span<const std::int64_t> splits, std::string_view label,
@@ -48,9 +50,7 @@ Result<void> compare_splits(collectives::Communicator& group, RunHost& host, con
         fmt::format("{}: rank {} expects {} from rank {}, which sends {}; exchange the counts and "
                     "read out_splits from what they bring",
                     collective_label(node), in_job(self), rows_text(expected), in_job(peer),
-                    received[peer]),
-        {},
-        {}};
+                    received[peer])};
     return {};
   }
   return {};

@@ -11,15 +11,12 @@
 
 namespace lockstep::worker {
 
-OpenFile::~OpenFile() {
-  if (fd_ >= 0) ::close(fd_);
+Status file_error(const char* what, const std::string& file) {
+  return environment_error(fmt::format("cannot {} {}: {}.", what, file, std::strerror(errno)));
 }
 
-Status file_error(const char* what, const std::string& file) {
-  return {Code::Environment,
-          fmt::format("cannot {} {}: {}.", what, file, std::strerror(errno)),
-          {},
-          {}};
+Status file_error(const FileFault& fault, const std::string& file) {
+  return environment_error(fmt::format("cannot {} {}: {}.", fault.step, file, fault.reason()));
 }
 
 bool is_full(const Status& error) {
@@ -34,24 +31,9 @@ Result<void> read_at(const OpenFile& from, std::uint64_t offset, std::span<std::
     const ssize_t got = ::pread(from.fd(), into.data(), into.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return file_error("read", file);
-    if (got == 0)
-      return Status{
-          Code::BadInput, fmt::format("{}: it became shorter while it was read.", file), {}, {}};
+    if (got == 0) return bad_input(fmt::format("{}: it became shorter while it was read.", file));
     into = into.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
-  }
-  return {};
-}
-
-Result<void> write_whole(const OpenFile& to, std::span<const std::byte> bytes,
-                         const std::string& file) {
-  // Not too much at once: a disk that fills up then says so early.
-  constexpr std::size_t kMostAtOnce = std::size_t{8} << 20;
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(to.fd(), bytes.data(), std::min(bytes.size(), kMostAtOnce));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return file_error("write", file);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
   return {};
 }
@@ -61,12 +43,6 @@ Result<void> sync_folder(const std::string& folder) {
   if (!opened.is_open()) return file_error("open the folder", folder);
   if (::fsync(opened.fd()) != 0) return file_error("flush the folder", folder);
   return {};
-}
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 }  // namespace lockstep::worker

@@ -14,7 +14,7 @@ std::uint64_t little_endian(std::span<const std::byte, 8> bytes) {
 }
 
 Status bad_read(const std::string& file, const std::string& what) {
-  return {Code::BadInput, fmt::format("{}: {}.", file, what), {}, {}};
+  return bad_input(fmt::format("{}: {}.", file, what));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 10> kStoredNames{"BOOL", "U8",  "I8",   "
 constexpr std::size_t kShownName = 80;
 
 Status bad(std::string_view file, const std::string& what) {
-  return {Code::BadInput, fmt::format("{}: {}.", file, what), {}, {}};
+  return bad_input(fmt::format("{}: {}.", file, what));
 }
 
 /// `text` as JSON writes it.

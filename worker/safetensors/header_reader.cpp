@@ -43,7 +43,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   bool fail(const std::string& what) {
-    error_ = Status{Code::BadInput, fmt::format("{}: {}.", file_, what), {}, {}};
+    error_ = bad_input(fmt::format("{}: {}.", file_, what));
     return false;
   }
   bool refuse(std::string_view found) {

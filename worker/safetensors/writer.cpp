@@ -1,29 +1,13 @@
-#include <cstdio>
+#include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <lockstep/worker/safetensors/writer.h>
 
 namespace lockstep::worker {
 
 SafetensorsWriter::SafetensorsWriter(std::string path, SafetensorsHeader header)
-    : path_(std::move(path)),
-      temporary_(fmt::format("{}.tmp-{}", path_, ::getpid())),
-      header_(std::move(header)) {}
-
-SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
-      file_(std::move(other.file_)),
-      header_(std::move(other.header_)),
-      appended_(other.appended_),
-      synced_(other.synced_) {}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (file_.is_open() && !temporary_.empty()) ::unlink(temporary_.c_str());
-}
+    : path_(std::move(path)), draft_(path_), header_(std::move(header)) {}
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
                                                     std::vector<StoredTensor> tensors,
@@ -31,39 +15,31 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
   auto header = lay_out(std::move(tensors), std::move(metadata), path);
   if (!header) return header.error();
   SafetensorsWriter out(path, std::move(*header));
-  ::unlink(out.temporary_.c_str());  // of an earlier process with this number
-  out.file_ = OpenFile(
-      ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!out.file_.is_open()) return file_error("create", out.temporary_);
-  const std::string front = header_bytes(out.header_);
-  if (auto put = write_whole(out.file_, std::as_bytes(std::span(front)), path); !put)
-    return put.error();
+  if (const auto& fault = out.draft_.fault()) return file_error(*fault, out.draft_.path());
+  if (!out.draft_.write(header_bytes(out.header_))) return file_error(*out.draft_.fault(), path);
   return out;
 }
 
 Result<void> SafetensorsWriter::append(std::span<const std::byte> bytes) {
   if (bytes.size() > header_.data_bytes - appended_)
-    return Status{
-        Code::Internal, fmt::format("{}: more bytes than its header names", path_), {}, {}};
+    return internal_error(fmt::format("{}: more bytes than its header names", path_));
   appended_ += bytes.size();
-  return write_whole(file_, bytes, path_);
+  if (!draft_.write(bytes)) return file_error(*draft_.fault(), path_);
+  return {};
 }
 
 Result<void> SafetensorsWriter::sync() {
   if (appended_ != header_.data_bytes)
-    return Status{
-        Code::Internal, fmt::format("{}: fewer bytes than its header names", path_), {}, {}};
-  if (::fsync(file_.fd()) != 0) return file_error("flush", path_);
+    return internal_error(fmt::format("{}: fewer bytes than its header names", path_));
+  if (!draft_.flush()) return file_error(*draft_.fault(), path_);
   synced_ = true;
   return {};
 }
 
 Result<void> SafetensorsWriter::publish() {
-  if (!synced_)
-    return Status{Code::Internal, fmt::format("{}: named before it is on disk", path_), {}, {}};
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return file_error("name", path_);
-  temporary_.clear();
-  return sync_folder(folder_of(path_));
+  if (!synced_) return internal_error(fmt::format("{}: named before it is on disk", path_));
+  if (!draft_.name() || !draft_.flush_folder()) return file_error(*draft_.fault(), path_);
+  return {};
 }
 
 Result<void> write_safetensors(const std::string& path, const std::vector<NamedArray>& tensors,

@@ -14,9 +14,8 @@
 
 namespace lockstep::worker {
 
-/// One file that is being written, beside the place where it will stand. Destroyed before
-/// publish(), it leaves nothing behind; a killed process leaves PATH.tmp-PID, which the next writer
-/// of that name does not look at. One thread. Errors of all steps: Environment.
+/// A draft of one file (collectives/base/whole_file.h). One thread. Errors of all steps:
+/// Environment.
 class SafetensorsWriter {
  public:
   /// Writes the header. Of each tensor name, dtype and sizes count (lay_out). Errors: BadInput, as
@@ -24,9 +23,6 @@ class SafetensorsWriter {
   [[nodiscard]] static Result<SafetensorsWriter> create(
       const std::string& path, std::vector<StoredTensor> tensors,
       std::map<std::string, std::string> metadata = {});
-  SafetensorsWriter(SafetensorsWriter&& other) noexcept;
-  SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
-  ~SafetensorsWriter();
 
   /// In the order in which append() takes their bytes.
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
@@ -40,8 +36,8 @@ class SafetensorsWriter {
 
  private:
   SafetensorsWriter(std::string path, SafetensorsHeader header);
-  std::string path_, temporary_;
-  OpenFile file_;
+  std::string path_;
+  DraftFile draft_;
   SafetensorsHeader header_;
   std::uint64_t appended_ = 0;
   bool synced_ = false;

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::string_view kProgramKind = "program";
 
-Status refused(std::string sentence) { return {Code::BadInput, std::move(sentence), {}, {}}; }
-
 StoredProgram stored_form(const SavedProgram& program) {
   TextWriter texts;
   StoredProgram out;
@@ -95,26 +93,26 @@ SavedProgram program_of(StoredProgram from, const OwnOps& own) {
 }  // namespace
 
 Result<Bytes> encode(const SavedProgram& program) {
-  if (const auto flaw = flaw_of(program)) return refused("cannot be saved: " + *flaw);
+  if (const auto flaw = flaw_of(program)) return bad_input("cannot be saved: " + *flaw);
   Bytes bytes = coordinator::pack(kProgramKind, stored_form(program));
   // What nobody could read again is not to be found out by those who need it.
   if (auto again = decode_program(bytes, {.known = {}, .stand_ins = true}); !again)
-    return refused("cannot be saved: it " + again.error().message);
+    return bad_input("cannot be saved: it " + again.error().message);
   return bytes;
 }
 
 Result<SavedProgram> decode_program(std::span<const std::byte> bytes, const OwnOps& own) {
   auto read = coordinator::unpack<StoredProgram>(kProgramKind, bytes);
   if (!read && read.error().code == Code::Version)
-    return refused("cannot be read: " + read.error().message +
-                   "; use the version of lockstep that wrote it, or save it again");
-  if (!read) return refused("is damaged: " + read.error().message);
+    return bad_input("cannot be read: " + read.error().message +
+                     "; use the version of lockstep that wrote it, or save it again");
+  if (!read) return bad_input("is damaged: " + read.error().message);
   try {
     return program_of(*std::move(read), own);
   } catch (const GraphReader::UnknownOwn& unknown) {
-    return refused(unknown.sentence);
+    return bad_input(unknown.sentence);
   } catch (const std::exception& flaw) {
-    return refused(std::string("is damaged: ") + flaw.what());
+    return bad_input(std::string("is damaged: ") + flaw.what());
   }
 }
 

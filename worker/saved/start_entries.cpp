@@ -88,9 +88,7 @@ Bytes encode_starts(const std::vector<Entry>& entries) {
 }
 
 Result<std::vector<Entry>> decode_starts(std::span<const std::byte> bytes) {
-  const auto refused = [](std::string what) {
-    return Status{Code::BadInput, std::move(what), {}, {}};
-  };
+  const auto refused = [](std::string what) { return bad_input(std::move(what)); };
   auto read = coordinator::unpack<StoredStarts>(kEntriesKind, bytes);
   if (!read) return refused(read.error().message);
   try {

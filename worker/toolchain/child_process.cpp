@@ -99,10 +99,8 @@ std::chrono::microseconds duration(const timeval& time) {
 Result<ChildEnd> run_child(const ChildRun& run) {
   pid_t pid = 0;
   if (const int error = SpawnPlan(run).spawn(pid, run.arguments); error != 0)
-    return Status{Code::Environment,
-                  fmt::format("cannot start {}: {}", run.arguments[0], std::strerror(error)),
-                  {},
-                  {}};
+    return environment_error(
+        fmt::format("cannot start {}: {}", run.arguments[0], std::strerror(error)));
   const int watched = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   ChildEnd end;
   if (!ends_within(watched, run.limit)) {
@@ -117,13 +115,9 @@ Result<ChildEnd> run_child(const ChildRun& run) {
   do waited = ::wait4(pid, &status, 0, &used);
   while (waited < 0 && errno == EINTR);
   if (waited != pid)
-    return Status{
-        Code::Environment,
-        fmt::format(
-            "cannot wait for {}: {}; does something else in this process reap its children?",
-            run.arguments[0], std::strerror(errno)),
-        {},
-        {}};
+    return environment_error(fmt::format(
+        "cannot wait for {}: {}; does something else in this process reap its children?",
+        run.arguments[0], std::strerror(errno)));
   end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   end.status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   end.cpu = duration(used.ru_utime) + duration(used.ru_stime);

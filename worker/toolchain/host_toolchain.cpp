@@ -9,10 +9,6 @@ namespace {
 
 constexpr std::size_t kMessageBytes = 64 * 1024;
 
-Status environment(std::string message) {
-  return Status{Code::Environment, std::move(message), {}, {}};
-}
-
 std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -30,23 +26,21 @@ std::string gist(const std::string& messages) {
 Status failure(const std::string& compiler, const ChildEnd& end, const std::string& messages,
                std::chrono::milliseconds limit) {
   if (end.timed_out)
-    return environment(
+    return environment_error(
         fmt::format("{} did not finish within {} s", compiler, limit.count() / 1000));
   if (end.signal != 0)
-    return environment(fmt::format("{} was ended by signal {}", compiler, end.signal));
+    return environment_error(fmt::format("{} was ended by signal {}", compiler, end.signal));
   const bool about_text = messages.find("<stdin>:") != std::string::npos &&
                           messages.find("error:") != std::string::npos;
   if (about_text)
     return Status{Code::CompileError,
-                  fmt::format("{} rejects a generated kernel: {}", compiler, gist(messages)),
-                  {},
-                  {}};
+                  fmt::format("{} rejects a generated kernel: {}", compiler, gist(messages))};
   if (end.status == 127 && messages.empty())
-    return environment(fmt::format("there is no compiler {}", compiler));
+    return environment_error(fmt::format("there is no compiler {}", compiler));
   if (messages.empty())
-    return environment(
+    return environment_error(
         fmt::format("{} failed with status {} and said nothing", compiler, end.status));
-  return environment(
+  return environment_error(
       fmt::format("{} failed with status {}: {}", compiler, end.status, gist(messages)));
 }
 
@@ -71,8 +65,8 @@ Result<std::unique_ptr<HostToolchain>> HostToolchain::open(Options options) {
     const auto end = run_child(
         {.arguments = arguments, .errors = (*answer)->descriptor(), .limit = chosen.limit});
     if (!end)
-      return environment(end.error().message +
-                         "; install a C++ compiler or name one in LOCKSTEP_CXX");
+      return environment_error(end.error().message +
+                               "; install a C++ compiler or name one in LOCKSTEP_CXX");
     const std::string text = text_of((*answer)->content(kMessageBytes));
     if (end->timed_out || end->signal != 0 || end->status != 0)
       return failure(chosen.compiler, *end, text, chosen.limit);
@@ -108,7 +102,8 @@ Result<Bytes> HostToolchain::build(std::string_view text) {
     return failure(options_.compiler, *end, said, options_.limit);
   Bytes bytes = (*object)->content();
   if (bytes.empty())
-    return environment(fmt::format("{} reported success but wrote nothing", options_.compiler));
+    return environment_error(
+        fmt::format("{} reported success but wrote nothing", options_.compiler));
   return bytes;
 }
 

@@ -13,10 +13,8 @@ namespace lockstep::worker {
 
 Result<std::unique_ptr<MemoryFile>> MemoryFile::create(std::span<const std::byte> content) {
   const auto failure = [](const char* what) {
-    return Status{Code::Environment,
-                  fmt::format("cannot {} a file in memory: {}", what, std::strerror(errno)),
-                  {},
-                  {}};
+    return environment_error(
+        fmt::format("cannot {} a file in memory: {}", what, std::strerror(errno)));
   };
   const int fd = ::memfd_create("lockstep", MFD_CLOEXEC);
   if (fd < 0) return failure("make");

@@ -5,13 +5,10 @@
 namespace lockstep::worker {
 
 Result<std::unique_ptr<Toolchain>> open_nvrtc(NvrtcOptions options) {
-  return Status{
-      Code::Environment,
+  return environment_error(
       fmt::format("rank {} cannot make kernels for {}: this program was built without CUDA "
                   "(LOCKSTEP_WITH_CUDA); install the CUDA toolkit and configure again",
-                  options.rank.value, options.architecture),
-      {},
-      {}};
+                  options.rank.value, options.architecture));
 }
 
 }  // namespace lockstep::worker

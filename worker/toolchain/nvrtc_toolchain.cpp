@@ -77,11 +77,9 @@ class NvrtcToolchain final : public Toolchain {
         name.starts_with("sm_") &&
         std::from_chars(name.data() + 3, name.data() + name.size(), number).ec == std::errc();
     if (!named || std::ranges::count(known, number) == 0)
-      return Status{Code::Environment,
-                    fmt::format("NVRTC {}.{} on rank {} makes no kernels for {}; it knows sm_{}",
-                                major, minor, options_.rank.value, name, fmt::join(known, ", sm_")),
-                    {},
-                    {}};
+      return environment_error(
+          fmt::format("NVRTC {}.{} on rank {} makes no kernels for {}; it knows sm_{}", major,
+                      minor, options_.rank.value, name, fmt::join(known, ", sm_")));
     identity_ = fmt::format("NVRTC {}.{}\n{}\n", major, minor, name);
     for (const std::string& flag : options_.flags) identity_ += flag + "\n";
     return {};
@@ -161,11 +159,8 @@ class NvrtcToolchain final : public Toolchain {
 Result<std::unique_ptr<Toolchain>> open_nvrtc(NvrtcOptions options) {
   Nvrtc nvrtc;
   if (const std::string why = find_nvrtc(nvrtc); !why.empty())
-    return Status{Code::Environment,
-                  fmt::format("rank {} cannot load NVRTC for {}: {}", options.rank.value,
-                              options.architecture, why),
-                  {},
-                  {}};
+    return environment_error(fmt::format("rank {} cannot load NVRTC for {}: {}", options.rank.value,
+                                         options.architecture, why));
   auto toolchain = std::make_unique<NvrtcToolchain>(nvrtc, std::move(options));
   if (auto done = toolchain->identify(); !done) return done.error();
   return toolchain;

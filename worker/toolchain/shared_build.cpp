@@ -149,11 +149,9 @@ SharedBuild::Next SharedBuild::join_table() {
   if (!joined) return stop(joined.error());
   auto table = decode_units(*joined);
   if (!table)
-    return stop({Code::Internal,
-                 "the joined table of compile units cannot be read; check that all ranks run the "
-                 "same build",
-                 {},
-                 {}});
+    return stop(internal_error(
+        "the joined table of compile units cannot be read; check that all ranks run the "
+        "same build"));
   table_ = std::move(*table);
   return Next::GoOn;
 }
@@ -165,11 +163,9 @@ void SharedBuild::build(const Program& program, int number) {
   if (!done) {
     unit.trouble = done.error();
     if (driver_.group().size() > 1 && done.error().code == Code::Environment)
-      tools_.report({Code::Environment,
-                     fmt::format("leaves unit {} of {} to the other ranks: {}", number,
-                                 program.unit_count(), done.error().message),
-                     {},
-                     {}});
+      tools_.report(
+          environment_error(fmt::format("leaves unit {} of {} to the other ranks: {}", number,
+                                        program.unit_count(), done.error().message)));
     return;
   }
   if (done->not_stored) tools_.report(*done->not_stored);
@@ -191,13 +187,11 @@ SharedBuild::Next SharedBuild::send_around() {
   for (const shapes::Fingerprint& key : *keys) {
     const UnitArtifact& artifact = *table_[key].artifact;
     if (artifact.bytes > tools_.largest)
-      return stop({Code::Environment,
-                   fmt::format("the object of a compile unit on rank {} has {} bytes, at most {} "
-                               "are sent to ranks that lack it; give all ranks one "
-                               "LOCKSTEP_CACHE_DIR on a shared file system",
-                               named(artifact.holder), artifact.bytes, tools_.largest),
-                   {},
-                   {}});
+      return stop(environment_error(
+          fmt::format("the object of a compile unit on rank {} has {} bytes, at most {} "
+                      "are sent to ranks that lack it; give all ranks one "
+                      "LOCKSTEP_CACHE_DIR on a shared file system",
+                      named(artifact.holder), artifact.bytes, tools_.largest)));
     if (auto passed = pass_on(key, artifact); !passed) return stop(passed.error());
   }
   return made_.failure ? Next::Stop : Next::Complete;
@@ -237,14 +231,11 @@ Result<void> SharedBuild::pass_on(const shapes::Fingerprint& key, const UnitArti
 void SharedBuild::receive(Unit& unit, const UnitArtifact& artifact, const Bytes& bytes) {
   const std::string digest = coordinator::content_digest(bytes);
   if (digest != artifact.digest) {
-    made_.failure = {
-        Code::Environment,
+    made_.failure = environment_error(
         fmt::format("the object that came from rank {} is not the one that the ranks "
                     "agreed on (SHA-256 {}…, agreed {}…), so nothing of it was "
                     "loaded; check that host's memory and network",
-                    named(artifact.holder), digest.substr(0, 16), artifact.digest.substr(0, 16)),
-        {},
-        {}};
+                    named(artifact.holder), digest.substr(0, 16), artifact.digest.substr(0, 16)));
     return;
   }
   unit.object = bytes;

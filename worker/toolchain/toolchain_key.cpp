@@ -94,12 +94,9 @@ std::optional<Status> left_alone(const std::vector<RankValue>& values,
     const bool served = key_for(all[i], all).has_value();
     table.push_back({values[i].ranks, served ? "can, or takes what a peer builds" : all[i].why});
     if (served || error) continue;
-    error = Status{
-        Code::Environment,
+    error = environment_error(
         fmt::format("{} cannot build kernels, and no rank with the same kind of processor can: {}",
-                    values[i].ranks.phrase(), all[i].why),
-        {},
-        {}};
+                    values[i].ranks.phrase(), all[i].why));
   }
   if (error) error->groups = std::move(table);
   return error;
@@ -146,7 +143,7 @@ Result<std::optional<shapes::Fingerprint>> agree_toolchain(CallDriver& driver, c
   if (all_do_without(all)) return std::optional<shapes::Fingerprint>{};
   if (auto alone = left_alone(values, all)) return *std::move(alone);
   if (const auto found = key_for(said, all)) return found;
-  return Status{Code::Internal, "the ranks' toolchains cannot be read", {}, {}};
+  return internal_error("the ranks' toolchains cannot be read");
 }
 
 }  // namespace lockstep::worker

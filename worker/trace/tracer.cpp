@@ -451,7 +451,7 @@ Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& 
   };
   const auto failed = [&](std::string_view what) {
     rely(std::string(what));
-    return Status{Code::TraceError, fmt::format("frame {}: {}", setup.frame, what), {}, {}};
+    return Status{Code::TraceError, fmt::format("frame {}: {}", setup.frame, what)};
   };
   const struct Closing {
     const std::shared_ptr<Trace>& trace;

@@ -39,14 +39,11 @@ Result<std::vector<FoundCheckpoint>> chosen(const CheckpointOptionsOfCommand& op
     std::erase_if(*all, [&](const FoundCheckpoint& one) { return one.step != options.step; });
   const bool needed = options.step >= 0 || options.action != "list";
   if (all->empty() && needed)
-    return Status{Code::BadInput,
-                  options.step < 0
-                      ? fmt::format("{}: there is no checkpoint in it.", path.string())
-                      : fmt::format("{}: there is no checkpoint of step {}; lockstep checkpoint "
-                                    "list shows those that there are.",
-                                    path.string(), options.step),
-                  {},
-                  {}};
+    return bad_input(options.step < 0
+                         ? fmt::format("{}: there is no checkpoint in it.", path.string())
+                         : fmt::format("{}: there is no checkpoint of step {}; lockstep checkpoint "
+                                       "list shows those that there are.",
+                                       path.string(), options.step));
   return all;
 }
 

@@ -37,13 +37,11 @@ bool is_written(const std::string& path, int rank) {
   return !path.empty() && (rank == 0 || path.find(kRank) != path.npos);
 }
 
-Status bad(std::string message) { return {Code::BadInput, std::move(message), {}, {}}; }
-
 /// This rank's set of a group that the command line declares.
 Result<std::pair<std::string, RankSet>> group_of(const std::string& text, const Job& job) {
   const std::size_t equals = text.find('=');
   const auto wrong = [&](const std::string& why) {
-    return bad(
+    return bad_input(
         fmt::format("--group {} is not understood{}; it takes a name and the sets of ranks, "
                     "such as tensor=0-1/2-3",
                     text, why.empty() ? "" : ": " + why));

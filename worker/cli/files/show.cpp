@@ -26,9 +26,7 @@ constexpr std::chrono::minutes kDrawingLimit{5};
 
 /// What graphviz makes of it. Errors: Environment.
 Result<std::string> drawn(const std::string& dot) {
-  const auto wrong = [](std::string what) {
-    return Status{Code::Environment, std::move(what), {}, {}};
-  };
+  const auto wrong = [](std::string what) { return environment_error(std::move(what)); };
   auto input = MemoryFile::create(std::as_bytes(std::span(dot)));
   if (!input) return input.error();
   auto output = MemoryFile::create();

@@ -19,7 +19,7 @@ Entry entry_of(const Decision& decision, const shapes::Predicate& asked) {
                      {}, {any(asked), any(asked.negated())});
 }
 
-Status no_question(std::string what) { return {Code::TraceError, std::move(what), {}, {}}; }
+Status no_question(std::string what) { return {Code::TraceError, std::move(what)}; }
 
 }  // namespace
 
@@ -44,8 +44,10 @@ Result<bool> answer_question(const std::string& question, const Decision& decisi
     return no_question("the controller asks for other inputs than the call has");
   if (entry.witnesses(0, seen)) return true;
   if (entry.witnesses(1, seen)) return false;
-  return no_question("what group_any() or group_all() asks for has no value here: a product that does not fit, or a "
-                     "division by zero");
+  return no_question(
+      "what group_any() or group_all() asks for has no value here: a product that does not fit, or "
+      "a "
+      "division by zero");
 }
 
 }  // namespace lockstep::worker

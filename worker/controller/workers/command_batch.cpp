@@ -30,7 +30,7 @@ Result<std::vector<Command>> decode_batch(std::span<const std::byte> bytes) {
     if (sound) out.push_back(*std::move(command));
   }
   if (sound && in.ok() && in.at_end()) return out;
-  return Status{Code::Internal, "worker 0 passes on what are no commands"};
+  return internal_error("worker 0 passes on what are no commands");
 }
 
 Result<Bytes> share(collectives::Communicator& workers, Bytes mine, Rank from) {
@@ -76,7 +76,7 @@ Result<std::shared_ptr<const Status>> first_failure(collectives::Communicator& w
   const auto told = decode_command(round.result());
   const auto* failure = told ? std::get_if<EndJob>(&*told) : nullptr;
   if (failure != nullptr) return std::make_shared<const Status>(failure->why);
-  return Status{Code::Internal, "a worker says what is no error", {}, {}};
+  return internal_error("a worker says what is no error");
 }
 
 }  // namespace lockstep::worker

@@ -197,18 +197,17 @@ void LeadServer::Loop::heard(const LinkPtr& link, Bytes message) {
 
 void LeadServer::Loop::greeted(const LinkPtr& link, const Bytes& message) {
   const auto version = greeted_version(message);
-  if (!version)
-    return refuse(link, {Code::BadInput, "the first message of a controller is a greeting"});
+  if (!version) return refuse(link, bad_input("the first message of a controller is a greeting"));
   if (*version != kControllerVersion)
     return refuse(link, {Code::Version,
                          fmt::format("the workers speak version {} of a controller's messages, and "
                                      "this controller speaks version {}; start both with one build",
                                      kControllerVersion, *version)});
   if (controller)
-    return refuse(link, {Code::BadInput,
-                         fmt::format("the workers have a controller, at {}; another one can come "
-                                     "once it has left",
-                                     controller->peer)});
+    return refuse(
+        link, bad_input(fmt::format("the workers have a controller, at {}; another one can come "
+                                    "once it has left",
+                                    controller->peer)));
   controller = link;
   link->controller = ++controllers;
   link->pieces = PieceJoiner(kMostMessageBytes);
@@ -322,16 +321,15 @@ Result<std::unique_ptr<LeadServer>> LeadServer::listen(LeadServerOptions options
   attempt([&] { loop->acceptor.bind(where, failure); });
   attempt([&] { loop->acceptor.listen(asio::socket_base::max_listen_connections, failure); });
   if (failure)
-    return Status{Code::Environment, fmt::format("worker 0 cannot listen at {}: {}", wanted.text(),
-                                                 failure.message())};
+    return environment_error(
+        fmt::format("worker 0 cannot listen at {}: {}", wanted.text(), failure.message()));
   loop->endpoint = {wanted.address, loop->acceptor.local_endpoint().port()};
   loop->accept();
   loop->sweep();
   try {
     loop->thread = std::thread([&io = loop->io] { io.run(); });
   } catch (const std::system_error& error) {
-    return Status{Code::Environment,
-                  fmt::format("worker 0 cannot start a thread: {}", error.what())};
+    return environment_error(fmt::format("worker 0 cannot start a thread: {}", error.what()));
   }
   return std::unique_ptr<LeadServer>(new LeadServer(std::move(loop)));
 }

@@ -10,8 +10,8 @@ Result<void> TensorTable::add(Handle handle, Slot slot) {
   reserve(after(handle, 1));
   const std::string label = slot.label;
   if (slots_.try_emplace(handle, std::move(slot)).second) return {};
-  return Status{Code::BadInput, fmt::format("{} is given the handle {}, which another tensor has",
-                                            label, static_cast<std::uint64_t>(handle))};
+  return bad_input(fmt::format("{} is given the handle {}, which another tensor has", label,
+                               static_cast<std::uint64_t>(handle)));
 }
 
 TensorTable::Slot& TensorTable::shared(Handle handle, const std::string& label) {
@@ -29,9 +29,10 @@ TensorTable::Slot* TensorTable::find(Handle handle) {
 Result<Array> TensorTable::array(Handle handle) {
   const Slot* slot = find(handle);
   if (slot == nullptr)
-    return Status{Code::BadInput, fmt::format("the workers hold no tensor {}; it was dropped, or "
-                                              "comes from another job",
-                                              static_cast<std::uint64_t>(handle))};
+    return bad_input(
+        fmt::format("the workers hold no tensor {}; it was dropped, or "
+                    "comes from another job",
+                    static_cast<std::uint64_t>(handle)));
   if (slot->failure) return *slot->failure;
   return slot->array;
 }

@@ -63,20 +63,17 @@ Result<void> WorkerFrame::observe(std::vector<GivenInput>& inputs, Observation& 
   std::vector<SourceSpec> specs;
   for (const GivenInput& input : inputs) {
     if (!specs.empty() && specs.back().name == input.what->name)
-      return Status{Code::BadInput, fmt::format("two inputs are called {}", input.what->name),
-                    input.what->name};
+      return bad_input(fmt::format("two inputs are called {}", input.what->name), input.what->name);
     if (input.what->kind == Kind::Tensor && !input.array)
-      return Status{Code::BadInput,
-                    fmt::format("{}: the input {} was not put on this worker; put one on each",
-                                name_, input.what->name),
-                    input.what->name};
+      return bad_input(fmt::format("{}: the input {} was not put on this worker; put one on each",
+                                   name_, input.what->name),
+                       input.what->name);
     specs.push_back(spec_of(input));
     const std::size_t marks = input.what->marks.size();
     if (marks != 0 && marks != specs.back().ndim)
-      return Status{Code::BadInput,
-                    fmt::format("{}: the input {} has {} marks and {} dims", name_,
-                                input.what->name, marks, specs.back().ndim),
-                    input.what->name};
+      return bad_input(fmt::format("{}: the input {} has {} marks and {} dims", name_,
+                                   input.what->name, marks, specs.back().ndim),
+                       input.what->name);
   }
   if (!list_ || list_->sources() != specs)
     list_ = std::make_shared<const SourceList>(std::move(specs));
@@ -119,7 +116,7 @@ Result<WorkerFrame::Outputs> WorkerFrame::call(std::vector<GivenInput> inputs) {
     try {
       return observe(inputs, observation);
     } catch (const std::runtime_error& error) {  // reading a number from a device that has failed
-      return Status{Code::Environment, error.what()};
+      return environment_error(error.what());
     }
   }();
   if (!readable) return runner_->refuse(readable.error());

@@ -108,7 +108,7 @@ Result<void> WorkerLoop::on(const Finish& finish) {
 Result<WorkerFrame*> WorkerLoop::frame_of(const CallFrame& call) {
   const auto number = static_cast<std::size_t>(call.frame);
   if (number >= frames_.size())
-    return Status{Code::BadInput, fmt::format("the workers have no frame {}", number)};
+    return bad_input(fmt::format("the workers have no frame {}", number));
   if (auto* frame = std::get_if<WorkerFrame>(&frames_[number])) return frame;
   return std::get<Status>(frames_[number]);
 }
@@ -139,11 +139,10 @@ Result<WorkerFrame::Outputs> WorkerLoop::outputs_of(const CallFrame& call) {
   }
   if (outputs->arrays.size() > call.room ||
       (call.names != 0 && call.names != names_digest(outputs->names)))
-    return Status{
-        Code::BadInput,
+    return bad_input(
         fmt::format("call {} of {} has other outputs than the controller took it to have; "
                     "wait for calls whose outputs depend on their sizes (settle())",
-                    call.call, (*frame)->name())};
+                    call.call, (*frame)->name()));
   return outputs;
 }
 

@@ -54,7 +54,7 @@ Result<void> WorkerLoop::on(const ShipProgram& ship) {
   if (coordinator::content_digest(bytes_in(ship.program)) == ship.digest)
     programs_[ship.digest] = ship.program;
   else
-    fail({Code::BadInput, "a program came otherwise than the controller sent it"});
+    fail(bad_input("a program came otherwise than the controller sent it"));
   return {};
 }
 
@@ -62,11 +62,10 @@ Result<void> WorkerLoop::on(const LoadFrame& load) {
   const auto found = programs_.find(load.digest);
   std::optional<Status> wrong;
   if (static_cast<std::size_t>(load.frame) != frames_.size())
-    wrong = Status{Code::BadInput,
-                   fmt::format("{} is to be frame {}, and the next one is {}", load.from,
-                               static_cast<std::uint32_t>(load.frame), frames_.size())};
+    wrong = bad_input(fmt::format("{} is to be frame {}, and the next one is {}", load.from,
+                                  static_cast<std::uint32_t>(load.frame), frames_.size()));
   else if (found == programs_.end())
-    wrong = Status{Code::BadInput, fmt::format("{} was not sent to the workers", load.from)};
+    wrong = bad_input(fmt::format("{} was not sent to the workers", load.from));
   if (wrong) {
     fail(*wrong);
     return {};
@@ -89,17 +88,17 @@ Result<void> WorkerLoop::on(const LoadFrame& load) {
 
 Result<void> WorkerLoop::on(const MakeFrame& make) {
   if (static_cast<std::size_t>(make.frame) != frames_.size()) {
-    fail({Code::BadInput, fmt::format("{} is to be frame {}, and the next one is {}", make.name,
-                                      static_cast<std::uint32_t>(make.frame), frames_.size())});
+    fail(bad_input(fmt::format("{} is to be frame {}, and the next one is {}", make.name,
+                               static_cast<std::uint32_t>(make.frame), frames_.size())));
     return {};
   }
   for (const FrameSlot& slot : frames_)
     if (const auto* other = std::get_if<WorkerFrame>(&slot);
         other != nullptr && other->name() == make.name) {
-      const Status taken{Code::BadInput,
-                         fmt::format("the workers have a frame {} already; give another frame "
-                                     "another name",
-                                     make.name)};
+      const Status taken =
+          bad_input(fmt::format("the workers have a frame {} already; give another frame "
+                                "another name",
+                                make.name));
       frames_.emplace_back(taken);
       fail(taken);
       return {};
@@ -135,7 +134,7 @@ Result<TraceAnswer> WorkerLoop::ask_for_trace(TraceAsked& asked, const TraceSetu
   auto told = decode_command(*shared);
   if (auto* made = told ? std::get_if<TraceAnswer>(&*told) : nullptr; made != nullptr)
     return std::move(*made);
-  return Status{Code::Internal, "worker 0 passes on what is no trace"};
+  return internal_error("worker 0 passes on what is no trace");
 }
 
 /// All workers come here at the same point of the call; worker 0 asks, and all go on with the

@@ -54,8 +54,8 @@ Result<void> WorkerLoop::on(const PutTensor& put) {
   }
   TensorTable::Slot& slot = tensors_.shared(put.handle, put.label);
   if (put.only->value >= job_.size()) {
-    slot.failure = Status{Code::BadInput, fmt::format("{} is for worker {}, and there are {}",
-                                                      put.label, put.only->value, job_.size())};
+    slot.failure = bad_input(fmt::format("{} is for worker {}, and there are {}", put.label,
+                                         put.only->value, job_.size()));
     fail(*slot.failure);
   } else if (put.only->value == job_.rank()) {
     slot.array = array_of(put.tensor);
@@ -87,22 +87,21 @@ Result<void> WorkerLoop::on(const ReadTensors& read) {
 TensorAnswer WorkerLoop::own_answer(const FetchTensor& fetch, const Array& array) const {
   TensorAnswer out{fetch.question, {}, {}};
   if (!array) {
-    out.failure = Status{Code::BadInput,
-                         fmt::format("the tensor was not put on worker {}", fetch.worker.value)};
+    out.failure = bad_input(fmt::format("the tensor was not put on worker {}", fetch.worker.value));
     return out;
   }
   if (array.bytes() > kMostFetched) {
-    out.failure = Status{Code::BadInput,
-                         fmt::format("the tensor has {} bytes, and at most {} are fetched; fetch "
-                                     "parts that a frame cuts out",
-                                     array.bytes(), kMostFetched)};
+    out.failure =
+        bad_input(fmt::format("the tensor has {} bytes, and at most {} are fetched; fetch "
+                              "parts that a frame cuts out",
+                              array.bytes(), kMostFetched));
     return out;
   }
   try {
     out.tensor = {array.dtype(), array.sizes(),
                   std::string(static_cast<const char*>(array.data()), array.bytes())};
   } catch (const std::runtime_error& error) {  // a device that has failed
-    out.failure = Status{Code::Environment, error.what()};
+    out.failure = environment_error(error.what());
   }
   return out;
 }
@@ -110,8 +109,8 @@ TensorAnswer WorkerLoop::own_answer(const FetchTensor& fetch, const Array& array
 Result<void> WorkerLoop::on(const FetchTensor& fetch) {
   auto array = tensors_.array(fetch.handle);
   if (array && fetch.worker.value >= job_.size())
-    array = Status{Code::BadInput, fmt::format("there is no worker {}; there are {}",
-                                               fetch.worker.value, job_.size())};
+    array = bad_input(
+        fmt::format("there is no worker {}; there are {}", fetch.worker.value, job_.size()));
   if (!array) {  // so on all workers
     reply(TensorAnswer{fetch.question, array.error(), {}});
     return {};
@@ -124,8 +123,7 @@ Result<void> WorkerLoop::on(const FetchTensor& fetch) {
   if (!lead_) return {};
   auto told = decode_reply(*brought);
   if (!told || !std::holds_alternative<TensorAnswer>(*told))
-    return Status{Code::Internal,
-                  fmt::format("worker {} gives what is no tensor", fetch.worker.value)};
+    return internal_error(fmt::format("worker {} gives what is no tensor", fetch.worker.value));
   reply(*told);
   return {};
 }
@@ -149,7 +147,7 @@ Result<void> WorkerLoop::on(const AskSizes& ask) {
                                join, workers().hosts());
   if (auto done = workers().run(round); !done) return done.error();
   const auto told = decode_reply(round.result());
-  if (!told) return Status{Code::Internal, "a worker gives what are no sizes"};
+  if (!told) return internal_error("a worker gives what are no sizes");
   reply(*told);
   return {};
 }

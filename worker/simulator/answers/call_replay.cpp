@@ -187,19 +187,14 @@ void CallReplay::stand_alone(const Seat& seat, int line) {
   const RankRecord& record = *cut->member.record;
   if (!error_)
     error_ =
-        Status{Code::BadInput,
-               fmt::format("{}:{}: the record of rank {} is cut here, while rank {} goes on in "
-                           "{}; what is left of it cannot be replayed beyond that.",
-                           record.path, record.lines + record.truncated, cut->member.rank.value,
-                           seat.member.rank.value, seat.member.call->key.text()),
-               {},
-               {}};
+        bad_input(fmt::format("{}:{}: the record of rank {} is cut here, while rank {} goes on in "
+                              "{}; what is left of it cannot be replayed beyond that.",
+                              record.path, record.lines + record.truncated, cut->member.rank.value,
+                              seat.member.rank.value, seat.member.call->key.text()));
 }
 
 void CallReplay::contradict(const Seat& seat, int line, std::string_view what) {
-  if (!error_)
-    error_ = Status{
-        Code::BadInput, fmt::format("{}:{}: {}.", seat.member.record->path, line, what), {}, {}};
+  if (!error_) error_ = bad_input(fmt::format("{}:{}: {}.", seat.member.record->path, line, what));
 }
 
 }  // namespace lockstep::worker::simulator

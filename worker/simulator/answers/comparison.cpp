@@ -71,23 +71,18 @@ std::vector<RunVariant> compare_variants(const Scenario& scenario, const DryRunR
 std::optional<Status> too_large(const Scenario& scenario, const DryRunOptions& options) {
   constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
   if (const std::uint64_t timed = scenario.faults ? timed_run_bytes(scenario) : 0; timed > kLimit)
-    return Status{
-        Code::BadInput,
+    return bad_input(
         fmt::format("simulating {} ranks with faults, each by itself, would take about {} "
                     "GiB of memory, more than {}; use fewer ranks",
-                    scenario.world_size, (timed >> 30) + 1, kLimit >> 30),
-        {},
-        {}};
+                    scenario.world_size, (timed >> 30) + 1, kLimit >> 30));
   const std::uint64_t bytes = (options.counterfactual ? uncoordinated_bytes(scenario) : 0) +
                               (options.compare ? pytorch_model_bytes(scenario) : 0);
   if (bytes <= kLimit) return std::nullopt;
-  return Status{Code::BadInput,
-                fmt::format("running each of {} ranks alone through {} calls would take about {} "
-                            "GiB of memory, more than {}; leave that out with "
-                            "--no-counterfactual, or use fewer ranks or calls",
-                            scenario.world_size, scenario.count(), (bytes >> 30) + 1, kLimit >> 30),
-                {},
-                {}};
+  return bad_input(
+      fmt::format("running each of {} ranks alone through {} calls would take about {} "
+                  "GiB of memory, more than {}; leave that out with "
+                  "--no-counterfactual, or use fewer ranks or calls",
+                  scenario.world_size, scenario.count(), (bytes >> 30) + 1, kLimit >> 30));
 }
 
 }  // namespace lockstep::worker::simulator

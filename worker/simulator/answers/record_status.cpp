@@ -236,8 +236,8 @@ Result<std::string> record_status(const std::vector<RankRecord>& ranks,
                                   const std::string& watchdog, std::string_view version,
                                   std::string_view made) {
   if (ranks.size() > static_cast<std::size_t>(coordinator::kMostRanks))
-    return Status{Code::BadInput, fmt::format("{}: the page shows jobs of up to {} ranks.",
-                                              directory, coordinator::kMostRanks)};
+    return bad_input(fmt::format("{}: the page shows jobs of up to {} ranks.", directory,
+                                 coordinator::kMostRanks));
   coordinator::Service service;
   const std::string job = directory.substr(0, coordinator::kJobBytes);
   const auto told = tell(service, ranks, job);

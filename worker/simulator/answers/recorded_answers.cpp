@@ -10,8 +10,6 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-Status refuse(std::string message) { return {Code::BadInput, std::move(message), {}, {}}; }
-
 bool same_outcome(const CallOutcome& a, const CallOutcome& b) {
   return a.kind == b.kind && a.entry == b.entry && a.error.has_value() == b.error.has_value() &&
          (!a.error || a.error->code == b.error->code);
@@ -55,7 +53,7 @@ Result<std::vector<RunVariant>> answer(const std::vector<RankRecord>& ranks,
   const JointCalls joint(ranks);
   for (std::size_t c = 0; c < joint.size(); ++c)
     if (joint.groups() > 1 || joint.members(c).size() != static_cast<std::int64_t>(ranks.size()))
-      return refuse(
+      return bad_input(
           "calls of this record are of groups of ranks, which a dry run of its inputs does not "
           "know; --compare and --network take records whose calls are all of one group of all "
           "ranks.");
@@ -69,7 +67,7 @@ Result<std::vector<RunVariant>> answer(const std::vector<RankRecord>& ranks,
   if (auto wrong = inputs.error()) return *std::move(wrong);
   const auto other = unexplained(ranks, result, alone);
   if (other && questions.cost)
-    return refuse(fmt::format("the times of this record cannot be told: {}.", *other));
+    return bad_input(fmt::format("the times of this record cannot be told: {}.", *other));
   if (other)
     notes.push_back(
         fmt::format("the ways compared are those of the recorded inputs alone: {}.", *other));

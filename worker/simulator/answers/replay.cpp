@@ -174,8 +174,8 @@ class JobReplay {
       break;
     }
     if (result.outcome.kind == CallOutcome::Kind::Error && !result.outcome.error)
-      result.outcome.error = Status{
-          Code::RankLost, "the record ends within this call on every rank that made it", {}, {}};
+      result.outcome.error =
+          Status{Code::RankLost, "the record ends within this call on every rank that made it"};
     out_.result.calls.push_back(std::move(result));
   }
 

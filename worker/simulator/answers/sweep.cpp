@@ -93,22 +93,16 @@ Result<SweepRange> parse_sweep(std::string_view text) {
   if (equals != text.npos && (name == "seed" || name == "ranks"))
     values = values_of(text.substr(equals + 1), out.of);
   if (!values)
-    return Status{Code::BadInput,
-                  fmt::format("--sweep {} cannot be read; write ranks=8..131072, ranks=8,64,512 or "
-                              "seed=1..5.",
-                              in_quotes(std::string(text))),
-                  {},
-                  {}};
+    return bad_input(
+        fmt::format("--sweep {} cannot be read; write ranks=8..131072, ranks=8,64,512 or "
+                    "seed=1..5.",
+                    in_quotes(std::string(text))));
   if (values->size() > kMostValues)
-    return Status{
-        Code::BadInput, fmt::format("--sweep takes at most {} values.", kMostValues), {}, {}};
+    return bad_input(fmt::format("--sweep takes at most {} values.", kMostValues));
   for (const std::uint64_t value : *values)
     if (out.of == SweepRange::Of::Ranks && (value < 1 || value > kMaxWorldSize))
-      return Status{
-          Code::BadInput,
-          fmt::format("--sweep: a world has 1 to {} ranks, not {}.", kMaxWorldSize, value),
-          {},
-          {}};
+      return bad_input(
+          fmt::format("--sweep: a world has 1 to {} ranks, not {}.", kMaxWorldSize, value));
   out.values = *std::move(values);
   return out;
 }

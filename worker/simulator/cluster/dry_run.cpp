@@ -226,7 +226,7 @@ std::int64_t elements_of(const Observation& seen) {
 
 Status absent_ranks(const RankSet& present, int world_size) {
   const RankSet absent = RankSet::all(world_size).minus(present);
-  Status status{Code::AbsentRanks, {}, {}, {}};
+  Status status{Code::AbsentRanks, {}};
   if (!present.empty()) status.groups.push_back({present, "present"});
   if (!absent.empty()) status.groups.push_back({absent, "absent"});
   std::sort(status.groups.begin(), status.groups.end(), [](const RankValue& a, const RankValue& b) {

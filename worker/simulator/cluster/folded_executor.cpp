@@ -49,11 +49,9 @@ void time_out_all(Machines machines, const Status& absent, RunClock* clock) {
 }
 
 void fail_all(Machines machines) {
-  const Status bug{Code::Internal,
-                   "the simulated ranks asked for different rounds; this is a bug of lockstep, "
-                   "please report it with the scenario",
-                   {},
-                   {}};
+  const Status bug = internal_error(
+      "the simulated ranks asked for different rounds; this is a bug of lockstep, "
+      "please report it with the scenario");
   for (const auto& machine : machines) machine->failed(bug);
 }
 

@@ -240,10 +240,10 @@ std::optional<Status> TimedCall::compile_failure(std::size_t unit) const {
     if (!fault.rejected)
       without.insert(fault.ranks);
     else if (cast_.hit(unit, fault))
-      return Status{Code::CompileError, "the compiler rejects the text", {}, {}};
+      return Status{Code::CompileError, "the compiler rejects the text"};
   }
   if (without.size() < cast_.scenario_.world_size) return std::nullopt;
-  return Status{Code::Environment, "the compiler cannot be run", {}, {}};
+  return environment_error("the compiler cannot be run");
 }
 
 void TimedCall::finished(std::size_t unit, const CallOutcome& outcome) {

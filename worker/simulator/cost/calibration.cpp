@@ -111,7 +111,7 @@ Result<std::int64_t> exchange_ns(Communicator& group, int sources, const Effort&
     TreeRound round(group.rank(), group.size(), list_payload(mine), join_columns);
     if (auto done = group.run(round); !done) return done;
     if (dynamic_dims(round.result(), mine) == 0)
-      return Status{Code::Internal, "an exchange found nothing that differs.", {}, {}};
+      return internal_error("an exchange found nothing that differs.");
     return {};
   });
 }

@@ -72,10 +72,8 @@ Result<std::optional<NetworkModel>> load_network(std::string_view name, const st
   if (!network_name_fits(name) || folder.empty()) return std::optional<NetworkModel>();
   const std::string file = network_file(name, folder);
   const auto refused = [&](const std::string& path, std::string_view why) {
-    return Status{
-        Code::BadInput,
-        fmt::format("{}: {}; measure it again with lockstep dryrun --calibrate --name {}.", path,
-                    why, name)};
+    return bad_input(fmt::format(
+        "{}: {}; measure it again with lockstep dryrun --calibrate --name {}.", path, why, name));
   };
   std::error_code failed;
   if (!std::filesystem::exists(file, failed) || failed) {

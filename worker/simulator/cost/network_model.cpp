@@ -45,7 +45,7 @@ std::optional<double> decimal(std::string_view text) {
 }
 
 Status wrong(std::string_view text, std::string_view why) {
-  return {Code::BadInput, fmt::format("--network {}: {}.", text, why), {}, {}};
+  return bad_input(fmt::format("--network {}: {}.", text, why));
 }
 
 /// "alpha=US,beta=GBPS", in either order.

@@ -113,10 +113,8 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
     for (const char c : what)
       clean +=
           static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? '?' : c;
-    error_ = Status{Code::BadInput,
-                    fmt::format("{}: {}{}{}{}.", name_, at, at.empty() ? "" : ": ", clean, place),
-                    {},
-                    {}};
+    error_ =
+        bad_input(fmt::format("{}: {}{}{}{}.", name_, at, at.empty() ? "" : ": ", clean, place));
     return false;
   }
 
@@ -157,7 +155,7 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
 Result<Json> parse(std::string_view text, std::string_view name, bool one_line) {
   const auto refuse = [&](std::string_view what) {
-    return Status{Code::BadInput, fmt::format("{}: {}.", name, what), {}, {}};
+    return bad_input(fmt::format("{}: {}.", name, what));
   };
   if (text.find_first_not_of(" \t\r\n") == text.npos)
     return refuse(fmt::format("the {} is empty, where a JSON document is expected",
@@ -208,8 +206,7 @@ std::string JsonPath::text() const {
 
 Status json_error(std::string_view name, const JsonPath& path, std::string_view what) {
   const std::string at = path.text();
-  return {
-      Code::BadInput, fmt::format("{}: {}{}{}.", name, at, at.empty() ? "" : ": ", what), {}, {}};
+  return bad_input(fmt::format("{}: {}{}{}.", name, at, at.empty() ? "" : ": ", what));
 }
 
 std::string in_quotes(std::string_view text) {

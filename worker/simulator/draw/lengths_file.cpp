@@ -41,7 +41,7 @@ std::optional<Bin> bin_of(std::string_view line) {
 
 Result<std::vector<Bin>> parse_lengths(std::string_view text, std::string_view name) {
   const auto refuse = [&](std::size_t line, std::string_view what) {
-    return Status{Code::BadInput, fmt::format("{}:{}: {}.", name, line, what), {}, {}};
+    return bad_input(fmt::format("{}:{}: {}.", name, line, what));
   };
   std::map<std::int64_t, std::int64_t> counts;
   std::int64_t total = 0;

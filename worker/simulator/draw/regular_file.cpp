@@ -21,7 +21,7 @@ constexpr std::size_t kMostOfAPipe = std::size_t{1} << 30;
 constexpr std::size_t kMostOfALine = std::size_t{1} << 28;
 
 Status refuse(std::string_view where, std::string_view what) {
-  return {Code::BadInput, fmt::format("{}: {}.", where, what), {}, {}};
+  return bad_input(fmt::format("{}: {}.", where, what));
 }
 
 /// Up to where its last writer closes it.

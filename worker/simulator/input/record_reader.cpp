@@ -13,7 +13,7 @@ namespace lockstep::worker::simulator {
 namespace {
 
 Status refuse(std::string_view where, std::string_view what) {
-  return {Code::BadInput, fmt::format("{}: {}.", where, what), {}, {}};
+  return bad_input(fmt::format("{}: {}.", where, what));
 }
 
 /// Takes one rank's file in, line by line.

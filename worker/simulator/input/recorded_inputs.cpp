@@ -42,8 +42,6 @@ std::vector<bool> always_alike(const Observation& seen) {
   return out;
 }
 
-Status refuse_to_draw(std::string message) { return {Code::BadInput, std::move(message), {}, {}}; }
-
 }  // namespace
 
 void RecordedInputs::add(const RankRecord& rank, const RecordedCall& call) {
@@ -181,18 +179,18 @@ class RecordedInputs::Calls {
 Result<RecordedInputs::Drawn> RecordedInputs::draw(const std::vector<RankRecord>& ranks,
                                                    int world_size, std::uint64_t seed) const {
   if (share_sizes_only_)
-    return refuse_to_draw(
+    return bad_input(
         "ranks of this record share sizes only and compile each for itself; --ranks takes records "
         "whose ranks compile together.");
   if (!of_two_.empty())
-    return refuse_to_draw(
+    return bad_input(
         fmt::format("two agreements of this record have a frame {}; give frames of "
                     "one name to one agreement.",
                     of_two_));
   const JointCalls joint(ranks);
   for (std::size_t c = 0; c < joint.size(); ++c)
     if (joint.members(c).size() != static_cast<std::int64_t>(ranks.size()))
-      return refuse_to_draw(
+      return bad_input(
           "calls of this record are of groups of ranks; --ranks takes records whose calls are all "
           "of one group of all ranks.");
   Drawn out;

@@ -1,0 +1,207 @@
+// The fields of a message's structs, each listed once for writing and for reading:
+//
+//   void fields(auto& visit, Of<Presence> auto& x) { visit.rank(x.rank), visit.flag(x.here); }
+//
+// in the namespace of the struct. FieldWriter lays fields out in that order, little-endian, and cuts texts and lists
+// that are too long. FieldReader trusts nothing: it checks lengths, ranges of values and enumerators, and that no byte
+// is left over.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <lockstep/collectives/base/bytes.h>
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/base/rank.h>
+
+namespace lockstep::collectives {
+
+/// A struct to read, or the same as a constant to write.
+template <class T, class Struct>
+concept Of = std::same_as<std::remove_const_t<T>, Struct>;
+/// A visitor that sets the fields.
+template <class Visitor>
+concept Reads = std::remove_reference_t<Visitor>::kReads;
+
+/// Ranks are below it wherever a message does not say less.
+inline constexpr std::int64_t kAnyRank = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::size_t kAnyLength = std::numeric_limits<std::uint32_t>::max();
+/// The longest span of a message: ten years.
+inline constexpr Duration kLongestSpan = std::chrono::hours(10 * 365 * 24);
+
+/// Visits a struct, or the elements of a list, whose fields() are found by its namespace.
+inline constexpr auto kStruct = [](auto& visit, auto& x) { fields(visit, x); };
+inline constexpr auto kNumber = [](auto& visit, auto& x) { visit.number(x); };
+
+class FieldWriter {
+ public:
+  static constexpr bool kReads = false;
+
+  /// An integer or an enumerator of 1, 4 or 8 bytes with any value.
+  template <class T>
+  void number(T x) {
+    static_assert(sizeof x == 1 || sizeof x == 4 || sizeof x == 8);
+    if constexpr (sizeof x == 1) out_.u8(static_cast<std::uint8_t>(x));
+    if constexpr (sizeof x == 4) out_.u32(static_cast<std::uint32_t>(x));
+    if constexpr (sizeof x == 8) out_.u64(static_cast<std::uint64_t>(x));
+  }
+  /// A number below `end`.
+  template <std::unsigned_integral T>
+  void below(T x, std::uint64_t /*end*/) {
+    number(x);
+  }
+  /// An enumerator of one byte, at most `last`.
+  template <class T>
+  void kind(T x, T /*last*/) {
+    number(x);
+  }
+  void flag(bool x) { number(std::uint8_t{x}); }
+  void port(std::uint16_t x) { out_.u32(x); }
+  void rank(Rank x, std::int64_t /*end*/ = kAnyRank) { number(x.value); }
+  void ranks(const RankSet& x, std::size_t most_runs = kAnyLength, std::int64_t /*end*/ = kAnyRank);
+  /// A span of 0 to kLongestSpan; others are written as the nearest.
+  void span(Duration x) { out_.i64(std::clamp(x, Duration{0}, kLongestSpan).count()); }
+  /// At most `most` bytes of any value.
+  void bytes(std::string_view x, std::size_t most = kAnyLength) { out_.text(x.substr(0, most)); }
+  void bytes(const Bytes& x, std::size_t most) {
+    bytes(std::string_view(reinterpret_cast<const char*>(x.data()), x.size()), most);
+  }
+  /// A text of one line, or of several. The reader replaces control characters, which could steer a terminal.
+  void line(std::string_view x, std::size_t most) { bytes(x, most); }
+  void lines(std::string_view x, std::size_t most) { bytes(x, most); }
+  template <class T, class Each>
+  void optional(const std::optional<T>& x, Each each) {
+    flag(x.has_value());
+    if (x) each(*this, *x);
+  }
+  /// At most `most` elements, each of which takes `least_bytes` at least.
+  template <class T, class Each>
+  void list(const std::vector<T>& x, std::size_t most, std::size_t /*least_bytes*/, Each each) {
+    const std::size_t count = std::min(x.size(), most);
+    out_.u32(static_cast<std::uint32_t>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& element = x[i];
+      each(*this, element);
+    }
+  }
+  /// A list as its count and one text, to which no element is added once it is longer than `most_bytes`.
+  template <class T, class Each>
+  void list_within(const std::vector<T>& x, std::size_t most, std::size_t most_bytes, Each each) {
+    FieldWriter elements;
+    std::uint32_t count = 0;
+    for (; count < std::min(x.size(), most) && elements.out_.view().size() <= most_bytes; ++count)
+      each(elements, x[count]);
+    number(count);
+    bytes(std::move(elements).take(), kAnyLength);
+  }
+  /// What holds of the fields before it in a message that the writer can have made.
+  void require(bool /*holds*/) {}
+  [[nodiscard]] static constexpr bool sound() { return true; }
+
+  [[nodiscard]] Bytes take() && { return std::move(out_).take(); }
+
+ private:
+  ByteWriter out_;
+};
+
+/// After the first field that is not sound, those that follow are zero or empty.
+class FieldReader {
+ public:
+  static constexpr bool kReads = true;
+  explicit FieldReader(std::span<const std::byte> bytes) : in_(bytes) {}
+  [[nodiscard]] bool sound() const { return sound_ && in_.ok(); }
+  /// All bytes were read, and every field is sound.
+  [[nodiscard]] bool whole() const { return sound() && in_.at_end(); }
+
+  template <class T>
+  void number(T& x) {
+    static_assert(sizeof x == 1 || sizeof x == 4 || sizeof x == 8);
+    if constexpr (sizeof x == 1) x = static_cast<T>(in_.u8());
+    if constexpr (sizeof x == 4) x = static_cast<T>(in_.u32());
+    if constexpr (sizeof x == 8) x = static_cast<T>(in_.u64());
+  }
+  template <std::unsigned_integral T>
+  void below(T& x, std::uint64_t end) {
+    number(x);
+    require(x < end);
+    if (!sound_) x = 0;
+  }
+  template <class T>
+  void kind(T& x, T last) {
+    std::uint8_t number = 0;
+    below(number, static_cast<std::uint64_t>(last) + 1);
+    x = static_cast<T>(number);
+  }
+  void flag(bool& x);
+  void port(std::uint16_t& x);
+  void rank(Rank& x, std::int64_t end = kAnyRank);
+  /// Runs that are in order and apart, as RankSet has them.
+  void ranks(RankSet& x, std::size_t most_runs = kAnyLength, std::int64_t end = kAnyRank);
+  void span(Duration& x);
+  void bytes(std::string& x, std::size_t most = kAnyLength);
+  void bytes(Bytes& x, std::size_t most);
+  void line(std::string& x, std::size_t most);
+  void lines(std::string& x, std::size_t most);
+  template <class T, class Each>
+  void optional(std::optional<T>& x, Each each) {
+    bool there = false;
+    flag(there);
+    if (there) each(*this, x.emplace());
+  }
+  template <class T, class Each>
+  void list(std::vector<T>& x, std::size_t most, std::size_t least_bytes, Each each) {
+    const std::uint32_t count = in_.count(least_bytes);
+    require(count <= most);
+    for (std::uint32_t left = count; left > 0 && sound(); --left) {
+      T element{};
+      each(*this, element);
+      x.push_back(std::move(element));
+    }
+  }
+  template <class T, class Each>
+  void list_within(std::vector<T>& x, std::size_t most, std::size_t /*most_bytes*/, Each each) {
+    std::uint32_t left = 0;
+    below(left, most + 1);
+    FieldReader elements(in_.bytes());
+    for (; left > 0 && elements.sound(); --left) each(elements, x.emplace_back());
+    require(elements.whole());
+  }
+  void require(bool holds) { sound_ = sound_ && holds; }
+
+ private:
+  ByteReader in_;
+  bool sound_ = true;
+};
+
+/// The fields of what a variant holds.
+template <class Variant>
+void write_alternative(FieldWriter& out, const Variant& message) {
+  std::visit([&out](const auto& x) { fields(out, x); }, message);
+}
+
+/// The variant with the alternative of this index, whose fields these bytes are; nullopt: there is no such alternative,
+/// or these are not its fields.
+template <class Variant>
+[[nodiscard]] std::optional<Variant> read_alternative(std::size_t index, std::span<const std::byte> bytes) {
+  FieldReader in(bytes);
+  std::optional<Variant> out;
+  const auto read = [&]<std::size_t kIndex>(std::integral_constant<std::size_t, kIndex>) {
+    if (index == kIndex) fields(in, std::get<kIndex>(out.emplace(std::in_place_index<kIndex>)));
+  };
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+    (read(std::integral_constant<std::size_t, kIndex>{}), ...);
+  }(std::make_index_sequence<std::variant_size_v<Variant>>{});
+  if (!in.whole()) out.reset();
+  return out;
+}
+
+}  // namespace lockstep::collectives
