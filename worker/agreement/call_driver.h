@@ -131,7 +131,7 @@ class CallDriver {
   void begin(std::uint64_t round, std::uint64_t call);
   /// Moves the vote that is out. Never waits; one comparison where none is.
   void poke() {
-    if (out_) move_vote();
+    if (ahead_ && ahead_->vote_is == CallAhead::VoteIs::Out) move_vote();
   }
   /// The next call of the frame is made in another way: it was promised, but its vote is not cast.
   void release(const CodeCache& cache);
@@ -203,9 +203,14 @@ class CallDriver {
   struct CallAhead {
     CallAhead(CallMachine its_machine, TimedVote its_vote, CodeCache& its_cache)
         : machine(std::move(its_machine)), vote(std::move(its_vote)), cache(its_cache) {}
+    /// Arrived: it need not be moved any more, and nobody has looked at it. Agreed: it was waited
+    /// for, and all ranks were at one on it.
+    enum class VoteIs : std::uint8_t { Out, Arrived, Agreed };
     CallMachine machine;
     TimedVote vote;
     CodeCache& cache;
+    VoteIs vote_is = VoteIs::Out;
+    bool abandoned = false;  // the call is not made any more: it goes once its vote is in
   };
 
   /// `before`: the times when the call began.
@@ -217,6 +222,10 @@ class CallDriver {
   /// Tells `machine` what its vote, or its tree join, came to.
   void tell(CallMachine& machine, const collectives::Vote& result);
   void tell(CallMachine& machine, const Bytes& joined);
+  /// Whether the vote of the call ahead is still to be waited for.
+  [[nodiscard]] bool has_pending_vote() const {
+    return ahead_ && ahead_->vote_is != CallAhead::VoteIs::Agreed;
+  }
   void move_vote();
   [[nodiscard]] Result<void> await_vote();
   /// Before any other round: waits for the pending vote. Errors: where the vote is not unanimous,
@@ -231,7 +240,6 @@ class CallDriver {
   [[nodiscard]] Result<std::uint64_t> and_over_ranks(const RoundKey& round, std::uint64_t word,
                                                      const RankStatus& rank_status);
   void drop_promises();
-  void drop_ahead();
   [[nodiscard]] Result<collectives::Vote> vote(const collectives::Vote& mine,
                                                collectives::Combine combine,
                                                const RankStatus& rank_status = {});
@@ -255,10 +263,7 @@ class CallDriver {
   CallTimes times_;
   std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead
   std::optional<CallAhead> ahead_;
-  bool out_ = false;          // the vote of `ahead_` may still be under way
-  bool settled_ = true;       // it was waited for, and all ranks were at one on it
   bool unconfirmed_ = false;  // the last vote of a call was cast ahead by some rank
-  bool abandoned_ = false;    // its call is not made any more
 };
 
 }  // namespace lockstep::worker

@@ -63,22 +63,20 @@ void CallDriver::begin(std::uint64_t round, std::uint64_t call) {
   const collectives::VoteRound vote(group_.rank(), group_.size(), mine, Combine::And,
                                     group_.hosts());
   ahead_.emplace(std::move(machine), TimedVote(vote, clock_), *next.cache);
-  out_ = true;
-  settled_ = false;
   group_.start(ahead_->vote);
 }
 
 void CallDriver::move_vote() {
   // An error of the transport comes again where the vote is waited for.
   const auto ended = group_.poll();
-  out_ = ended && !*ended;
+  if (!ended || *ended) ahead_->vote_is = CallAhead::VoteIs::Arrived;
 }
 
 Result<void> CallDriver::await_vote() {
   const Instant start = now();
   auto ended = group_.wait();
   count_vote(now() - start, Duration{0}, ended ? &ahead_->vote.result() : nullptr, Combine::And);
-  out_ = false;
+  ahead_->vote_is = CallAhead::VoteIs::Arrived;
   return ended;
 }
 
@@ -86,11 +84,10 @@ CallOutcome CallDriver::take(CallSteps& steps) {
   for (CallObserver* observer : observers_) observer->began(ahead_->machine);
   for (CallObserver* observer : observers_) observer->acts(ahead_->machine.next());
   const CallTimes before = times_;
-  const Result<void> in = settled_ ? Result<void>{} : await_vote();
-  settled_ = true;
+  const Result<void> in = has_pending_vote() ? await_vote() : Result<void>{};
   CallMachine machine = std::move(ahead_->machine);
   const Vote result = ahead_->vote.result();
-  drop_ahead();
+  ahead_.reset();
   if (in) {
     if (!result.clean()) promises_.clear();
     tell(machine, result);
@@ -106,18 +103,20 @@ Result<void> CallDriver::confirm(const CallMachine& machine) {
 }
 
 RoundKey CallDriver::with_pending_call(RoundKey key) const {
-  if (!ahead_ || abandoned_) return key;
+  if (!ahead_ || ahead_->abandoned) return key;
   key.pending_call = ahead_->machine.key().text();
   key.pending_round = ahead_->machine.key().round;
   return key;
 }
 
 Result<void> CallDriver::finish_pending_vote(const RankStatus& rank_status) {
-  if (settled_) return {};
+  if (!has_pending_vote()) return {};
   if (auto in = await_vote(); !in) return in;
-  settled_ = true;
   if (ahead_->vote.result().clean()) {
-    if (abandoned_) drop_ahead();
+    if (ahead_->abandoned)
+      ahead_.reset();
+    else
+      ahead_->vote_is = CallAhead::VoteIs::Agreed;
     return {};
   }
   const RoundKey key = ahead_->machine.key();
@@ -127,24 +126,21 @@ Result<void> CallDriver::finish_pending_vote(const RankStatus& rank_status) {
   return joint_error(key, mine, ", prefetched");
 }
 
-void CallDriver::drop_ahead() {
-  ahead_.reset();
-  settled_ = true;
-  abandoned_ = false;
-}
-
 void CallDriver::drop_promises() {
   promises_.clear();
-  drop_ahead();
+  ahead_.reset();
 }
 
 bool CallDriver::abandon(const CodeCache& cache) {
   promises_.erase(std::remove_if(promises_.begin(), promises_.end(),
                                  [&](const Promise& promise) { return promise.cache == &cache; }),
                   promises_.end());
-  abandoned_ |= is_ahead(cache);
-  if (abandoned_ && settled_) drop_ahead();
-  return is_ahead(cache);
+  if (!is_ahead(cache)) return false;
+  if (!has_pending_vote())
+    ahead_.reset();
+  else
+    ahead_->abandoned = true;
+  return ahead_.has_value();
 }
 
 Result<void> CallDriver::withdraw_prefetch(const Status& why) {
@@ -163,7 +159,7 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
   key.group = group;
   key.kind = RoundKey::Kind::Resync;
   bool met = true;
-  if (!settled_) {
+  if (has_pending_vote()) {
     if (auto in = await_vote(); !in) return in.error();
     met = ahead_->vote.result().clean();
   }
