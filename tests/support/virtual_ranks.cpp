@@ -86,10 +86,14 @@ std::vector<CallOutcome> VirtualRanks::call(const std::vector<std::string>& fram
           << log[0];
     }
     if (testing::Test::HasFailure() || done == machines.size()) break;
+    std::vector<CallStage> before;
+    for (const auto& machine : machines) before.push_back(machine->stage());
     if (const auto failure = transport(steps))
       for (auto& machine : machines) machine->failed(*failure);
     else
       step(machines);
+    for (std::size_t i = 0; i < machines.size(); ++i)
+      followed.emplace(before[i], machines[i]->stage());
   }
   EXPECT_LT(steps, kMostSteps) << "the call does not come to an end:\n" << log[0];
   std::vector<CallOutcome> out;
@@ -104,17 +108,20 @@ void VirtualRanks::step(std::vector<std::unique_ptr<CallMachine>>& machines) {
   const Action& first = machines[0]->next();
   if (std::holds_alternative<action::Vote>(first)) {
     ++votes;
-    const collectives::Vote result = fold(machines);
+    collectives::Vote result = fold(machines);
+    if (on_vote) on_vote(result);
     for (auto& machine : machines) machine->voted(result);
   } else if (std::holds_alternative<action::TreeJoin>(first)) {
     ++exchanges;
-    const Bytes result = tree(machines, 0, machines.size());
+    Bytes result = tree(machines, 0, machines.size());
+    if (on_payload) on_payload(result);
     for (auto& machine : machines) machine->joined(result);
   } else if (const auto* broadcast = std::get_if<action::Broadcast>(&first)) {
     ++broadcasts;
     const Rank root = broadcast->root;
     const auto& from = machines[static_cast<std::size_t>(root.value)]->next();
-    const Bytes payload = std::get<action::Broadcast>(from).mine;
+    Bytes payload = std::get<action::Broadcast>(from).mine;
+    if (on_payload) on_payload(payload);
     for (auto& machine : machines) {
       EXPECT_EQ(std::get<action::Broadcast>(machine->next()).root, root);
       machine->joined(payload);

@@ -5,7 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lockstep/worker/agreement/call_machine.h>
@@ -38,8 +40,13 @@ class VirtualRanks {
   std::function<RankStatus(Rank)> rank_status;               // default: nothing pending
   std::function<std::optional<Status>(int step)> transport;  // a failure of all ranks before a step
 
+  std::function<void(collectives::Vote&)> on_vote;  // alters what a vote comes to
+  std::function<void(Bytes&)> on_payload;           // and what the ranks receive
+
   std::vector<std::string> log;  // per rank: the actions of the last call, one per line
   int votes = 0, exchanges = 0, broadcasts = 0;  // of the last call
+  std::set<std::pair<CallStage, CallStage>>
+      followed;  // stages that followed each other, in all calls
 
  private:
   void step(std::vector<std::unique_ptr<CallMachine>>& machines);

@@ -90,22 +90,10 @@ CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, Roun
 }
 
 void CallMachine::voted(const Vote& result) {
-  switch (stage_) {
-    case Stage::Elect: {
-      const Rank donor{result.words[0] == Vote::kOnes ? 0
-                                                      : static_cast<std::int32_t>(result.words[0])};
-      ask(Stage::Hints,
-          action::Broadcast{donor, donor == self_ ? encode_hints(joint_, observation_) : Bytes{}});
-      return;
-    }
-    case Stage::GuardElect:
-      return elected_guard(result.words[0]);
-    case Stage::NodeCount:
-      return counted_nodes(result);
-    default:
-      break;
-  }
-  if (!result.same_key()) return diagnose_mismatch();
+  const auto* asked = std::get_if<action::Vote>(&action_);
+  // The words of an election (Combine::Min) are its own; every other vote names its round.
+  if (asked != nullptr && asked->combine == Combine::And && !result.same_key())
+    return diagnose_mismatch();
   switch (stage_) {
     case Stage::Call:
       return called(result);
@@ -115,10 +103,16 @@ void CallMachine::voted(const Vote& result) {
       return compared(result.same_state());
     case Stage::NewUniform:
       return compared_new(result.same_state());
+    case Stage::Elect:
+      return elected(result.words[0]);
     case Stage::Verify:
       return verified(result);
     case Stage::Commit:
       return committed(result);
+    case Stage::GuardElect:
+      return elected_guard(result.words[0]);
+    case Stage::NodeCount:
+      return counted_nodes(result);
     case Stage::NodeSearch:
       return searched(result.same_state() && result.same_pending());
     default:
@@ -211,6 +205,12 @@ void CallMachine::joined(const Bytes& result) {
     default:
       expect(Stage::RankTable, "joined");
   }
+}
+
+void CallMachine::elected(std::uint64_t lowest) {
+  const Rank donor{lowest == Vote::kOnes ? 0 : static_cast<std::int32_t>(lowest)};
+  ask(Stage::Hints,
+      action::Broadcast{donor, donor == self_ ? encode_hints(joint_, observation_) : Bytes{}});
 }
 
 void CallMachine::hinted() {
@@ -308,6 +308,14 @@ void CallMachine::failed(Status status) {
 }
 
 void CallMachine::ask(Stage stage, Action action) {
+  // A transport that gives up ends the call at any stage, and the first one follows none.
+  const bool follows =
+      row_of(stage_).leads_to(stage) || stage == Stage::Done || stage == Stage::Call;
+  if (!follows || action.index() != row_of(stage).asks) {
+    std::fprintf(stderr, "lockstep: a call goes from stage %d to stage %d, which asks for '%s'\n",
+                 static_cast<int>(stage_), static_cast<int>(stage), action_text(action).c_str());
+    std::abort();
+  }
   stage_ = stage;
   action_ = std::move(action);
 }

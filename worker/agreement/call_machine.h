@@ -6,6 +6,7 @@
 //   lookup - vote -+- run
 //                  +- exchange - decide - trace - verify - compile - commit - run
 //
+// Its stages stand as a table in call_stage.h.
 // Nothing here waits, reads a clock, or knows a transport.
 #pragma once
 
@@ -18,6 +19,7 @@
 #include <lockstep/collectives/base/status.h>
 #include <lockstep/shapes/expr/guard.h>
 #include <lockstep/worker/agreement/action.h>
+#include <lockstep/worker/agreement/call_stage.h>
 #include <lockstep/worker/agreement/code_cache.h>
 #include <lockstep/worker/agreement/diagnosis.h>
 #include <lockstep/worker/agreement/round_key.h>
@@ -73,6 +75,7 @@ class CallMachine {
   /// is as before.
   void failed(Status status);
 
+  [[nodiscard]] CallStage stage() const { return stage_; }
   [[nodiscard]] const RoundKey& key() const { return key_; }
   [[nodiscard]] const CodeCache& cache() const { return cache_; }
   /// Of this rank, from traced() on; the guards may have gone into the entry.
@@ -83,26 +86,7 @@ class CallMachine {
   [[nodiscard]] bool settling() const { return settling_; }
 
  private:
-  enum class Stage : std::uint8_t {
-    Call,
-    Witness,
-    Uniform,  // whether an entry's uniform sizes are
-    Roster,
-    Gather,
-    Elect,
-    Hints,
-    Trace,
-    Verify,
-    NewUniform,  // whether the new entry's uniform sizes are
-    Compile,
-    Commit,  // the way to a new entry
-    GuardElect,
-    NodeCount,
-    NodeSearch,
-    Explain,  // in search of what differs
-    RankTable,
-    Done,
-  };
+  using Stage = CallStage;
   using ErrorOfTable = std::function<Status(std::vector<RankValue>)>;
 
   // The way to a new entry: call_machine.cpp.
@@ -111,6 +95,7 @@ class CallMachine {
   void witnessed(const collectives::Vote& result);
   void choose();
   void compared(bool equal);
+  void elected(std::uint64_t lowest);
   void hinted();
   void verify(TraceReport report);
   void verified(const collectives::Vote& result);

@@ -135,6 +135,96 @@ TEST(Agreement, RandomJobs_AllRanksEndAlikeAndHoldTheSamePast) {
     EXPECT_GT(seen[what], 0) << what;
 }
 
+/// What the traces of one call have in common: they ask "on some rank", need a size alike, have
+/// nodes, differ, fail.
+struct Traces {
+  bool ask, guard, differ, fail;
+  int need;  // 0: none; 1, 2: the first, the last symbol
+  std::uint64_t skeletons;
+  int nodes;
+};
+
+Traces random_traces(Random& random) {
+  return {.ask = below(random, 2) == 0,
+          .guard = rarely(random),
+          .differ = rarely(random),
+          .fail = rarely(random),
+          .need = below(random, 3),
+          .skeletons = random() % 2,
+          .nodes = below(random, 4)};
+}
+
+TraceReport trace_of(const Traces& all, Rank rank, const Decision& decision) {
+  TraceReport report;
+  report.graph = report.collectives = {decision.symbols.size(), 1};
+  report.skeleton = {1, 1 + (rank.value == 0 ? all.skeletons : 0)};
+  const std::uint64_t own = all.differ ? static_cast<std::uint64_t>(rank.value) : 0;
+  for (int node = 0; node < all.nodes; ++node)
+    report.prefixes.push_back({static_cast<std::uint64_t>(node), node == 0 ? 0 : own});
+  report.graph.low += own, report.collectives.low += own;
+  if (all.fail && rank.value == 0) report.failure = Status{Code::TraceError, "fails"};
+  if (decision.symbols.empty() || decision.symbols[0].unbacked) return report;
+  const shapes::Expr first = shapes::Expr::symbol({false, 0});
+  const auto small = shapes::less(first, 3);
+  if (all.guard) report.guards = {{small, {"t.cpp", 7}}};
+  if (all.ask) report.group_guards = {{small, GroupGuard::Over::Any, true, {}}};
+  const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
+  const shapes::Symbol needed = all.need == 1 ? symbols.front() : symbols.back();
+  if (all.need != 0)
+    report.uniform = {{shapes::Expr::symbol(needed), "", "all_gather", {"t.cpp", 2}}};
+  return report;
+}
+
+/// What goes wrong now and then besides: a rank that has lost its entries or names, or is in
+/// another round, and bytes that no rank sends.
+void disturb(VirtualRanks& ranks, Random& random) {
+  CodeCache& last = ranks.frame(ranks.size() - 1);
+  if (rarely(random)) last.forget_names();
+  if (rarely(random)) last = CodeCache("f");
+  ranks.on_vote = [&random](collectives::Vote& result) {
+    if (rarely(random)) result.words[1] = ~result.words[1];
+  };
+  ranks.on_payload = [&random](Bytes& payload) {
+    if (rarely(random) && rarely(random)) payload.resize(payload.size() / 2);
+  };
+}
+
+TEST(CallStages, RandomJobs_TakeEveryArrowOfTheTable) {
+  std::set<std::pair<CallStage, CallStage>> taken;
+  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const DecisionConfig config = random_config(random);
+    VirtualRanks ranks(1 + below(random, 4), config);
+    Traces traces{};
+    ranks.tracer = [&](Rank rank, const Decision& decision) {
+      return trace_of(traces, rank, decision);
+    };
+    if (seed % 3 == 0) add_faults(ranks, random);
+    for (int call = 0; call < 12; ++call) {
+      traces = random_traces(random);
+      if (config.consistency == Consistency::SharedSizes) traces.need = 0;  // it is refused there
+      if (seed % 3 == 1) disturb(ranks, random);
+      const Theme theme = random_theme(random);
+      std::vector<Inputs> inputs;
+      for (int r = 0; r < ranks.size(); ++r) inputs.push_back(random_inputs(random, theme));
+      (void)ranks.call(inputs);
+      if (testing::Test::HasFailure()) return;
+    }
+    taken.merge(ranks.followed);
+  }
+  for (const CallStageRow& row : kCallStages)
+    for (const CallStageRow& next : kCallStages) {
+      // A joint observation that lacks a source of this rank, which no payload does that can be
+      // read.
+      const bool lacking = next.stage == CallStage::Verify && row.asks != kAction<action::Trace> &&
+                           row.stage != CallStage::Hints;
+      if (lacking) continue;
+      EXPECT_EQ(taken.contains({row.stage, next.stage}), row.leads_to(next.stage))
+          << "from " << static_cast<int>(row.stage) << " to " << static_cast<int>(next.stage);
+    }
+}
+
 TEST(Agreement, TheSameJobTwice_LogsTheSameActionsByteForByte) {
   const auto log_of = [](std::uint64_t seed) {
     Random random(seed);
