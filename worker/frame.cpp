@@ -94,29 +94,14 @@ Status FrameRunner::refuse(const Status& status) {
     tell_trace(nullptr);
     return *last_.error;
   }
-  GroupRounds& rounds = *state_->agreed.rounds;
-  CallDriver& driver = rounds.driver();
-  if (driver.is_ahead(state_->cache)) {
-    last_ = {CallOutcome::Kind::Error, -1, refuse_promised(status)};
-  } else {
-    driver.release(state_->cache);
-    const RoundKey& key = rounds.next(state_->call);
-    const auto joint = driver.status_round(key, {.pending = 0, .local_error = status});
-    last_ = {CallOutcome::Kind::Error, -1, joint ? status : joint.error()};
-    rounds.begin_next();
-  }
+  const JobContext& job = state_->job;
+  const auto refused = state_->agreed.rounds->refuse(state_->call, state_->cache, status);
+  if (refused.unheard && job.watch != nullptr && state_->agreed.driver().group().size() > 1)
+    job.watch->end_job(status);
+  last_ = {CallOutcome::Kind::Error, -1, refused.error};
   ++state_->counts.calls, ++state_->counts.errors;
   tell_trace(nullptr);
   return *last_.error;
-}
-
-Status FrameRunner::refuse_promised(const Status& status) {
-  JobContext& job = state_->job;
-  CallDriver& driver = state_->agreed.driver();
-  const auto unheard = driver.withdraw_prefetch(status);
-  if (!unheard) return unheard.error();
-  if (job.watch != nullptr && driver.group().size() > 1) job.watch->end_job(status);
-  return status;
 }
 
 void FrameRunner::restore_profile(const Observation& observation) {
@@ -155,19 +140,12 @@ std::optional<Status> FrameRunner::check_captures(Steps& steps, const Compiled& 
 /// The agreement of one call, and the vote of the next one that was prefetched.
 CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
   State& frame = *state_;
-  JobContext& job = frame.job;
-  GroupRounds& rounds = *frame.agreed.rounds;
-  CallDriver& driver = rounds.driver();
+  const JobContext& job = frame.job;
+  const CallDriver& driver = frame.agreed.driver();
   const Duration before = driver.times().trace + driver.times().compile;
   const Instant start = job.clock.now();
-  const bool ahead = driver.is_ahead(frame.cache);
-  if (ahead) driver.renew_scalars(observation);
-  const RoundKey& key = rounds.enter(frame.call, frame.cache);
-  job.note(key.text());
-  CallOutcome outcome =
-      ahead ? driver.take(steps) : driver.call(key, frame.cache, observation, {}, steps);
+  CallOutcome outcome = frame.agreed.rounds->call(frame.call, frame.cache, observation, {}, steps);
   agreement_ = job.clock.now() - start - (driver.times().trace + driver.times().compile - before);
-  rounds.begin_next();
   return outcome;
 }
 

@@ -129,7 +129,6 @@ class FrameRunner {
   struct Compiled;
   struct State;
   [[nodiscard]] const Status& unusable();
-  [[nodiscard]] Status refuse_promised(const Status& status);
   void restore_profile(const Observation& observation);
   [[nodiscard]] CallOutcome agree(const Observation& observation, Steps& steps);
   /// Traces the function again, after as many calls as the job's settings say, and compares. The

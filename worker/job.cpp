@@ -107,6 +107,7 @@ struct Job::State final : RoundObserver {
   [[nodiscard]] GroupContext& agreeing() {
     return context.agreeing(context.everyone, Consistency::SameGraph);
   }
+  void comes_to(const RoundKey& call) override { context.note(call.text()); }
   void began(const RoundKey& round) override { context.note(round.text()); }
   void ended(const RoundKey& round, const Result<void>& result) override;
   [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const RankStatus& rank_status = {});

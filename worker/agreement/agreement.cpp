@@ -95,10 +95,9 @@ bool Agreement::is_ahead(std::string_view frame) const {
 }
 
 bool Agreement::abandon() {
-  bool out = false;
-  for (const auto& [name, frame] : frames_) out |= driver().abandon(frame.cache);
-  rounds_.begin_next();
-  return out;
+  std::vector<const CodeCache*> caches;
+  for (const auto& [name, frame] : frames_) caches.push_back(&frame.cache);
+  return rounds_.abandon(caches);
 }
 
 void Agreement::use_profiles(coordinator::ProfileStore& store, bool keeps,
@@ -138,27 +137,21 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
   Known& frame = known(frame_name);
   restore(frame, observation);
   const bool ahead = driver().is_ahead(frame.cache);
-  const RoundKey& key = rounds_.enter(frame.call, frame.cache);
   if (auto why = broken(frame.cache, observation, rank_status)) {
-    if (ahead) return withdraw_prefetch(*why);
+    if (ahead) {
+      const auto refused = rounds_.refuse(frame.call, frame.cache, *why);
+      if (refused.unheard) local_error_ = *why;
+      return refused.error;
+    }
     rank_status.local_error = std::move(why);
   }
   if (!ahead && !rank_status.local_error)
     rank_status.local_error = std::exchange(local_error_, std::nullopt);
-  const CallOutcome outcome = ahead ? driver().take(steps)
-                                    : driver().call(key, frame.cache, std::move(observation),
-                                                    std::move(rank_status), steps);
-  rounds_.begin_next();
+  const CallOutcome outcome =
+      rounds_.call(frame.call, frame.cache, std::move(observation), std::move(rank_status), steps);
   auto out = agreed(outcome, frame);
   if (out) out->untested = outcome.untested || ahead;
   return out;
-}
-
-Status Agreement::withdraw_prefetch(const Status& why) {
-  const auto unheard = driver().withdraw_prefetch(why);
-  if (!unheard) return unheard.error();
-  local_error_ = why;
-  return why;
 }
 
 std::optional<Status> Agreement::broken(const CodeCache& cache, const Observation& observation,

@@ -158,7 +158,6 @@ class Agreement {
   [[nodiscard]] std::optional<Status> broken(const CodeCache& cache, const Observation& observation,
                                              const RankStatus& rank_status) const;
   [[nodiscard]] Result<Agreed> agreed(const CallOutcome& outcome, const Known& frame);
-  [[nodiscard]] Status withdraw_prefetch(const Status& why);
 
   std::unique_ptr<GroupRounds> own_rounds_;  // null: they are shared
   GroupRounds& rounds_;

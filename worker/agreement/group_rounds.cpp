@@ -128,6 +128,36 @@ Result<void> GroupRounds::leave(const RoundKey& close, const Status& gone, Peers
   return told ? gone : told.error();
 }
 
+bool GroupRounds::come_to(const RoundKey& call, const CodeCache& cache) {
+  const bool ahead = driver_.is_ahead(cache);
+  if (ahead)
+    key_ = driver_.ahead_key();
+  else
+    next(call);
+  if (observer_ != nullptr) observer_->comes_to(key_);
+  return ahead;
+}
+
+GroupRounds::Refusal GroupRounds::refuse(const RoundKey& call, CodeCache& cache,
+                                         const Status& why) {
+  if (driver_.is_ahead(cache)) {
+    key_ = driver_.ahead_key();
+    const auto unheard = driver_.withdraw_prefetch(why);
+    return unheard ? Refusal{why, true} : Refusal{unheard.error()};
+  }
+  driver_.release(cache);
+  const auto joint = driver_.status_round(next(call), {.pending = 0, .local_error = why});
+  begin_next();
+  return {joint ? why : joint.error()};
+}
+
+bool GroupRounds::abandon(std::span<const CodeCache* const> frames) {
+  bool out = false;
+  for (const CodeCache* frame : frames) out |= driver_.abandon(*frame);
+  begin_next();
+  return out;
+}
+
 void GroupRounds::promise(RoundKey call, CodeCache& cache, Observation observation,
                           RankStatus rank_status) {
   call.epoch = epoch_;

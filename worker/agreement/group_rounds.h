@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -13,10 +14,13 @@
 
 namespace lockstep::worker {
 
-/// Is told of the rounds outside of calls, on the rank's own thread; changes nothing.
+/// Is told of the rounds of a group, on the rank's own thread; changes nothing.
 class RoundObserver {
  public:
   virtual ~RoundObserver() = default;
+  /// The call of a frame that this rank comes to.
+  virtual void comes_to(const RoundKey& call) { (void)call; }
+  // Rounds outside of calls.
   virtual void began(const RoundKey& round) = 0;
   virtual void ended(const RoundKey& round, const Result<void>& result) {
     (void)round, (void)result;
@@ -58,15 +62,31 @@ class GroupRounds {
   /// is to end the job.
   [[nodiscard]] Result<void> leave(const RoundKey& close, const Status& gone, PeersGo peers);
 
-  /// The key of the call of the frame that this rank comes to: of the one ahead, or `call`, which
-  /// is the next round. The driver takes or makes it; then begin_next().
-  const RoundKey& enter(const RoundKey& call, const CodeCache& cache) {
-    return driver_.is_ahead(cache) ? key_ = driver_.ahead_key() : next(call);
+  /// The next call of a frame, to its end: the one ahead, or a new one with this key. Then the vote
+  /// of the next promised call goes out. The call ahead sees the scalars of `observation`.
+  /// An observation that is no temporary is copied where a new call takes it.
+  template <class Seen>
+  [[nodiscard]] CallOutcome call(const RoundKey& call, CodeCache& cache, Seen&& observation,
+                                 RankStatus rank_status, CallSteps& steps) {
+    const bool ahead = come_to(call, cache);
+    if (ahead) driver_.renew_scalars(observation);
+    CallOutcome outcome = ahead ? driver_.take(steps)
+                                : driver_.call(key_, cache, std::forward<Seen>(observation),
+                                               std::move(rank_status), steps);
+    begin_next();
+    return outcome;
   }
-  /// A call has been agreed on: the vote of the next promised one goes out.
-  void begin_next() {
-    if (const RoundKey* call = driver_.due()) driver_.begin(next_++, calls_[call->frame]++);
-  }
+  /// The error of a call of a frame that this rank cannot make.
+  struct Refusal {
+    Status error;          // the joint one, or `why`
+    bool unheard = false;  // the others run an entry as promised, and have not heard of it
+  };
+  /// Takes part in the next call of the frame with `why`, which its peers hear; all promises of
+  /// this rank are withdrawn where that call is ahead.
+  [[nodiscard]] Refusal refuse(const RoundKey& call, CodeCache& cache, const Status& why);
+  /// Frames that are not called any more, on all ranks alike. True: a vote of one may be out, so
+  /// they stay in place until the driver has no call ahead.
+  [[nodiscard]] bool abandon(std::span<const CodeCache* const> frames);
   /// As CallDriver::promise; the vote goes out where none is ahead.
   void promise(RoundKey call, CodeCache& cache, Observation observation, RankStatus rank_status);
   /// The error of a call of the frame that sees `given` where something else was promised; it names
@@ -77,6 +97,12 @@ class GroupRounds {
                                              const Observation& given) const;
 
  private:
+  /// Whether the call of the frame that this rank comes to is ahead; `key_` is its key.
+  bool come_to(const RoundKey& call, const CodeCache& cache);
+  /// A call has been agreed on: the vote of the next promised one goes out.
+  void begin_next() {
+    if (const RoundKey* call = driver_.due()) driver_.begin(next_++, calls_[call->frame]++);
+  }
   /// Takes a round outside of calls.
   template <class Take>
   [[nodiscard]] auto outside(const RoundKey& round, const Take& take);

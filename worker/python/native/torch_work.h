@@ -250,28 +250,39 @@ class Looks {
 
 /// Runs `call` on a thread of its own, and looks whether it can end and whether its time is up.
 /// Where its group is dead, the thread stays behind, with all that `call` holds, and this raises
-/// what the group died of.
+/// what the group died of. That thread drops nothing that may be Python's: it may end while Python
+/// does, and a thread that asks for the GIL then is unwound, which ends the process.
 template <class Call>
 void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up = std::nullopt) {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
     bool is_done = false;
+  };
+  struct Beside {
+    Call call;
     std::exception_ptr error;
   };
   auto shared = std::make_shared<Shared>();
-  std::thread([shared, call = std::move(call)]() mutable {
-    std::exception_ptr error;
+  auto beside = std::make_unique<Beside>(Beside{std::move(call), nullptr});
+  std::thread([shared, made = beside.get()] {
     try {
-      call();
+      made->call();
     } catch (...) {
-      error = std::current_exception();
+      made->error = std::current_exception();
     }
     const std::lock_guard lock(shared->mutex);
     shared->is_done = true;
-    shared->error = std::move(error);
     shared->changed.notify_all();
   }).detach();
+  // Until the thread is done, what it holds is its own; left behind, nobody's.
+  struct Held {
+    std::unique_ptr<Beside> beside;
+    bool is_done = false;
+    ~Held() {
+      if (!is_done) static_cast<void>(beside.release());
+    }
+  } held{std::move(beside)};
   Looks looks(group, number);
   std::unique_lock lock(shared->mutex);
   while (!shared->changed.wait_for(lock, kLook, [&] { return shared->is_done; })) {
@@ -280,9 +291,11 @@ void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up 
     if (up) up->look(group, number);
     lock.lock();
   }
-  if (!shared->error) return;
+  lock.unlock();
+  held.is_done = true;
+  if (!held.beside->error) return;
   raise_reason(group, number);
-  std::rethrow_exception(shared->error);
+  std::rethrow_exception(held.beside->error);
 }
 
 /// A Work around another: what it does not do itself is the other's.
