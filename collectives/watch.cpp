@@ -190,7 +190,10 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   if (!options.report_file.empty()) report.emplace(write_report(options.report_file, text));
   if (options.final_report) options.final_report(verdict);
   board.end_report();
-  if (report) report->flush();
+  if (report) {
+    report->flush();
+    report.reset();  // a draft without a name goes, which the end of the process would leave
+  }
   ::_exit(code);
 }
 

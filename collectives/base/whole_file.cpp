@@ -34,9 +34,10 @@ OpenFile::~OpenFile() {
 bool write_all(int fd, std::string_view text) {
   constexpr std::size_t kMostAtOnce = std::size_t{8} << 20;
   while (!text.empty()) {
-    const ssize_t n = uninterrupted(
-        [&] { return ::write(fd, text.data(), std::min(text.size(), kMostAtOnce)); });
-    if (n < 0) return false;
+    const ssize_t n =
+        uninterrupted([&] { return ::write(fd, text.data(), std::min(text.size(), kMostAtOnce)); });
+    if (n == 0) errno = EIO;
+    if (n <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
@@ -62,10 +63,14 @@ DraftFile::DraftFile(std::string path, DraftOptions options)
     return ::openat(options_.folder, options_.draft.c_str(),
                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, options_.mode);
   }));
-  constexpr unsigned kPrivate = 0600;
-  done(file_.is_open() &&
-           (options_.mode != kPrivate || ::fchmod(file_.fd(), kPrivate) == 0),
-       "create");
+  const auto is_private = [this] {
+    constexpr unsigned kPrivate = 0600, kAll = 07777;
+    struct stat made {};
+    return options_.mode != kPrivate ||
+           (::fstat(file_.fd(), &made) == 0 && (made.st_mode & kAll) == kPrivate) ||
+           ::fchmod(file_.fd(), kPrivate) == 0;
+  };
+  done(file_.is_open() && is_private(), "create");
 }
 
 DraftFile::DraftFile(DraftFile&& other) noexcept
@@ -108,13 +113,13 @@ bool DraftFile::name() {
 bool DraftFile::flush_folder() {
   if (fault_) return false;
   const OpenFile folder(uninterrupted([this] {
-    return ::openat(options_.folder, folder_of(path_).c_str(),
-                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return ::openat(options_.folder, folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   }));
-  const auto flushed = [&] {
-    return uninterrupted([&] { return ::fsync(folder.fd()); }) == 0 || errno == EINVAL;
-  };
-  return done(folder.is_open() && flushed(), "flush the folder of");
+  // A folder that may not be read, or whose file system flushes no folders.
+  const auto cannot_be = [](bool done) { return !done && (errno == EACCES || errno == EINVAL); };
+  if (cannot_be(folder.is_open())) return true;
+  const bool flushed = folder.is_open() && uninterrupted([&] { return ::fsync(folder.fd()); }) == 0;
+  return cannot_be(flushed) || done(flushed, "flush the folder of");
 }
 
 std::optional<FileFault> write_whole_file(const std::string& path, std::string_view bytes,

@@ -1,10 +1,10 @@
-// A file that is there whole or not at all: what a reader finds under its name is the file of before
-// or the new one, whatever fails meanwhile.
+// A file that is there whole or not at all: what a reader finds under its name is the file of
+// before or the new one, whatever fails meanwhile.
 //
-// A draft beside the file takes the bytes, is flushed to disk, and takes the name of the file in one
-// rename; then the folder's names are flushed, where the file system can do that. A call that a signal interrupts goes on. Where a step
-// fails, nothing after it happens, the draft is removed, and the file is as before; a process that is
-// killed leaves its draft, PATH.tmp-PID-RANDOM.
+// A draft beside the file takes the bytes, is flushed to disk, and takes the name of the file in
+// one rename; then the folder's names are flushed, where that can be done. A call that a signal
+// interrupts goes on. Where a step fails, nothing after it happens, and the draft is removed: up to
+// the rename the file is as before. A process that is killed leaves its draft, PATH.tmp-PID-RANDOM.
 #pragma once
 
 #include <cstddef>

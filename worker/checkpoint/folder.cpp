@@ -41,7 +41,7 @@ Result<void> write_index(const std::string& saving, int world_size, const StageO
   const std::string text = index_text(*index);
   const std::string path = fmt::format("{}/{}", saving, kIndexName);
   DraftFile file(path, {.draft = path + ".tmp"});
-  if (!file.write(index_text(*index))) return file_error(*file.fault(), path);
+  if (!file.write(text)) return file_error(*file.fault(), path);
   at(CheckpointStage::IndexWritten);
   if (!file.flush()) return file_error(*file.fault(), path);
   at(CheckpointStage::IndexSynced);
