@@ -95,8 +95,7 @@ Result<void> startup_round(Communicator& group, std::string_view configuration) 
           key, census.values()};
   return Status{Code::ConfigMismatch,
                 "Ranks were started with the same settings written in different ways (order, "
-                "repeats); start all ranks with one configuration.",
-                ""};
+                "repeats); start all ranks with one configuration."};
 }
 
 }  // namespace lockstep::collectives

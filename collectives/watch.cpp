@@ -203,7 +203,7 @@ void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now
   ended = true;
   const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);
   if (verdict && number == SIGTERM) return end(verdict->status, exit_code(verdict->status.code));
-  Status told{Code::Gone, "", ""};
+  Status told{Code::Gone, ""};
   told.message = fmt::format("Rank {} was told to end ({}) while it {}.", self.value,
                              number == SIGINT ? "SIGINT" : "SIGTERM",
                              describe(seen.ranks[static_cast<std::size_t>(self.value)], now));

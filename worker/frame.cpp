@@ -144,9 +144,10 @@ CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
   const CallDriver& driver = frame.agreed.driver();
   const Duration before = driver.times().trace + driver.times().compile;
   const Instant start = job.clock.now();
-  CallOutcome outcome = frame.agreed.rounds->call(frame.call, frame.cache, observation, {}, steps);
-  agreement_ = job.clock.now() - start - (driver.times().trace + driver.times().compile - before);
-  return outcome;
+  return frame.agreed.rounds->call(frame.call, frame.cache, observation, {}, steps, [&] {
+    const Duration others = driver.times().trace + driver.times().compile - before;
+    agreement_ = job.clock.now() - start - others;
+  });
 }
 
 Result<std::vector<Array>> FrameRunner::call(Observation observation,

@@ -13,10 +13,6 @@
 namespace lockstep {
 namespace {
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 /// What a call returns that no signal has interrupted.
 template <class Call>
 auto uninterrupted(const Call& call) {
@@ -42,8 +38,6 @@ bool write_all(int fd, std::string_view text) {
   }
   return true;
 }
-
-bool write_all(int fd, std::span<const std::byte> bytes) { return write_all(fd, text_of(bytes)); }
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -89,7 +83,9 @@ bool DraftFile::done(bool well, const char* step) {
   return well;
 }
 
-bool DraftFile::write(std::span<const std::byte> bytes) { return write(text_of(bytes)); }
+bool DraftFile::write(std::span<const std::byte> bytes) {
+  return write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
 
 bool DraftFile::write(std::string_view text) {
   return !fault_ && done(write_all(file_.fd(), text), "write");
@@ -124,8 +120,10 @@ bool DraftFile::flush_folder() {
 
 std::optional<FileFault> write_whole_file(const std::string& path, std::string_view bytes,
                                           DraftOptions options) {
+  const bool on_disk = options.on_disk;
   DraftFile draft(path, std::move(options));
-  (void)(draft.write(bytes) && draft.flush() && draft.name() && draft.flush_folder());
+  (void)(draft.write(bytes) && (!on_disk || draft.flush()) && draft.name() &&
+         (!on_disk || draft.flush_folder()));
   return draft.fault();
 }
 

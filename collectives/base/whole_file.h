@@ -37,7 +37,6 @@ class OpenFile {
 };
 
 /// All bytes, in pieces, so that a disk that fills up says so early. False: errno says why.
-[[nodiscard]] bool write_all(int fd, std::span<const std::byte> bytes);
 [[nodiscard]] bool write_all(int fd, std::string_view text);
 /// "a/b" of "a/b/c"; "." where there is no folder in it.
 [[nodiscard]] std::string folder_of(const std::string& path);
@@ -58,6 +57,8 @@ struct DraftOptions {
   std::string draft{};
   /// Whether a file that is there under the name stays.
   bool keeps_first = false;
+  /// Of write_whole_file(): false for what only processes of this boot read, who wait for it.
+  bool on_disk = true;
 };
 
 /// A draft. Steps in order: write() as often as there are bytes, flush(), name(). False: this step
@@ -91,7 +92,7 @@ class DraftFile {
   std::optional<FileFault> fault_;
 };
 
-/// All steps. nullopt: the file is there, and on disk.
+/// All steps. nullopt: the file is there, and on disk where it is to be.
 [[nodiscard]] std::optional<FileFault> write_whole_file(const std::string& path,
                                                         std::string_view bytes,
                                                         DraftOptions options = {});

@@ -85,7 +85,7 @@ Result<std::unique_ptr<HostRings>> HostRings::open(const std::string& name, int 
   if (!memory) return memory.error();
   std::unique_ptr<HostRings> found(new HostRings(*std::move(memory), ranks, self));
   if (*found->layout().magic() == kMagic) return found;
-  return environment_error(fmt::format("The shared memory {} is not of this job.", name), "");
+  return environment_error(fmt::format("The shared memory {} is not of this job.", name));
 }
 
 bool HostRings::reaches(int reader) {

@@ -11,7 +11,7 @@ Result<void> write_rendezvous(const std::string& file, const RendezvousWord& wor
   const std::string_view secret(reinterpret_cast<const char*>(word.secret.data()),
                                 word.secret.size());
   const std::string text = fmt::format("{}\n{}\n", word.at.text(), secret);
-  const auto fault = write_whole_file(file, text, {.mode = 0600});
+  const auto fault = write_whole_file(file, text, {.mode = 0600, .on_disk = false});
   if (!fault) return {};
   return environment_error(
       fmt::format("Rank 0 cannot say in {} where the ranks meet: {}.", file, fault->reason()));
@@ -24,7 +24,7 @@ Result<RendezvousWord> read_rendezvous(const std::string& file) {
   const auto at = Endpoint::parse(std::string_view(*text).substr(0, line));
   auto secret = secret_of(std::string_view(*text).substr(std::min(line + 1, text->size())), file);
   if (at && secret) return RendezvousWord{*at, *std::move(secret)};
-  return environment_error(fmt::format("{} does not say where the ranks meet", file), "");
+  return environment_error(fmt::format("{} does not say where the ranks meet", file));
 }
 
 }  // namespace lockstep::collectives

@@ -36,7 +36,7 @@ bool RingWriter::write(std::span<const std::byte> head, std::span<const std::byt
 bool RingReader::empty() const { return ring_->written.load() == read_; }
 
 Result<std::span<const std::byte>> RingReader::next() {
-  const auto wrong = [] { return internal_error("no message", ""); };
+  const auto wrong = [] { return internal_error("no message"); };
   const std::uint64_t written = ring_->written.load(std::memory_order_acquire);
   if (written == read_) return std::span<const std::byte>();
   if (written - read_ > SharedRing::kBytes || written % 8 != 0) return wrong();

@@ -112,13 +112,11 @@ std::optional<Status> Tcp::hear(Rank peer, TcpMesh::Message message) {
         fmt::format("Rank {} is in {} while rank {} is in {}: they are not at the same point of "
                     "the program.",
                     named(peer).value, theirs ? "a vote" : "an exchange", named(group_.self).value,
-                    theirs ? "an exchange" : "a vote"),
-        "");
+                    theirs ? "an exchange" : "a vote"));
   if (bare() && message.bytes.size() != round_->message_bytes())
-    return internal_error(
-        fmt::format("Rank {} sent {} bytes where a message has {}.", named(peer).value,
-                    message.bytes.size(), round_->message_bytes()),
-        "");
+    return internal_error(fmt::format("Rank {} sent {} bytes where a message has {}.",
+                                      named(peer).value, message.bytes.size(),
+                                      round_->message_bytes()));
   round_->received(message.bytes);
   said_ = false;
   return std::nullopt;
@@ -230,8 +228,7 @@ Result<std::unique_ptr<Communicator>> tcp_group(std::shared_ptr<TcpMesh> mesh, W
                                                 std::string_view name) {
   if (!members.contains(mesh->rank()))
     return bad_input(fmt::format("Rank {} is not a member of the group of ranks {}.",
-                                 mesh->rank().value, members.text()),
-                     "");
+                                 mesh->rank().value, members.text()));
   return make(std::move(mesh), watch, members, group, name);
 }
 

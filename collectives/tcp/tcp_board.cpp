@@ -87,7 +87,7 @@ Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience) {
   }
   ByteReader failed(opened.result());
   const std::string no_board = failed.text(), no_rings = failed.text();
-  if (met && !no_board.empty()) met = environment_error(no_board, "");
+  if (met && !no_board.empty()) met = environment_error(no_board);
   if (!met) {
     mesh.tell(met.error());
     return met.error();

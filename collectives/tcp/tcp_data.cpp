@@ -163,8 +163,7 @@ Result<bool> TcpData::hear(std::size_t peer) {
         fmt::format("Split lists of {} do not fit: rank {} sends {} rows to rank {}, "
                     "which expects {}.",
                     collective_name(collective_->kind), from.value, rows.size() / row_bytes(),
-                    self.value, block.receive.size() / row_bytes()),
-        "");
+                    self.value, block.receive.size() / row_bytes()));
   if (!rows.empty()) std::memcpy(block.receive.data(), rows.data(), rows.size());
   block.receives = false;
   return true;

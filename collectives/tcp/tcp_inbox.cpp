@@ -18,8 +18,7 @@ Result<void> TcpInbox::put(Rank from, Part part) {
     if (part.total > longest_)
       return internal_error(
           fmt::format("Rank {} announces a payload of {} bytes; at most {} are believed.",
-                      from.value, part.total, longest_),
-          "");
+                      from.value, part.total, longest_));
     queue.begun = Message{part.kind, {}};
     queue.total = part.total;
   }
@@ -27,7 +26,7 @@ Result<void> TcpInbox::put(Rank from, Part part) {
   if (part.total != queue.total || part.kind != queue.begun->kind ||
       part.bytes.size() > queue.total - bytes.size())
     return internal_error(
-        fmt::format("The pieces of a message of rank {} do not fit together.", from.value), "");
+        fmt::format("The pieces of a message of rank {} do not fit together.", from.value));
   bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
   if (bytes.size() < queue.total) return {};
   queue.whole.push_back(std::move(*queue.begun));

@@ -129,7 +129,7 @@ void TcpLink::took(std::span<const std::byte> bytes) {
   if (!taken.refusal || over_ || deaf_) return;
   const auto events = events_;
   finish();
-  events->ended({Code::Version, std::string(refusal_text(*taken.refusal)), ""});
+  events->ended({Code::Version, std::string(refusal_text(*taken.refusal))});
 }
 
 void TcpLink::send(const TcpMessage& message) { send(type_of(message), encode(message)); }

@@ -125,8 +125,7 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
                    fail(environment_error(
                        fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
                                    "files (ulimit -n).",
-                                   self_.value, why),
-                       ""));
+                                   self_.value, why)));
                  }});
   if (tree_.parent) pair(*tree_.parent).association.open();
 }
@@ -201,7 +200,7 @@ void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
 void TcpMesh::stands(Pair& one) {
   if (one.association.state() == Association::State::Closed)
     return fail(internal_error(
-        fmt::format("Rank {} has messages that it was never sent.", one.peer.value), ""));
+        fmt::format("Rank {} has messages that it was never sent.", one.peer.value)));
   if (one.up() == nullptr) return;
   one.out_of_reach.reset();
   one.stands_since = clock_.now();
@@ -218,7 +217,7 @@ void TcpMesh::take_part(Pair& one, Part part) {
 
 void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
   const auto wrong = [&](std::string_view what) {
-    fail(internal_error(fmt::format("Rank {} {}.", one.peer.value, what), ""));
+    fail(internal_error(fmt::format("Rank {} {}.", one.peer.value, what)));
   };
   if (auto* part = std::get_if<Part>(&message)) {
     switch (one.association.arrived(link, {part->number, part->received}, part->bytes.size())) {
@@ -259,8 +258,7 @@ void TcpMesh::lose(Pair& one, const std::string& why) {
         fmt::format("Rank {} ended without finishing the job (process {} on {}; {}); the output of "
                     "that process or the system's log (a signal, no memory, an early exit) says "
                     "why.",
-                    one.peer.value, gone.pid, gone.host, why),
-        ""});
+                    one.peer.value, gone.pid, gone.host, why)});
 }
 
 /// Only where nobody listens any more is the process known to be gone. A connection that broke is
@@ -426,8 +424,7 @@ void TcpMesh::hear_ring(Pair& one) {
   if (one.place < 0) return;
   if (!rings_->receive(one.place, [&](Part part) { take_part(one, std::move(part)); }))
     fail(internal_error(
-        fmt::format("Rank {} has written into shared memory what is no message.", one.peer.value),
-        ""));
+        fmt::format("Rank {} has written into shared memory what is no message.", one.peer.value)));
 }
 
 void TcpMesh::hear_host() {
@@ -577,8 +574,7 @@ Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Ki
       return Status{Code::Stuck,
                     fmt::format("Rank {} (process {} on {}) has come to the start of the job, and "
                                 "does not go on.",
-                                peer.value, mesh.peer(peer).pid, mesh.peer(peer).host),
-                    ""};
+                                peer.value, mesh.peer(peer).pid, mesh.peer(peer).host)};
     if (auto moved = mesh.move(std::chrono::milliseconds(5)); !moved) return moved;
   }
 }

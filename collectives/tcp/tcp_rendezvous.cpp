@@ -86,13 +86,11 @@ bool TcpRendezvous::complete() const {
 Result<void> TcpRendezvous::listen(TcpDoor& door, const Endpoint& at) {
   const auto listens = door.listen(at);
   if (listens) return {};
-  return environment_error(
-      fmt::format("Rank {} cannot listen at {}: {}{}.", options_.rank.value, at.text(),
-                  listens.error().message,
-                  is_root() ? "; the rendezvous is an address of the host of rank 0, with a "
-                              "port that is free"
-                            : ""),
-      "");
+  return environment_error(fmt::format(
+      "Rank {} cannot listen at {}: {}{}.", options_.rank.value, at.text(), listens.error().message,
+      is_root() ? "; the rendezvous is an address of the host of rank 0, with a "
+                  "port that is free"
+                : ""));
 }
 
 /// Where the ranks meet, for messages.
@@ -117,7 +115,7 @@ Result<void> TcpRendezvous::open() {
 }
 
 Status TcpRendezvous::too_late() const {
-  const auto stuck = [](std::string text) { return Status{Code::Stuck, std::move(text), ""}; };
+  const auto stuck = [](std::string text) { return Status{Code::Stuck, std::move(text)}; };
   const double waited = seconds(options_.patience);
   const std::string at = place();
   const std::string trouble = last_trouble_.empty() ? "" : fmt::format(" ({})", last_trouble_);
@@ -183,10 +181,9 @@ Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options) {
     return bad_input(
         fmt::format("Rank {} of {} makes no sense; ranks go from 0 to the world size less "
                     "1, of at most {}.",
-                    options.rank.value, options.size, kMostRanks),
-        "");
+                    options.rank.value, options.size, kMostRanks));
   if (options.file.empty() && options.secret.size() < kSecretBytes)
-    return Status{Code::Version, "A job over TCP needs a secret; see LOCKSTEP_TOKEN.", ""};
+    return Status{Code::Version, "A job over TCP needs a secret; see LOCKSTEP_TOKEN."};
   // The links of the rendezvous end before its loop does, and those that are kept go with it.
   auto rendezvous = std::make_unique<TcpRendezvous>(options);
   auto made = rendezvous->run();

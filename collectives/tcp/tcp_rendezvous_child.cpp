@@ -57,8 +57,7 @@ void TcpRendezvous::root_ended(const Status& why) {
     return fail({Code::Version,
                  fmt::format("The rendezvous at {} is not that of rank {}: {}; give all ranks one "
                              "secret (LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE) and one build.",
-                             options_.rendezvous.text(), options_.rank.value, why.message),
-                 ""});
+                             options_.rendezvous.text(), options_.rank.value, why.message)});
   seek_later();
 }
 
@@ -144,7 +143,7 @@ void TcpRendezvous::said(TcpMessage message) {
 void TcpRendezvous::took(const RosterPart& part) {
   const auto size = static_cast<std::size_t>(options_.size);
   if (part.first != made_.roster.size() || made_.roster.size() + part.peers.size() > size)
-    return fail(internal_error("The list of ranks that rank 0 sent is none of this job.", ""));
+    return fail(internal_error("The list of ranks that rank 0 sent is none of this job."));
   made_.roster.insert(made_.roster.end(), part.peers.begin(), part.peers.end());
   if (made_.roster.size() < size) return;
   made_.id = part.id;

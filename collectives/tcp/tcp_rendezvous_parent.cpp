@@ -29,8 +29,7 @@ TcpDoor::Events TcpRendezvous::at_the_door() {
                 fail(environment_error(
                     fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
                                 "files (ulimit -n).",
-                                options_.rank.value, why),
-                    ""));
+                                options_.rank.value, why)));
                 if (is_root()) end_for_all();
               }};
 }

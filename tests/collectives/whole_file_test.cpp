@@ -195,6 +195,12 @@ TEST_F(WholeFile, PrivateFile_IsPrivateWhateverTheUmask) {
   }
 }
 
+TEST_F(WholeFile, FileForThisBootOnly_WaitsForNoDisk) {
+  EXPECT_FALSE(write({}, {.mode = 0600, .on_disk = false}));
+  EXPECT_EQ(content(), kAfter);
+  EXPECT_EQ(faults.calls, 3) << "create, write, name";
+}
+
 TEST_F(WholeFile, FileThatKeepsTheFirst_IsNotReplaced) {
   EXPECT_FALSE(write({}, {.mode = 0600, .keeps_first = true}));
   EXPECT_EQ(content(), kBefore);

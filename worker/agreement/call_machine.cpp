@@ -312,8 +312,11 @@ void CallMachine::ask(Stage stage, Action action) {
   const bool follows =
       row_of(stage_).leads_to(stage) || stage == Stage::Done || stage == Stage::Call;
   if (!follows || action.index() != row_of(stage).asks) {
-    std::fprintf(stderr, "lockstep: a call goes from stage %d to stage %d, which asks for '%s'\n",
-                 static_cast<int>(stage_), static_cast<int>(stage), action_text(action).c_str());
+    const std::string_view from = row_of(stage_).learns, to = row_of(stage).learns;
+    std::fprintf(stderr,
+                 "lockstep: rank %d: a call that has learnt %.*s asks for '%s' to learn %.*s\n",
+                 self_.value, static_cast<int>(from.size()), from.data(),
+                 action_text(action).c_str(), static_cast<int>(to.size()), to.data());
     std::abort();
   }
   stage_ = stage;

@@ -64,15 +64,18 @@ class GroupRounds {
 
   /// The next call of a frame, to its end: the one ahead, or a new one with this key. Then the vote
   /// of the next promised call goes out. The call ahead sees the scalars of `observation`.
-  /// An observation that is no temporary is copied where a new call takes it.
-  template <class Seen>
+  /// An observation that is no temporary is copied where a new call takes it. `agreed()` comes
+  /// between the two.
+  template <class Seen, class Agreed = decltype([] {})>
   [[nodiscard]] CallOutcome call(const RoundKey& call, CodeCache& cache, Seen&& observation,
-                                 RankStatus rank_status, CallSteps& steps) {
+                                 RankStatus rank_status, CallSteps& steps,
+                                 const Agreed& agreed = {}) {
     const bool ahead = come_to(call, cache);
     if (ahead) driver_.renew_scalars(observation);
     CallOutcome outcome = ahead ? driver_.take(steps)
                                 : driver_.call(key_, cache, std::forward<Seen>(observation),
                                                std::move(rank_status), steps);
+    agreed();
     begin_next();
     return outcome;
   }

@@ -34,7 +34,7 @@ struct Session {
 
   /// Ranks without a clean exit on the board have not come to the end.
   [[nodiscard]] Status nobody_came() const {
-    Status verdict{Code::Stuck, "", ""};
+    Status verdict{Code::Stuck, ""};
     RankSet missing;
     if (board != nullptr) {
       if (const auto earlier = board->claim_report(exit_code(verdict.code))) {
