@@ -74,26 +74,34 @@ class Scheduler {
     return plan_.steps.size() - 1;
   }
 
+  void add_joint_acts(NodeId id) {
+    for (const JointAct act : points_.acts_before(graph_, id)) switch (act) {
+        case JointAct::CheckSplits:
+          add(Step::Kind::SplitsCheck, id);
+          break;
+        case JointAct::CompareSizes:
+          add(Step::Kind::SizesExchange, id);
+          plan_.steps.back().sizes = points_.same[id];
+          break;
+        case JointAct::CompareSplits:
+          add(Step::Kind::SplitsExchange, id);
+          break;
+        case JointAct::Vote:
+          add(Step::Kind::Settle, id);
+          break;
+      }
+  }
+
   void place(NodeId id) {
     const Node& node = graph_.nodes[id];
     switch (op_row(node.op).kind) {
       case OpClass::Collective:
-        if (node.op == Op::AllToAll) add(Step::Kind::SplitsCheck, id);
-        if (!points_.same[id].empty()) {
-          add(Step::Kind::SizesExchange, id);
-          plan_.steps.back().sizes = points_.same[id];
-        }
-        if (points_.compares[id]) add(Step::Kind::SplitsExchange, id);
-        if (points_.before[id] == ErrorSync::Vote) add(Step::Kind::Settle, id);
+        add_joint_acts(id);
         made_[id] = add(Step::Kind::Collective, id);
         plan_.steps.back().carries_status = points_.before[id] == ErrorSync::Piggybacked;
         return;
       case OpClass::Control:
-        if (!points_.same[id].empty()) {
-          add(Step::Kind::SizesExchange, id);
-          plan_.steps.back().sizes = points_.same[id];
-        }
-        if (points_.before[id] == ErrorSync::Vote) add(Step::Kind::Settle, id);
+        add_joint_acts(id);
         made_[id] = add(Step::Kind::Control, id);
         plan_.steps.back().compares = points_.compares[id];
         return;

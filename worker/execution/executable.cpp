@@ -10,9 +10,8 @@
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/execution/rounded_rows.h>
 #include <lockstep/worker/graph/control.h>
-#include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/run/control_run.h>
-#include <lockstep/worker/run/graph_collective.h>
+#include <lockstep/worker/run/joint_run.h>
 #include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/run_values.h>
@@ -24,7 +23,13 @@ namespace lockstep::worker {
 class Executable::Loaded {
  public:
   Loaded(Program program, const Clock& clock)
-      : program_(std::move(program)), clock_(clock), values_(program_), checks_(program_) {
+      : program_(std::move(program)),
+        clock_(clock),
+        values_(program_),
+        joint_(
+            program_.graph,
+            [this](auto known) { return checks_.failure(*backend_, values_, std::move(known)); }),
+        checks_(program_) {
     made_.resize(program_.steps.size());
     dropped_.resize(program_.steps.size());
     std::vector<bool> seen(program_.buffers.size()), kept(program_.buffers.size());
@@ -61,9 +66,10 @@ class Executable::Loaded {
     auto result = [&]() -> Result<std::vector<Array>> {
       try {
         backend_->begin(host);
+        joint_.begin(communicator, host);
         if (auto bound = bind(inputs); !bound) return bound.error();
         host.bound();
-        captured_ = rows_ && !input_size_error_ && rows_->round_up(values_);
+        captured_ = rows_ && !joint_.input_refused() && rows_->round_up(values_);
         if (auto done = run_steps(communicator, host); !done) return done.error();
         return collect();
       } catch (const std::bad_alloc&) {
@@ -105,9 +111,7 @@ class Executable::Loaded {
   }
 
   Result<void> bind(const Inputs& inputs) {
-    failure_.reset();
     checks_.forget();
-    input_size_error_.reset();
     if (rows_) rows_->forget();
     if (auto bound = values_.bind(inputs); !bound) return bound.error();
     for (const Program::Input& input : program_.inputs) {
@@ -115,8 +119,8 @@ class Executable::Loaded {
       auto array = bound_input(source, inputs);
       if (!array) return array.error();
       values_.gather(input.sizes, numbers_);
-      if (array->sizes() != numbers_ && !input_size_error_)
-        input_size_error_ = input_size_failure(source, array->sizes(), numbers_);
+      if (array->sizes() != numbers_)
+        joint_.refuse_input(input_size_failure(source, array->sizes(), numbers_));
       backend_->bind(input.buffer, *std::move(array));
     }
     return {};
@@ -128,33 +132,25 @@ class Executable::Loaded {
       host.poke();
       if (values_.most_elements() > RunHost::kQuickElements)
         host.works_on(computes(step) ? values_.most_elements() : 0);
-      // Asserts say what is wrong in the user's words, so they come before sizes that make no
-      // sense.
-      const bool only_asserts = input_size_error_ && !failure_;
-      const bool sync = step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
-                        step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck ||
-                        step.kind == Step::Kind::SizesExchange;
-      if (only_asserts && sync) fail(step, *input_size_error_);
-      if (!failure_ && step.kind != Step::Kind::Assert && step.kind != Step::Kind::HostSync)
-        if (auto flaw = values_.flaw()) fail(step, *std::move(flaw));
+      const bool asserts = step.kind == Step::Kind::Assert;
+      if (is_seen(step)) joint_.fail_on_input(step.node);
+      if (!joint_.failed() && !asserts && step.kind != Step::Kind::HostSync)
+        if (auto flaw = values_.flaw()) joint_.fail(step.node, *std::move(flaw));
       if (step.kind == Step::Kind::Settle) {
-        if (!failure_)
-          if (auto done = backend_->finish(); !done) fail(step, done.error());
-        (void)no_local_error();
-        if (auto settled = settle(host); !settled) return settled;
+        if (auto settled = settle(step); !settled) return settled;
         continue;
       }
       if (step.kind == Step::Kind::SizesExchange || step.kind == Step::Kind::SplitsExchange) {
-        if (auto done = compare(i, communicator, host); !done) return done;
+        if (auto done = compare(i); !done) return done;
         continue;
       }
-      if (failure_ && step.kind == Step::Kind::Collective)
-        if (auto done = take_part(i, communicator, host); !done) return done;
-      if (failure_ || (only_asserts && step.kind != Step::Kind::Assert)) continue;
+      if (joint_.failed() && step.kind == Step::Kind::Collective)
+        if (auto done = take_part(i); !done) return done;
+      if (!joint_.goes_on(asserts)) continue;
       if (captured_) {
         const auto next = backend_->replay(i, values_);
         if (!next) {
-          fail(step, next.error());
+          joint_.fail(step.node, next.error());
           continue;
         }
         if (*next > 0) {
@@ -167,10 +163,9 @@ class Executable::Loaded {
         }
       }
       if (auto ended = execute(i, communicator, host); !ended) return ended;
-      if (!failure_) drop(i);
+      if (!joint_.failed()) drop(i);
     }
-    if (!no_local_error()) return failure_->status;
-    if (input_size_error_) return *input_size_error_;
+    if (auto ended = joint_.end(); !ended) return ended;
     if (auto flaw = values_.flaw()) return *flaw;
     return backend_->finish();
   }
@@ -180,67 +175,48 @@ class Executable::Loaded {
            step.kind == Step::Kind::SegmentMatmul || step.kind == Step::Kind::SegmentOuter;
   }
 
-  /// It may follow from what an earlier step has found, which is not known yet.
-  void fail(const Step& step, Status status) {
-    failure_ = checks_.failure(*backend_, values_, LocalFailure{std::move(status), step.node});
+  /// Another rank, or the host, sees values of this rank.
+  [[nodiscard]] static bool is_seen(const Step& step) {
+    return step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
+           step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck ||
+           step.kind == Step::Kind::SizesExchange;
   }
 
-  /// Called where the device is waited for anyway: no check of this rank has failed so far.
-  bool no_local_error() {
-    if (!failure_) failure_ = checks_.failure(*backend_, values_, std::nullopt);
-    return !failure_;
-  }
-
-  Result<void> settle(RunHost& host) {
+  Result<void> settle(const Step& step) {
+    if (!joint_.failed())
+      if (auto done = backend_->finish(); !done) joint_.fail(step.node, done.error());
+    joint_.well();
     const Instant start = clock_.now();
-    auto settled = host.settle(failure_);
+    auto settled = joint_.settle();
     time_.settling += clock_.now() - start;
-    if (settled && failure_) return failure_->status;
     return settled;
   }
 
-  /// A peer, or this rank, has told by a counts exchange that it failed: who, and why.
-  Status told(RunHost& host) {
-    const auto settled = settle(host);
-    return settled ? told_but_not_found(program_.graph) : settled.error();
+  [[nodiscard]] JointRun::Exchange exchange(std::size_t i) const {
+    const Step& step = program_.steps[i];
+    return {step.node, labels_[i], step.carries_status, i < untold_};
   }
 
-  /// This rank's part in a collective after it has failed.
-  Result<void> take_part(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+  Result<void> take_part(std::size_t i) {
     const Step& step = program_.steps[i];
-    if (i >= untold_ || !host.reaches_all() || !values_.knows(step.args)) return failure_->status;
-    values_.gather(step.args, numbers_);
-    const auto ranks = ranks_of(node(step), communicator, host);
-    if (!ranks) return ranks.error();
-    const NodeBuffers sizes = collective_sizes(step);
-    if (step.carries_status) {
-      auto any = carried_.all_to_all_with_status(
-          **ranks, collective_of(node(step), sizes, labels_[i]), true);
-      return any ? told(host) : any.error();
+    std::optional<NodeBuffers> sizes;
+    if (values_.knows(step.args)) {
+      values_.gather(step.args, numbers_);
+      sizes = collective_sizes(step);
     }
-    const auto between_devices = backend_->start_collective_of_zeros(step, sizes, labels_[i]);
-    if (!between_devices) return between_devices.error();
-    if (*between_devices) return {};
-    const DType operand = program_.graph.nodes[node(step).inputs[0]].meta.dtype;
-    return take_part_with_zeros(**ranks, node(step), sizes, operand, labels_[i]);
+    return joint_.take_part(exchange(i), sizes, [&](const NodeBuffers& of) {
+      return backend_->start_collective_of_zeros(step, of, labels_[i]);
+    });
   }
 
-  /// A rank that has failed takes part, and tells at the settle step that follows.
-  Result<void> compare(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
-    if (failure_ && !host.reaches_all()) return {};
+  Result<void> compare(std::size_t i) {
     const Step& step = program_.steps[i];
-    const auto ranks = ranks_of(node(step), communicator, host);
-    if (!ranks) return ranks.error();
-    numbers_.clear();
-    if (!failure_) values_.gather(step.args, numbers_);
+    values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
-    std::optional<Status> misfit;
     auto done = step.kind == Step::Kind::SplitsExchange
-                    ? compare_splits(**ranks, host, node(step), numbers_, labels_[i], misfit)
-                    : compare_sizes(**ranks, host, program_.graph, node(step), exprs_of(step),
-                                    numbers_, labels_[i], misfit);
+                    ? joint_.compare_splits(step.node, numbers_, labels_[i])
+                    : joint_.compare_sizes(step.node, exprs_of(step), numbers_, labels_[i]);
     time_.collectives += clock_.now() - start;
-    if (misfit) fail(step, *std::move(misfit));
     return done;
   }
 
@@ -268,10 +244,10 @@ class Executable::Loaded {
     values_.gather(step.args, numbers_);
     const Instant start = clock_.now();
     if (auto made = make(i); !made)
-      fail(step, made.error());
+      joint_.fail(step.node, made.error());
     else if (collective_step)
       get_ready(step, host);
-    if (failure_) return collective_step ? take_part(i, communicator, host) : Result<void>{};
+    if (joint_.failed()) return collective_step ? take_part(i) : Result<void>{};
     switch (step.kind) {
       case Step::Kind::IndexCheck:
       case Step::Kind::CountsCheck:
@@ -279,7 +255,7 @@ class Executable::Loaded {
         [[fallthrough]];
       case Step::Kind::Kernel:
         if (auto done = backend_->launch(step, numbers_, values_); !done)
-          fail(step, done.error());
+          joint_.fail(step.node, done.error());
         else
           checks_.started(i);
         time_.kernels += clock_.now() - start;
@@ -287,21 +263,22 @@ class Executable::Loaded {
       case Step::Kind::Matmul:
       case Step::Kind::SegmentMatmul:
       case Step::Kind::SegmentOuter:
-        if (auto done = backend_->multiply(step, numbers_); !done) fail(step, done.error());
+        if (auto done = backend_->multiply(step, numbers_); !done)
+          joint_.fail(step.node, done.error());
         time_.products += clock_.now() - start;
         return {};
       case Step::Kind::Collective: {
-        auto done = collective(i, communicator, host);
+        auto done = collective(i);
         time_.collectives += clock_.now() - start;
         return done;
       }
       case Step::Kind::HostSync: {
-        if (!no_local_error()) return {};
+        if (!joint_.well()) return {};
         const auto list = backend_->read(step.buffers[0], node(step).binds.size());
         if (list)
           values_.bind(step.node, list->data());
         else
-          fail(step, list.error());
+          joint_.fail(step.node, list.error());
         return {};
       }
       case Step::Kind::Control: {
@@ -310,8 +287,8 @@ class Executable::Loaded {
         return done;
       }
       case Step::Kind::HostCall:
-        if (!no_local_error()) return {};
-        if (auto done = call_on_host(step); !done) fail(step, done.error());
+        if (!joint_.well()) return {};
+        if (auto done = call_on_host(step); !done) joint_.fail(step.node, done.error());
         return {};
       case Step::Kind::Assert:
       case Step::Kind::SplitsCheck:
@@ -320,7 +297,7 @@ class Executable::Loaded {
       case Step::Kind::Settle:
         break;
     }
-    check(step, communicator, host);
+    check(step);
     return {};
   }
 
@@ -351,9 +328,9 @@ class Executable::Loaded {
   void get_ready(const Step& step, RunHost& host) {
     const auto waited = backend_->ready(step, collective_sizes(step));
     if (!waited)
-      fail(step, waited.error());
+      joint_.fail(step.node, waited.error());
     else if (*waited || !host.reaches_all())  // what is sent cannot be called back
-      (void)no_local_error();
+      joint_.well();
   }
 
   /// The sizes of a collective step's values; its numbers are gathered.
@@ -366,11 +343,9 @@ class Executable::Loaded {
             numbers.subspan(operand_dims + result_dims)};
   }
 
-  Result<void> collective(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
+  Result<void> collective(std::size_t i) {
     const Step& step = program_.steps[i];
     const NodeBuffers sizes = collective_sizes(step);
-    const auto ranks = ranks_of(node(step), communicator, host);
-    if (!ranks) return ranks.error();
     if (!step.carries_status) {
       const auto between_devices = backend_->start_collective(step, sizes, labels_[i]);
       if (!between_devices) return between_devices.error();
@@ -379,17 +354,12 @@ class Executable::Loaded {
     Result<bool> any = false;  // a rank that has failed
     const auto done =
         backend_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
-          fill_root(node(step), buffers);
-          const auto collective = collective_of(node(step), buffers, labels_[i]);
-          if (step.carries_status)
-            any = carried_.all_to_all_with_status(**ranks, collective, false);
-          else if (auto ran = (*ranks)->run(collective); !ran)
-            any = ran.error();
+          any = joint_.exchange(exchange(i), buffers);
           return any ? Result<void>{} : any.error();
         });
     if (!any) return any.error();
-    if (*any) return told(host);
-    if (!done) fail(step, done.error());
+    if (*any) return joint_.told();
+    if (!done) joint_.fail(step.node, done.error());
     return {};
   }
 
@@ -397,7 +367,7 @@ class Executable::Loaded {
   Result<void> control(const Step& step, collectives::Communicator& communicator, RunHost& host) {
     const bool together = meets_peers(node(step));
     auto done = backend_->finish();
-    if (done && !no_local_error()) done = failure_->status;
+    if (done) done = joint_.well();
     if (done) {
       ControlCall call{program_.graph, step.node, {}, {}, step.compares, {}, {}};
       std::span<const std::int64_t> numbers = numbers_;
@@ -422,32 +392,28 @@ class Executable::Loaded {
       done = run_control(call, communicator, host);
     }
     if (done || together) return done;
-    if (!failure_) fail(step, done.error());
+    joint_.fail(step.node, done.error());
     return {};
   }
 
-  void check(const Step& step, collectives::Communicator& communicator, RunHost& host) {
+  void check(const Step& step) {
     if (step.kind == Step::Kind::Assert) {
       if (node(step).asserts.at(0).predicate.evaluate(values_.valuation()) !=
           std::optional<bool>(true))
-        fail(step, assert_failure(program_.graph, node(step), values_.valuation()));
+        joint_.fail(step.node, assert_failure(program_.graph, node(step), values_.valuation()));
       return;
     }
     if (step.kind == Step::Kind::SplitsCheck) {
-      const auto ranks = ranks_of(node(step), communicator, host);
-      if (!ranks) return fail(step, ranks.error());
-      if (auto failure = splits_failure(program_.graph, step.node, std::span(numbers_).subspan(2),
-                                        numbers_[0], numbers_[1], (*ranks)->size()))
-        fail(step, *std::move(failure));
+      joint_.check_splits(step.node, std::span(numbers_).subspan(2), numbers_[0], numbers_[1]);
       return;
     }
-    if (!no_local_error()) return;
+    if (!joint_.well()) return;
     const auto list = backend_->read(step.buffers[0], static_cast<std::size_t>(numbers_[0]));
-    if (!list) return fail(step, list.error());
+    if (!list) return joint_.fail(step.node, list.error());
     const std::span<const std::int64_t> values = *list;
     if (step.kind == Step::Kind::CountsCheck) {
       if (!counts_add_up(values, numbers_[1]))
-        fail(step, counts_failure(program_.graph, step.node, values, numbers_[1]));
+        joint_.fail(step.node, counts_failure(program_.graph, step.node, values, numbers_[1]));
       return;
     }
     const auto limit = static_cast<std::uint64_t>(numbers_[1]);
@@ -455,8 +421,8 @@ class Executable::Loaded {
     for (std::int64_t index : values) outside |= static_cast<std::uint64_t>(index) >= limit;
     for (std::size_t k = 0; outside && k < values.size(); ++k) {
       if (static_cast<std::uint64_t>(values[k]) < limit) continue;
-      fail(step, index_failure(program_.graph, step.node, static_cast<std::int64_t>(k), values[k],
-                               numbers_[1]));
+      joint_.fail(step.node, index_failure(program_.graph, step.node, static_cast<std::int64_t>(k),
+                                           values[k], numbers_[1]));
       return;
     }
   }
@@ -483,15 +449,13 @@ class Executable::Loaded {
   std::vector<std::vector<BufferId>> made_, dropped_;  // per step
   std::vector<std::string> labels_;
   std::size_t untold_ = 0;  // from this step on no failure is told any more
-  CarriedStatus carried_;
   RunTimes time_;
   std::optional<RoundedRows> rows_;  // none: no run is captured
   // Of the run under way.
   std::vector<std::int64_t> numbers_;
-  std::optional<LocalFailure> failure_;
+  JointRun joint_;
   DeferredChecks checks_;
   bool captured_ = false;
-  std::optional<Status> input_size_error_;  // an input of other sizes than the entry's
 };
 
 Executable::Executable(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}

@@ -164,6 +164,16 @@ class Walk {
 
 }  // namespace
 
+std::vector<JointAct> ErrorSyncPoints::acts_before(const Graph& graph, NodeId id) const {
+  std::vector<JointAct> acts;
+  const bool exchanges_rows = graph.nodes[id].op == Op::AllToAll;
+  if (exchanges_rows) acts.push_back(JointAct::CheckSplits);
+  if (!same[id].empty()) acts.push_back(JointAct::CompareSizes);
+  if (exchanges_rows && compares[id]) acts.push_back(JointAct::CompareSplits);
+  if (before[id] == ErrorSync::Vote) acts.push_back(JointAct::Vote);
+  return acts;
+}
+
 bool ErrorSyncPoints::told_from(NodeId id) const {
   return at_end || std::any_of(before.begin() + id, before.end(),
                                [](ErrorSync t) { return t != ErrorSync::None; });

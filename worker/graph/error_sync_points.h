@@ -17,6 +17,14 @@ enum class ErrorSync : std::uint8_t {
   Piggybacked,  // it is an exchange of counts, whose messages carry a status word each
 };
 
+/// What the ranks do together right before a node that meets peers.
+enum class JointAct : std::uint8_t {
+  CheckSplits,    // each on its own: an AllToAll's lists fit its rows
+  CompareSizes,   // ErrorSyncPoints::same
+  CompareSplits,  // of an AllToAll: ErrorSyncPoints::compares
+  Vote,           // ErrorSync::Vote
+};
+
 struct ErrorSyncPoints {
   std::vector<ErrorSync> before;  // per node; None for all but those that meet peers
   /// Per node: an AllToAll whose lists nothing proves to fit (split_lists.h). The ranks of its
@@ -29,6 +37,8 @@ struct ErrorSyncPoints {
   std::vector<std::vector<shapes::Expr>> same;
   bool at_end = false;  // a status round after the last node
 
+  /// In their order.
+  [[nodiscard]] std::vector<JointAct> acts_before(const Graph& graph, NodeId id) const;
   /// A failure before the collective `id` is told to all ranks there or later.
   [[nodiscard]] bool told_from(NodeId id) const;
 };

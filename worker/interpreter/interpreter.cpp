@@ -9,9 +9,8 @@
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/interpreter/interpreter.h>
-#include <lockstep/worker/run/carried_status.h>
 #include <lockstep/worker/run/control_run.h>
-#include <lockstep/worker/run/graph_collective.h>
+#include <lockstep/worker/run/joint_run.h>
 #include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/size_comparison.h>
@@ -30,7 +29,10 @@ class Interpretation {
         communicator_(communicator),
         host_(host),
         points_(error_sync_points(graph)),
-        values_(graph.nodes.size()) {}
+        joint_(graph),
+        values_(graph.nodes.size()) {
+    joint_.begin(communicator, host);
+  }
 
   Result<std::vector<Array>> run() {
     if (auto bound = bind(); !bound) return bound.error();
@@ -38,31 +40,23 @@ class Interpretation {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
       host_.poke();
       if (most_elements_ > RunHost::kQuickElements) host_.works_on(0);  // it may wait next
-      if (meets_peers(graph_.nodes[id]) || kind == OpClass::HostSync) fail_on_input_size(id);
-      if (meets_peers(graph_.nodes[id])) {
-        if (!failure_) check_splits(id);
-        if (!points_.same[id].empty())
-          if (auto compared = compare_with_peers(id); !compared) return compared.error();
-        if (points_.compares[id] && kind == OpClass::Collective)
-          if (auto compared = compare(id); !compared) return compared.error();
-        if (points_.before[id] == ErrorSync::Vote)
-          if (auto settled = settle(); !settled) return settled.error();
-        if (failure_ && kind == OpClass::Collective) {
-          if (auto done = take_part(id); !done) return done.error();
-        }
-      }
-      if (failure_ || (input_size_error_ && kind != OpClass::Check && kind != OpClass::Source))
-        continue;
+      if (meets_peers(graph_.nodes[id]) || kind == OpClass::HostSync) joint_.fail_on_input(id);
+      if (meets_peers(graph_.nodes[id]))
+        for (const JointAct act : points_.acts_before(graph_, id))
+          if (auto done = carry_out(act, id); !done) return done.error();
+      if (joint_.failed() && kind == OpClass::Collective)
+        if (auto done = take_part(id); !done) return done.error();
+      if (!joint_.goes_on(kind == OpClass::Check || kind == OpClass::Source)) continue;
       try {
         if (auto done = step(id); !done) return done.error();
       } catch (const std::bad_alloc&) {
-        fail(id, no_memory(id));
+        joint_.fail(id, no_memory(id));
       }
     }
-    fail_on_input_size(0);
+    joint_.fail_on_input(0);
     if (points_.at_end)
-      if (auto settled = settle(); !settled) return settled.error();
-    if (failure_) return failure_->status;
+      if (auto settled = joint_.settle(); !settled) return settled.error();
+    if (auto ended = joint_.end(); !ended) return ended.error();
     std::vector<Array> outputs;
     for (const Graph::Output& output : graph_.outputs) outputs.push_back(values_[output.node]);
     return outputs;
@@ -81,17 +75,6 @@ class Interpretation {
     return {};
   }
 
-  /// An input of other sizes breaks what the asserts ask, and they say so in the user's words; it
-  /// is the failure where none of them did.
-  void fail_on_input_size(NodeId id) {
-    if (input_size_error_) fail(id, *input_size_error_);
-  }
-
-  /// Of several failures the first counts.
-  void fail(NodeId id, Status status) {
-    if (!failure_) failure_ = LocalFailure{std::move(status), id};
-  }
-
   [[nodiscard]] std::optional<std::int64_t> value_of(shapes::Symbol symbol) const {
     const auto found = symbols_.find(symbol);
     return found == symbols_.end() ? std::nullopt : std::optional(found->second);
@@ -108,88 +91,57 @@ class Interpretation {
                           static_cast<std::size_t>(count.value_or(0)) * dtype_size(meta.dtype));
   }
 
-  Result<void> settle() {
-    auto settled = host_.settle(failure_);
-    if (settled && failure_) return failure_->status;
-    return settled;
-  }
-
-  /// A peer, or this rank, has told by a counts exchange that it failed: who, and why.
-  Status told() {
-    const auto settled = settle();
-    return settled ? told_but_not_found(graph_) : settled.error();
-  }
-
-  /// This rank's part in a collective after it has failed.
-  Result<void> take_part(NodeId id) {
+  Result<void> carry_out(JointAct act, NodeId id) {
     const Node& node = graph_.nodes[id];
-    const LocalFailure cause = *failure_;
-    NodeCall call;
-    if (!points_.told_from(id) || !host_.reaches_all() || !prepare(id, call)) return cause.status;
-    const std::string label = collective_label(node);
-    const TensorMeta& operand = graph_.nodes[node.inputs[0]].meta;
-    std::vector<std::int64_t> operand_sizes;
-    for (const shapes::Expr& size : operand.sizes) {
-      const auto value = size.evaluate(valuation());
-      if (!value || *value < 0) return cause.status;
-      operand_sizes.push_back(*value);
+    switch (act) {
+      case JointAct::CheckSplits:
+        if (NodeCall call; !joint_.failed() && prepare(id, call))
+          joint_.check_splits(id, call.exprs, call.operands[0]->sizes()[0], call.sizes[0]);
+        return {};
+      case JointAct::CompareSizes:
+        return joint_.compare_sizes(id, points_.same[id], sizes_to_compare(id),
+                                    size_comparison_label(node));
+      case JointAct::CompareSplits: {
+        NodeCall call;
+        if (!joint_.failed()) prepare(id, call);
+        return joint_.compare_splits(id, call.exprs, split_comparison_label(node));
+      }
+      case JointAct::Vote:
+        return joint_.settle();
     }
-    const NodeBuffers buffers{nullptr, nullptr, operand_sizes, call.sizes, call.exprs};
-    const auto ranks = ranks_of(node, communicator_, host_);
-    if (!ranks) return ranks.error();
-    if (points_.before[id] != ErrorSync::Piggybacked)
-      return take_part_with_zeros(**ranks, node, buffers, operand.dtype, label);
-    auto any = carried_.all_to_all_with_status(**ranks, collective_of(node, buffers, label), true);
-    return any ? told() : any.error();
+    return {};
   }
 
-  void check_splits(NodeId id) {
-    NodeCall call;
-    if (graph_.nodes[id].op != Op::AllToAll || !prepare(id, call)) return;
-    const auto ranks = ranks_of(graph_.nodes[id], communicator_, host_);
-    if (!ranks) return fail(id, ranks.error());
-    if (auto failure = splits_failure(graph_, id, call.exprs, call.operands[0]->sizes()[0],
-                                      call.sizes[0], (*ranks)->size()))
-      fail(id, *std::move(failure));
-  }
-
-  /// A rank that has failed takes part, and tells at the vote that follows.
-  Result<void> compare(NodeId id) {
-    if (failure_ && !host_.reaches_all()) return {};
-    const Node& node = graph_.nodes[id];
-    NodeCall call;
-    const bool well = !failure_ && prepare(id, call);
-    const auto ranks = ranks_of(node, communicator_, host_);
-    if (!ranks) return ranks.error();
-    const auto splits =
-        well ? std::span<const std::int64_t>(call.exprs) : std::span<const std::int64_t>();
-    std::optional<Status> misfit;
-    auto done = compare_splits(**ranks, host_, node, splits, split_comparison_label(node), misfit);
-    if (misfit) fail(id, *std::move(misfit));
-    return done;
-  }
-
-  /// The same for sizes.
-  Result<void> compare_with_peers(NodeId id) {
-    if (failure_ && !host_.reaches_all()) return {};
-    const Node& node = graph_.nodes[id];
+  std::vector<std::int64_t> sizes_to_compare(NodeId id) {
     std::vector<std::int64_t> values;
     for (const shapes::Expr& size : points_.same[id]) {
       const auto value = size.evaluate(valuation());
-      if (!value || *value < 0) fail(id, size_failure(graph_, size, value));
+      if (!value || *value < 0) joint_.fail(id, size_failure(graph_, size, value));
       values.push_back(value.value_or(0));
     }
-    if (failure_) values.clear();
-    const auto ranks = ranks_of(node, communicator_, host_);
-    if (!ranks) return ranks.error();
-    std::optional<Status> misfit;
-    auto done = compare_sizes(**ranks, host_, graph_, node, points_.same[id], values,
-                              size_comparison_label(node), misfit);
-    if (misfit) fail(id, *std::move(misfit));
-    return done;
+    return values;
   }
 
-  /// False, with failure_ set, where a size has no value.
+  [[nodiscard]] JointRun::Exchange exchange(NodeId id, std::string_view label) const {
+    return {id, label, points_.before[id] == ErrorSync::Piggybacked, points_.told_from(id)};
+  }
+
+  Result<void> take_part(NodeId id) {
+    const std::string label = collective_label(graph_.nodes[id]);
+    NodeCall call;
+    bool knows = prepare(id, call);
+    std::vector<std::int64_t> operand_sizes;
+    for (const shapes::Expr& size : graph_.nodes[graph_.nodes[id].inputs[0]].meta.sizes) {
+      const auto value = size.evaluate(valuation());
+      knows = knows && value && *value >= 0;
+      operand_sizes.push_back(value.value_or(0));
+    }
+    std::optional<NodeBuffers> sizes;
+    if (knows) sizes = NodeBuffers{nullptr, nullptr, operand_sizes, call.sizes, call.exprs};
+    return joint_.take_part(exchange(id, label), sizes);
+  }
+
+  /// False, and this rank has failed, where a size has no value.
   bool prepare(NodeId id, NodeCall& call) {
     const Node& node = graph_.nodes[id];
     call.graph = &graph_;
@@ -198,7 +150,7 @@ class Interpretation {
     for (const shapes::Expr& size : node.meta.sizes) {
       const auto value = size.evaluate(valuation());
       if (!value || *value < 0) {
-        fail(id, size_failure(graph_, size, value));
+        joint_.fail(id, size_failure(graph_, size, value));
         return false;
       }
       call.sizes.push_back(*value);
@@ -206,7 +158,7 @@ class Interpretation {
     const auto elements = elements_of(node.meta);
     const auto count = elements ? elements->evaluate(valuation()) : std::nullopt;
     if (!count || *count > kMostElements) {
-      fail(id, size_failure(graph_, elements.value_or(node.meta.sizes[0]), count));
+      joint_.fail(id, size_failure(graph_, elements.value_or(node.meta.sizes[0]), count));
       return false;
     }
     most_elements_ = std::max(most_elements_, *count);
@@ -215,7 +167,7 @@ class Interpretation {
     for (const shapes::Expr& expr : node.exprs) {
       const auto value = expr.evaluate(valuation());
       if (!value) {
-        fail(id, size_failure(graph_, expr, value));
+        joint_.fail(id, size_failure(graph_, expr, value));
         return false;
       }
       call.exprs.push_back(*value);
@@ -223,7 +175,7 @@ class Interpretation {
     return true;
   }
 
-  /// Failures of the node itself go to failure_; an error here ends the run.
+  /// Failures of the node itself are this rank's; an error here ends the run.
   Result<void> step(NodeId id) {
     NodeCall call;
     const Node& node = graph_.nodes[id];
@@ -252,7 +204,7 @@ class Interpretation {
         return {};
       case OpClass::Check:
         if (node.asserts.at(0).predicate.evaluate(valuation()) != std::optional<bool>(true))
-          fail(id, assert_failure(graph_, node, valuation()));
+          joint_.fail(id, assert_failure(graph_, node, valuation()));
         return {};
       case OpClass::Control:
         return control(call);
@@ -279,8 +231,8 @@ class Interpretation {
     }
     auto array = bound_input(call.node(), inputs_);
     if (!array) return array.error();
-    if (array->sizes() != call.sizes && !input_size_error_)
-      input_size_error_ = input_size_failure(call.node(), array->sizes(), call.sizes);
+    if (array->sizes() != call.sizes)
+      joint_.refuse_input(input_size_failure(call.node(), array->sizes(), call.sizes));
     values_[call.id] = *array;
     return {};
   }
@@ -289,7 +241,7 @@ class Interpretation {
     if (result)
       values_[id] = *std::move(result);
     else
-      fail(id, result.error());
+      joint_.fail(id, result.error());
     return {};
   }
 
@@ -298,24 +250,15 @@ class Interpretation {
     try {
       result = Array(call.dtype(), call.sizes);
     } catch (const std::bad_alloc&) {  // peers count on this rank
-      fail(call.id, no_memory(call.id));
+      joint_.fail(call.id, no_memory(call.id));
       return take_part(call.id);
     }
     const Array& operand = *call.operands[0];
     const NodeBuffers buffers{operand.data(), result.data(), operand.sizes(), call.sizes,
                               call.exprs};
-    const std::string label = collective_label(call.node());
-    fill_root(call.node(), buffers);
-    const collectives::Collective collective = collective_of(call.node(), buffers, label);
-    const auto ranks = ranks_of(call.node(), communicator_, host_);
-    if (!ranks) return ranks.error();
-    if (points_.before[call.id] == ErrorSync::Piggybacked) {
-      auto any = carried_.all_to_all_with_status(**ranks, collective, false);
-      if (!any) return any.error();
-      if (*any) return told();
-    } else if (auto done = (*ranks)->run(collective); !done) {
-      return done;
-    }
+    const auto any = joint_.exchange(exchange(call.id, collective_label(call.node())), buffers);
+    if (!any) return any.error();
+    if (*any) return joint_.told();
     values_[call.id] = std::move(result);
     return {};
   }
@@ -345,7 +288,7 @@ class Interpretation {
     };
     const auto done = run_control(call, communicator_, host_);
     if (!done && meets_peers(control.node())) return done;
-    if (!done) fail(control.id, done.error());
+    if (!done) joint_.fail(control.id, done.error());
     return {};
   }
 
@@ -354,12 +297,10 @@ class Interpretation {
   collectives::Communicator& communicator_;
   RunHost& host_;
   ErrorSyncPoints points_;
-  CarriedStatus carried_;
+  JointRun joint_;
   std::vector<Array> values_;
   std::map<shapes::Symbol, std::int64_t> symbols_;
   std::int64_t most_elements_ = 0;  // of the values so far
-  std::optional<LocalFailure> failure_;
-  std::optional<Status> input_size_error_;
 };
 
 }  // namespace

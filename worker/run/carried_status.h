@@ -1,7 +1,6 @@
 // The exchange of counts that also carries whether a rank has failed: every message of this
 // all_to_all has one more row, whose first number is 1 where the sender failed. So all ranks learn
-// of all failures in a message that they exchange anyway. Shared by the interpreter and the
-// compiled program.
+// of all failures in a message that they exchange anyway. Called by JointRun.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A collective node of a graph as the operation that a communicator carries out. Shared by the
-// interpreter and the compiled program.
+// A collective node of a graph as the operation that a communicator carries out. Called by
+// JointRun.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,5 @@
 // The comparison of sizes that a collective needs alike on all ranks of its group and of which
-// nothing before the run says that they are: error_sync_points says where. Shared by the
-// interpreter and the compiled program.
+// nothing before the run says that they are: error_sync_points says where. Called by JointRun.
 #pragma once
 
 #include <optional>

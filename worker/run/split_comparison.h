@@ -1,5 +1,5 @@
-// The comparison of the split lists of an all_to_all between the ranks of its group, where the graph
-// leaves open whether they fit (split_lists.h). Shared by the interpreter and the compiled program.
+// The comparison of the split lists of an all_to_all between the ranks of its group, where the
+// graph leaves open whether they fit (split_lists.h). Called by JointRun.
 #pragma once
 
 #include <optional>

@@ -301,5 +301,27 @@ TEST(RunFailure, RandomProgramsAndFailures_AreJointAndOtherwiseAsByPlainLoops) {
   EXPECT_GT(compiled, 20);
 }
 
+TEST(RunFailure, FailedRank_KeepsItsFailureInAComparisonThatDiffers) {
+  DecisionBuilder decision;
+  decision.tensor("list", DType::I64, {2}).tensor("x", DType::F64, {dynamic(8, 0)});
+  TraceSetup setup = test::setup(decision.get(), 3);
+  setup.peers_may_differ = true;
+  auto made = trace(setup, [](Trace& t) {
+    const Tensor x = t.tensor_input(t.source("x"));
+    const Tensor chosen = index_select(x, 0, t.tensor_input(t.source("list")));
+    t.output("x", all_reduce(x + sum(chosen)));
+  });
+  ASSERT_TRUE(made) << made.error().text();
+  OnRanks on_ranks(*made, 3);
+  std::vector<Inputs> inputs;
+  for (const std::int64_t rows : {4, 5, 4})
+    inputs.push_back({{"list", integers({2}, {0, rows == 5 ? 1 : 2})},
+                      {"x", Array::of(DType::F64, {rows}, std::vector<double>(rows, 1.0))}});
+  EXPECT_EQ(on_ranks.everywhere(inputs).ranks[0]->error().code, Code::ConstraintViolation);
+  inputs[0]["list"] = integers({2}, {0, 4});  // behind the end
+  EXPECT_TRUE(joint(on_ranks.interpreted(inputs), RankSet::of(Rank{0})));
+  EXPECT_TRUE(joint(on_ranks.everywhere(inputs), RankSet::of(Rank{0})));
+}
+
 }  // namespace
 }  // namespace lockstep::worker::run_failure_test
