@@ -33,7 +33,7 @@ FrameRunner::FrameRunner(JobContext& job, std::string name, const Status& why)
 }
 FrameRunner::~FrameRunner() = default;
 
-Result<Turn> FrameRunner::enter() const { return state_->job.turns.take(state_->cache.name); }
+Result<Turn> FrameRunner::enter() const { return state_->job.turns.take(state_->cache().name); }
 
 const FrameCounts& FrameRunner::counts() const { return state_->counts; }
 
@@ -72,12 +72,12 @@ void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>
   if (stopped) outcome = {CallOutcome::Kind::Error, last_.entry, stopped};
   if (frame.job.settings.trace->saves) save_traced(*sheet);
   const bool has_graph = traced != nullptr && !traced->graph.nodes.empty();
-  sheet->call({.frame = frame.cache.name,
+  sheet->call({.frame = frame.cache().name,
                .group = frame.over.group.name,
                .outcome = outcome,
                .entry = last_.entry < 0
                             ? nullptr
-                            : &frame.cache.entries[static_cast<std::size_t>(last_.entry)],
+                            : &frame.cache().entries[static_cast<std::size_t>(last_.entry)],
                .graph = has_graph ? &traced->graph : nullptr,
                .fingerprint = has_graph ? traced->fingerprint : shapes::Fingerprint{}});
   if (sheet->full()) sheet->stop("as many calls as were asked for have been made");
@@ -95,7 +95,7 @@ Status FrameRunner::refuse(const Status& status) {
     return *last_.error;
   }
   const JobContext& job = state_->job;
-  const auto refused = state_->agreed.rounds->refuse(state_->call, state_->cache, status);
+  const auto refused = state_->calls.refuse(status);
   if (refused.unheard && job.watch != nullptr && state_->agreed.driver().group().size() > 1)
     job.watch->end_job(status);
   last_ = {CallOutcome::Kind::Error, -1, refused.error};
@@ -108,22 +108,22 @@ void FrameRunner::restore_profile(const Observation& observation) {
   State& frame = *state_;
   if (!frame.loaded_from.empty()) return;  // it decides nothing, so sizes seen before are no help
   if (frame.counts.calls == 0 && frame.counts.shared)
-    if (const auto found = frame.job.learnt.find(frame.cache.name); found != frame.job.learnt.end())
-      frame.profile.begin_with(found->second);
-  const auto given = frame.profile.restore(frame.cache, observation);
+    if (const auto found = frame.job.learnt.find(frame.cache().name);
+        found != frame.job.learnt.end())
+      frame.calls.begin_with(found->second);
+  const auto given = frame.calls.restore(observation);
   if (given && frame.job.recorder != nullptr)
-    frame.job.recorder->restored(frame.cache.name, *given);
+    frame.job.recorder->restored(frame.cache().name, *given);
 }
 
 void FrameRunner::prefetch(Observation observation, std::optional<Status> unreadable) {
   State& frame = *state_;
   if (frame.unusable) return;  // as every call says
   if (!unreadable) unreadable = frame.taken;
-  if (!unreadable) unreadable = frame.constraints.apply(frame.cache.name, observation);
+  if (!unreadable) unreadable = frame.constraints.apply(frame.cache().name, observation);
   if (!unreadable) restore_profile(observation);
   if (unreadable) observation = ObservationBuilder().build();
-  frame.agreed.rounds->promise(frame.call, frame.cache, std::move(observation),
-                               {.pending = 0, .local_error = std::move(unreadable)});
+  frame.calls.promise(std::move(observation), {.pending = 0, .local_error = std::move(unreadable)});
 }
 
 // Which entry serves a call is the group's answer, so all ranks count the same hits.
@@ -144,7 +144,7 @@ CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
   const CallDriver& driver = frame.agreed.driver();
   const Duration before = driver.times().trace + driver.times().compile;
   const Instant start = job.clock.now();
-  return frame.agreed.rounds->call(frame.call, frame.cache, observation, {}, steps, [&] {
+  return frame.calls.call(observation, {}, steps, [&] {
     const Duration others = driver.times().trace + driver.times().compile - before;
     agreement_ = job.clock.now() - start - others;
   });
@@ -158,13 +158,12 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   if (frame.unusable) return unusable();
   if (frame.taken) return refuse(*frame.taken);
   JobContext& job = frame.job;
-  if (const auto broken = frame.constraints.apply(frame.cache.name, observation))
+  if (const auto broken = frame.constraints.apply(frame.cache().name, observation))
     return refuse(*broken);
   if (job.infer != nullptr && frame.loaded_from.empty() && !frame.tracer)
     if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
-  if (const auto broken = frame.agreed.rounds->broken(frame.cache, observation))
-    return refuse(*broken);
+  if (const auto broken = frame.calls.broken(observation)) return refuse(*broken);
   Steps steps(frame, observation, body);
   last_ = agree(observation, steps);
   ++frame.counts.calls;
@@ -184,18 +183,17 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     interpreted = steps.take();
     if (!frame.told_fallback)
       job.log.line("info",
-                   "lockstep: " + limit_text(frame.cache.name, job.decision, steps.misfits()));
+                   "lockstep: " + limit_text(frame.cache().name, job.decision, steps.misfits()));
     frame.told_fallback = true;
   } else {
     if (last_.kind == CallOutcome::Kind::Compiled) {
       ++frame.counts.compiled;
-      frame.profile.keep(frame.cache);
       if (frame.counts.shared)
-        job.learnt.insert_or_assign(frame.cache.name, profile_of(frame.cache));
+        job.learnt.insert_or_assign(frame.cache().name, profile_of(frame.cache()));
       frame.entries.insert_or_assign(last_.entry, steps.take());
       // No call comes to those again; their memory goes, with what was recorded of them.
       std::erase_if(frame.entries, [&](const auto& made) {
-        return frame.cache.entries[static_cast<std::size_t>(made.first)].superseded;
+        return frame.cache().entries[static_cast<std::size_t>(made.first)].superseded;
       });
       say_compiled(steps);
     } else {
@@ -227,15 +225,15 @@ void FrameRunner::say_compiled(const Steps& steps) {
   const JobContext& job = frame.job;
   const int rank = job.rank();
   const CompileMark mark{rank, frame.index, last_.entry, steps.refused() ? 1 : 0};
-  const Entry& entry = frame.cache.entries[static_cast<std::size_t>(last_.entry)];
+  const Entry& entry = frame.cache().entries[static_cast<std::size_t>(last_.entry)];
   for (const Misfit& misfit : steps.misfits())
     job.log.line("info", mark,
-                 fmt::format("{}: entry {} does not fit here: {}", frame.cache.name, misfit.entry,
+                 fmt::format("{}: entry {} does not fit here: {}", frame.cache().name, misfit.entry,
                              misfit.reason));
   if (frame.over.data->rank().value == 0) {
     say_advice(mark, steps);
     job.log.line("info", mark,
-                 fmt::format("{}: {}: {}; {}", frame.cache.name,
+                 fmt::format("{}: {}: {}; {}", frame.cache().name,
                              job.interprets || job.sheet != nullptr ? "traced" : "compiled",
                              symbols_text(entry.decision), steps.story()));
     job.log.line("debug", mark, decision_text(entry.decision));
@@ -256,7 +254,7 @@ void FrameRunner::say_compiled(const Steps& steps) {
 void FrameRunner::say_advice(const CompileMark& mark, const Steps& steps) {
   State& frame = *state_;
   std::vector<std::string>& told = frame.counts.advice;
-  std::vector<std::string> advice = recompile_advice(frame.cache.entries);
+  std::vector<std::string> advice = recompile_advice(frame.cache().entries);
   if (steps.refused())
     advice.push_back(fmt::format(
         "its trace fails with every size a symbol, so sizes that change make entries up to the "
@@ -264,7 +262,7 @@ void FrameRunner::say_advice(const CompileMark& mark, const Steps& steps) {
         frame.job.decision.recompile_limit, steps.refused()->message));
   for (std::string& text : advice) {
     if (std::ranges::find(told, text) != told.end()) continue;
-    frame.job.log.line("info", mark, fmt::format("{}: {}", frame.cache.name, text));
+    frame.job.log.line("info", mark, fmt::format("{}: {}", frame.cache().name, text));
     told.push_back(std::move(text));
   }
 }

@@ -20,12 +20,12 @@ std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Obs
     own.is_new = last_.kind == CallOutcome::Kind::Compiled;
     if (last_.entry >= 0)
       own.program_text =
-          decision_text(frame.cache.entries[static_cast<std::size_t>(last_.entry)].decision);
+          decision_text(frame.cache().entries[static_cast<std::size_t>(last_.entry)].decision);
   } else {
     own.local_error = last_.error;
   }
   const RoundKey& key =
-      frame.over.rounds->next(frame.over.round(RoundKey::Kind::Audit, frame.cache.name));
+      frame.over.rounds->next(frame.over.round(RoundKey::Kind::Audit, frame.cache().name));
   job.note(key.text());
   AuditOutcome outcome = frame.over.driver().audit(key, frame.findings, std::move(own));
   const Result<void> well = outcome.error ? Result<void>(*outcome.error) : Result<void>();

@@ -74,7 +74,7 @@ std::vector<SymbolDecision> named(const std::set<std::string>& names) {
 std::optional<std::vector<SymbolDecision>> FrameRunner::known_symbols(
     const Observation& observation) const {
   const Entry* most = nullptr;
-  for (const Entry& entry : state_->cache.entries)
+  for (const Entry& entry : state_->cache().entries)
     if (!entry.superseded && entry.same_structure(observation) &&
         (most == nullptr || entry.decision.symbols.size() > most->decision.symbols.size()))
       most = &entry;
@@ -89,7 +89,7 @@ Result<InferredFrame> FrameRunner::infer(Observation observation,
   if (frame.unusable) return *frame.unusable;
   if (frame.taken) return *frame.taken;
   // Marks what the constraints name; sizes of these inputs that break one are not asked about.
-  static_cast<void>(frame.constraints.apply(frame.cache.name, observation));
+  static_cast<void>(frame.constraints.apply(frame.cache().name, observation));
   return infer_over(
       std::move(observation), values, body, options,
       options.symbols ? std::optional(named(*options.symbols)) : known_symbols(observation));
@@ -103,7 +103,7 @@ Result<InferredFrame> FrameRunner::infer_over(
   auto decision = decision_about(observation, symbols);
   if (!decision) return decision.error();
   const auto setup = [&frame](const Decision& under, const Observation& seen) {
-    return TraceSetup{.frame = frame.cache.name,
+    return TraceSetup{.frame = frame.cache().name,
                       .decision = under,
                       .observation = &seen,
                       .group_size = frame.over.data->size(),
@@ -149,7 +149,7 @@ Result<void> FrameRunner::tell_classes(const Observation& observation,
   State& frame = *state_;
   InferMode& mode = *frame.job.infer;
   const std::string structure = structure_of(observation);
-  const InferRequest::Asked* asked = mode.asked(frame.agreed.label, frame.cache.name, structure);
+  const InferRequest::Asked* asked = mode.asked(frame.agreed.label, frame.cache().name, structure);
   if (asked == nullptr) return {};
   const auto classes = infer_over(observation, values, body, {.box = mode.box()}, asked->symbols);
   if (!classes) return classes.error();

@@ -61,7 +61,7 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
   const JobContext& job = frame.job;
   if (frame.unusable) return *frame.unusable;
   SavedProgram out{
-      .frame = frame.cache.name,
+      .frame = frame.cache().name,
       .consistency = frame.consistency,
       .audit = frame.audited,
       .complex_as_asserts = frame.complex_branches == shapes::ShapeOptions::Complex::Assert,
@@ -69,7 +69,7 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
       .group = frame.over.group.name,
       .ranks = frame.over.data->size()};
   for (const auto& [number, made] : frame.entries) {
-    const Entry& entry = frame.cache.entries[static_cast<std::size_t>(number)];
+    const Entry& entry = frame.cache().entries[static_cast<std::size_t>(number)];
     if (entry.superseded) continue;
     SavedEntry saved{.decision = entry.decision, .graph = made.traced()};
     // Where only hints differ, as under same_collectives, the ranks agree on the rest.
@@ -79,7 +79,7 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
         return environment_error(
             fmt::format("frame {} is interpreted, so there are no compiled objects to pack; "
                         "save it where there is a compiler",
-                        frame.cache.name));
+                        frame.cache().name));
       auto objects = packed_objects(job, made.executable->program());
       if (!objects) return objects.error();
       saved.objects = *std::move(objects);
@@ -94,7 +94,7 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     return bad_input(
         fmt::format("frame {} has compiled nothing yet, so there is nothing to save; call "
                     "it once before",
-                    frame.cache.name));
+                    frame.cache().name));
   return out;
 }
 
@@ -104,8 +104,8 @@ Result<void> FrameRunner::start_from(SavedProgram program, const std::string& pa
   frame.loaded_from = path;
   std::vector<Entry> entries = start_entries(program);
   if (frame.job.recorder != nullptr)
-    frame.job.recorder->started(frame.cache.name, frame.agreed.label, encode_starts(entries));
-  RoundKey round = frame.call;
+    frame.job.recorder->started(frame.cache().name, frame.agreed.label, encode_starts(entries));
+  RoundKey round = frame.calls.key();
   round.kind = RoundKey::Kind::Load;
   std::optional<Status> failure;
   const Observation nothing;
@@ -120,7 +120,7 @@ Result<void> FrameRunner::start_from(SavedProgram program, const std::string& pa
   }
   if (auto all = rounds.status_round(round, {.pending = 0, .local_error = failure}); !all)
     return all.error();
-  worker::start_from(frame.cache, std::move(entries));
+  worker::start_from(frame.cache(), std::move(entries));
   return {};
 }
 
@@ -132,7 +132,8 @@ void FrameRunner::save_traced(TraceSheet& sheet) const {
       program ? write_program(frame.job.settings.trace->program(frame.job.rank(), frame.index),
                               *program)
               : Result<void>(program.error());
-  if (!done) sheet.note(fmt::format("{} is not saved: {}", frame.cache.name, done.error().message));
+  if (!done)
+    sheet.note(fmt::format("{} is not saved: {}", frame.cache().name, done.error().message));
 }
 
 void FrameRunner::say_loaded(int entry, const Steps& steps) {
@@ -140,7 +141,7 @@ void FrameRunner::say_loaded(int entry, const Steps& steps) {
   if (frame.over.data->rank().value != 0) return;
   frame.job.log.line(
       "info", {frame.job.rank(), frame.index, entry, 0},
-      fmt::format("{}: loaded from {}; {}", frame.cache.name, frame.loaded_from, steps.story()));
+      fmt::format("{}: loaded from {}; {}", frame.cache().name, frame.loaded_from, steps.story()));
 }
 
 std::optional<Status> FrameRunner::Steps::load(SavedEntry& entry, const PackedFor* packed,
@@ -189,10 +190,10 @@ Status FrameRunner::Steps::nothing_fits() const {
       "no entry of the saved program {} fits, and the function that it was traced from is not "
       "there",
       frame_.loaded_from);
-  const std::vector<Misfit> misfits = frame_.cache.explain(seen_);
+  const std::vector<Misfit> misfits = frame_.cache().explain(seen_);
   for (const Misfit& misfit : misfits)
     text += fmt::format("; entry {}: {}", misfit.entry, misfit.reason);
-  if (misfits.size() < frame_.cache.entries.size())
+  if (misfits.size() < frame_.cache().entries.size())
     text += misfits.empty() ? "; those that fit here do not fit on all ranks"
                             : "; the others do not fit on all ranks";
   text +=

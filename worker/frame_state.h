@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <lockstep/worker/agreement/frame_agreement.h>
 #include <lockstep/worker/exchange/constraints.h>
 #include <lockstep/worker/frame.h>
 #include <lockstep/worker/job_context.h>
@@ -41,27 +42,33 @@ struct FrameRunner::State {
                             : options.consistency.value_or(context.decision.consistency)),
         over(group != nullptr ? *group : context.alone),
         agreed(context.agreeing(over, consistency)),
-        cache(name),
-        profile(profiles_of(job, agreed), {named_in(agreed.group, name), {}}, keeps(job, agreed),
-                [&context](const Status& status) { context.tell(status.message); }),
+        calls(*agreed.rounds, key_of(name, options, group != nullptr)),
         constraints(options.constraints),
         complex_branches(options.complex_branches),
         recordings(options.recordings),
-        call(agreed.round(RoundKey::Kind::Call, name)),
         index(number) {
+    calls.use_profile({profiles_of(job, agreed),
+                       {named_in(agreed.group, name), {}},
+                       keeps(job, agreed),
+                       [&context](const Status& status) { context.tell(status.message); }});
     counts.frame = name;
     counts.group = over.group.name;
     counts.alone = &agreed == &job.alone;
     counts.shared = &over == &job.everyone && consistency == Consistency::SameGraph;
-    if (consistency != context.decision.consistency) call.consistency = consistency;
-    call.options = text_of(options);
-    if (group == nullptr) unusable = not_of(options.group, name);
-    if (group != nullptr) enter(name);
+    if (group == nullptr)
+      unusable = not_of(options.group, name);
+    else if (!over.frames.insert(name).second)
+      taken = name_taken(name);
   }
-  /// The frame's name and place among those of its group.
-  void enter(const std::string& name) {
-    if (!over.frames.insert(name).second) taken = name_taken(name);
-    if (consistency != Consistency::Local) call.after = std::exchange(over.last_frame, name);
+  /// The key of its calls: with the options that all ranks have to give alike, and the frame that
+  /// was made before it over the same ranks.
+  RoundKey key_of(const std::string& name, const FrameOptions& options, bool usable) const {
+    RoundKey key = agreed.round(RoundKey::Kind::Call, name);
+    if (consistency != job.decision.consistency) key.consistency = consistency;
+    key.options = text_of(options);
+    if (usable && consistency != Consistency::Local)
+      key.after = std::exchange(over.last_frame, name);
+    return key;
   }
   /// Ranks that decide for themselves keep nothing.
   static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
@@ -109,20 +116,21 @@ struct FrameRunner::State {
                     frame));
   }
 
+  [[nodiscard]] CodeCache& cache() { return calls.cache(); }
+  [[nodiscard]] const CodeCache& cache() const { return calls.cache(); }
+
   JobContext& job;
   bool audited;
   AuditLedger findings;
   Consistency consistency;
-  GroupContext& over;              // whose collectives the frame has
-  GroupContext& agreed;            // who agrees on its calls
+  GroupContext& over;              // the ranks that run the frame: its collectives go over them
+  GroupContext& agreed;            // the ranks that agree on its calls: `over`, or this rank alone
   std::optional<Status> unusable;  // by this rank; nothing was agreed on
   std::optional<Status> taken;     // its name; the error of all its calls
-  CodeCache cache;
-  FrameProfile profile;
+  FrameAgreement calls;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;
   std::optional<CaptureOptions> recordings;
-  RoundKey call;  // of its calls; in `options` those two, in `after` the frame made before it
   int index;
   DistantTracer tracer;     // null: the function is here
   std::string loaded_from;  // a saved program's file; empty: there is a function to trace

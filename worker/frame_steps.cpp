@@ -86,7 +86,7 @@ class Lease {
 }  // namespace
 
 TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
-  return {.frame = frame_.cache.name,
+  return {.frame = frame_.cache().name,
           .decision = decision,
           .observation = &seen_,
           .group_size = frame_.over.data->size(),
@@ -110,7 +110,8 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
     none.failure = nothing_fits();
     return none;
   }
-  if (job.log.on("info") && frame_.cache.lookup(seen_) == 0) misfits_ = frame_.cache.explain(seen_);
+  if (job.log.on("info") && frame_.cache().lookup(seen_) == 0)
+    misfits_ = frame_.cache().explain(seen_);
   // Who waits for it waits a deadline more.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
   const auto traced = [&]() -> Result<Graph> {
@@ -135,7 +136,7 @@ std::optional<Status> FrameRunner::Steps::trace_again(const Compiled& entry, int
   const Result<Graph> graph = worker::trace(again, body_);
   if (graph && graph->fingerprint() == entry.fingerprint) return std::nullopt;
   // A trace that fails says which frame; so does this.
-  const std::string prefix = fmt::format("frame {}: ", frame_.cache.name);
+  const std::string prefix = fmt::format("frame {}: ", frame_.cache().name);
   std::string what = graph ? capture_text(entry.traced(), *graph) : graph.error().message;
   if (what.starts_with(prefix)) what.erase(0, prefix.size());
   return Status{
@@ -159,7 +160,7 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   if (unknown != nullptr) {
     report.failure = Status{Code::TraceError,
                             fmt::format("frame {}: {}: group {} has not been declared in this job",
-                                        frame_.cache.name, unknown->where.text(), unknown->text)};
+                                        frame_.cache().name, unknown->where.text(), unknown->text)};
     return report;
   }
   made_.graph = std::move(*graph);
@@ -232,7 +233,7 @@ std::optional<Status> FrameRunner::Steps::build(Result<Program> program) {
   BuildTools tools = job.tools;
   tools.members = agreed.group.members;
   tools.building = [&](const std::string& unit) {
-    job.note(fmt::format("builds {}, {}", unit, frame_.cache.name));
+    job.note(fmt::format("builds {}, {}", unit, frame_.cache().name));
     job.busy_for(kBuildLimit);
   };
   const SharedUnits made = build_together(agreed.driver(), agreed.rounds->key(), program, tools);

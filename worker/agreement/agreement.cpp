@@ -81,22 +81,21 @@ Agreement::Known& Agreement::known(std::string_view frame) {
   const auto made = frames_.find(frame);
   if (made != frames_.end()) return made->second;
   Known& first =
-      frames_
-          .emplace(frame, Known{CodeCache(std::string(frame)), round(RoundKey::Kind::Call, frame)})
+      frames_.emplace(frame, Known{FrameAgreement(rounds_, round(RoundKey::Kind::Call, frame))})
           .first->second;
-  first.cache.own_config = config_;
-  first.cache.agreement = number_;
+  first.calls.cache().own_config = config_;
+  first.calls.cache().agreement = number_;
   return first;
 }
 
 bool Agreement::is_ahead(std::string_view frame) const {
   const auto found = frames_.find(frame);
-  return found != frames_.end() && driver().is_ahead(found->second.cache);
+  return found != frames_.end() && found->second.calls.is_ahead();
 }
 
 bool Agreement::abandon() {
   std::vector<const CodeCache*> caches;
-  for (const auto& [name, frame] : frames_) caches.push_back(&frame.cache);
+  for (const auto& [name, frame] : frames_) caches.push_back(&frame.calls.cache());
   return rounds_.abandon(caches);
 }
 
@@ -114,21 +113,21 @@ void Agreement::identify(std::string_view frame, const shapes::Fingerprint& cont
 
 void Agreement::restore(Known& frame, const Observation& observation) {
   if (store_ == nullptr) return;
-  if (!frame.profile) {
-    coordinator::FrameKey key{frame.cache.name, frame.content};
+  if (!std::exchange(frame.profiled, true)) {
+    coordinator::FrameKey key{frame.calls.cache().name, frame.content};
     if (!profiles_as_.empty())
       key.content = shapes::FingerprintBuilder().add(frame.content).add(profiles_as_).finish();
-    frame.profile.emplace(store_, std::move(key), keeps_, report_);
+    frame.calls.use_profile(FrameProfile(store_, std::move(key), keeps_, report_));
   }
-  const auto given = frame.profile->restore(frame.cache, observation);
-  if (given && restored_) restored_(frame.cache, *given);
+  const auto given = frame.calls.restore(observation);
+  if (given && restored_) restored_(frame.calls.cache(), *given);
 }
 
 Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observation,
                                 const Build& build, RankStatus rank_status) {
   Known& frame = known(frame_name);
   frame.past_limit.reset();
-  BuildSteps steps(build, frame.cache, config_, frame.past_limit);
+  BuildSteps steps(build, frame.calls.cache(), config_, frame.past_limit);
   return agree(frame_name, std::move(observation), steps, std::move(rank_status));
 }
 
@@ -136,10 +135,10 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
                                 CallSteps& steps, RankStatus rank_status) {
   Known& frame = known(frame_name);
   restore(frame, observation);
-  const bool ahead = driver().is_ahead(frame.cache);
-  if (auto why = broken(frame.cache, observation, rank_status)) {
+  const bool ahead = frame.calls.is_ahead();
+  if (auto why = broken(frame.calls, observation, rank_status)) {
     if (ahead) {
-      const auto refused = rounds_.refuse(frame.call, frame.cache, *why);
+      const auto refused = frame.calls.refuse(*why);
       if (refused.unheard) local_error_ = *why;
       return refused.error;
     }
@@ -148,32 +147,30 @@ Result<Agreed> Agreement::agree(std::string_view frame_name, Observation observa
   if (!ahead && !rank_status.local_error)
     rank_status.local_error = std::exchange(local_error_, std::nullopt);
   const CallOutcome outcome =
-      rounds_.call(frame.call, frame.cache, std::move(observation), std::move(rank_status), steps);
+      frame.calls.call(std::move(observation), std::move(rank_status), steps);
   auto out = agreed(outcome, frame);
   if (out) out->untested = outcome.untested || ahead;
   return out;
 }
 
-std::optional<Status> Agreement::broken(const CodeCache& cache, const Observation& observation,
+std::optional<Status> Agreement::broken(const FrameAgreement& calls, const Observation& observation,
                                         const RankStatus& rank_status) const {
-  if (rank_status.local_error && driver().promised(cache) != nullptr)
+  if (rank_status.local_error && driver().promised(calls.cache()) != nullptr)
     return rank_status.local_error;
-  if (auto differs = rounds_.broken(cache, observation)) return differs;
-  if (!driver().is_ahead(cache) || rank_status.pending == 0) return std::nullopt;
-  return bad_input(cache.name +
+  if (auto differs = calls.broken(observation)) return differs;
+  if (!calls.is_ahead() || rank_status.pending == 0) return std::nullopt;
+  return bad_input(calls.cache().name +
                    " was prefetched, but is called with asserts or agreed values pending; settle "
                    "them before the prefetch");
 }
 
 Result<Agreed> Agreement::agreed(const CallOutcome& outcome, const Known& frame) {
   if (outcome.kind == CallOutcome::Kind::Error) return *outcome.error;
-  if (outcome.kind == CallOutcome::Kind::Compiled && frame.profile)
-    frame.profile->keep(frame.cache);
   if (outcome.kind == CallOutcome::Kind::Fallback)
     return Agreed{Agreed::Run::Fallback, -1, false,
                   frame.past_limit ? &*frame.past_limit : nullptr};
   return Agreed{Agreed::Run::Entry, outcome.entry, outcome.kind == CallOutcome::Kind::Compiled,
-                &frame.cache.entries[static_cast<std::size_t>(outcome.entry)].decision};
+                &frame.calls.cache().entries[static_cast<std::size_t>(outcome.entry)].decision};
 }
 
 void Agreement::prefetch(std::string_view frame_name, Observation observation,
@@ -181,7 +178,7 @@ void Agreement::prefetch(std::string_view frame_name, Observation observation,
   Known& frame = known(frame_name);
   restore(frame, observation);
   if (!rank_status.local_error) rank_status.local_error = local_error_;
-  rounds_.promise(frame.call, frame.cache, std::move(observation), std::move(rank_status));
+  frame.calls.promise(std::move(observation), std::move(rank_status));
 }
 
 Result<bool> Agreement::more(bool have) {

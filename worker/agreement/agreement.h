@@ -12,9 +12,7 @@
 #include <utility>
 
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/worker/agreement/code_cache.h>
-#include <lockstep/worker/agreement/frame_profile.h>
-#include <lockstep/worker/agreement/group_rounds.h>
+#include <lockstep/worker/agreement/frame_agreement.h>
 
 namespace lockstep::worker {
 
@@ -137,17 +135,16 @@ class Agreement {
   /// Of the round under way, or the last one.
   [[nodiscard]] const RoundKey& key() const { return rounds_.key(); }
   /// The cache of a frame on this rank: entries, state to store, explanations of a miss.
-  [[nodiscard]] CodeCache& frame(std::string_view name) { return known(name).cache; }
+  [[nodiscard]] CodeCache& frame(std::string_view name) { return known(name).calls.cache(); }
   /// Where the time of all calls went.
   [[nodiscard]] const CallTimes& times() const { return driver().times(); }
 
  private:
   struct Known {
-    CodeCache cache;
-    RoundKey call;                        // of its calls
-    shapes::Fingerprint content{};        // of the function behind it
-    std::optional<Decision> past_limit;   // of the last call, if it ran without an entry
-    std::optional<FrameProfile> profile;  // from its first call on, where there are profiles
+    FrameAgreement calls;
+    shapes::Fingerprint content{};       // of the function behind it
+    std::optional<Decision> past_limit;  // of the last call, if it ran without an entry
+    bool profiled = false;               // from its first call on, where there are profiles
   };
   [[nodiscard]] Known& known(std::string_view frame);
   [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string_view frame = {}) const {
@@ -155,7 +152,8 @@ class Agreement {
   }
   void restore(Known& frame, const Observation& observation);
   /// What stands against making the promised call: nullopt where the promise is kept.
-  [[nodiscard]] std::optional<Status> broken(const CodeCache& cache, const Observation& observation,
+  [[nodiscard]] std::optional<Status> broken(const FrameAgreement& calls,
+                                             const Observation& observation,
                                              const RankStatus& rank_status) const;
   [[nodiscard]] Result<Agreed> agreed(const CallOutcome& outcome, const Known& frame);
 

@@ -103,7 +103,7 @@ class CallMachine {
   void build();
   void committed(const collectives::Vote& result);
 
-  // What the group sees: call_machine_exchange.cpp.
+  // The exchange.
   void gather();
   void rostered(const Bytes& payload);
   void gathered(const Bytes& payload);
@@ -111,7 +111,7 @@ class CallMachine {
   void decide_call();
   void unreadable();
 
-  // In search of what differs: call_machine_divergence.cpp.
+  // The search for the guard or node that differs: call_machine_divergence.cpp.
   void elect_guard();
   void elected_guard(std::uint64_t guard);
   void count_nodes();

@@ -92,12 +92,6 @@ class GroupRounds {
   [[nodiscard]] bool abandon(std::span<const CodeCache* const> frames);
   /// As CallDriver::promise; the vote goes out where none is ahead.
   void promise(RoundKey call, CodeCache& cache, Observation observation, RankStatus rank_status);
-  /// The error of a call of the frame that sees `given` where something else was promised; it names
-  /// the first source that differs, with both values. nullopt: the promise is kept, or there is
-  /// none. Floats and the elements of tensors are runtime values and may be any, but for branches
-  /// that an entry took on them; so may the order of dims, on which no entry depends.
-  [[nodiscard]] std::optional<Status> broken(const CodeCache& cache,
-                                             const Observation& given) const;
 
  private:
   /// Whether the call of the frame that this rank comes to is ahead; `key_` is its key.

@@ -1,0 +1,66 @@
+// The agreement on the calls of one frame: its entries, its prefetched calls and its profile, over
+// the rounds of its group. A frame of a job has one; the library call (agreement.h) has one for
+// each of its frames.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/agreement/frame_profile.h>
+#include <lockstep/worker/agreement/group_rounds.h>
+
+namespace lockstep::worker {
+
+/// One thread.
+class FrameAgreement {
+ public:
+  /// `rounds` outlives it. `call` is the key of the frame's calls, without epoch and numbers.
+  FrameAgreement(GroupRounds& rounds, RoundKey call)
+      : rounds_(rounds), call_(std::move(call)), cache_(call_.frame) {}
+
+  [[nodiscard]] CodeCache& cache() { return cache_; }
+  [[nodiscard]] const CodeCache& cache() const { return cache_; }
+  [[nodiscard]] const RoundKey& key() const { return call_; }
+  [[nodiscard]] GroupRounds& rounds() const { return rounds_; }
+  [[nodiscard]] CallDriver& driver() const { return rounds_.driver(); }
+  /// The vote of the next call has been cast.
+  [[nodiscard]] bool is_ahead() const { return driver().is_ahead(cache_); }
+
+  void use_profile(FrameProfile profile) { profile_ = std::move(profile); }
+  /// What the frame starts from in place of its stored profile. Acts before the first call.
+  void begin_with(coordinator::Profile profile) { profile_.begin_with(std::move(profile)); }
+  /// Before every call; acts at the first. Returns the state that the profile gave the frame.
+  std::optional<FrameState> restore(const Observation& observation) {
+    return profile_.restore(cache_, observation);
+  }
+
+  /// GroupRounds::call for this frame. A commit is kept in the profile.
+  template <class Seen, class Agreed = decltype([] {})>
+  [[nodiscard]] CallOutcome call(Seen&& observation, RankStatus rank_status, CallSteps& steps,
+                                 const Agreed& agreed = {}) {
+    CallOutcome outcome = rounds_.call(call_, cache_, std::forward<Seen>(observation),
+                                       std::move(rank_status), steps, agreed);
+    if (outcome.kind == CallOutcome::Kind::Compiled) profile_.keep(cache_);
+    return outcome;
+  }
+  [[nodiscard]] GroupRounds::Refusal refuse(const Status& why) {
+    return rounds_.refuse(call_, cache_, why);
+  }
+  void promise(Observation observation, RankStatus rank_status) {
+    rounds_.promise(call_, cache_, std::move(observation), std::move(rank_status));
+  }
+  /// The error of a call that sees `given` where something else was promised; it names the first
+  /// source that differs, with both values. nullopt: the promise is kept, or nothing was promised.
+  /// Floats and the elements of tensors are runtime values and may differ, except for branches that
+  /// an entry took on them; so may the order of dims, on which no entry depends.
+  [[nodiscard]] std::optional<Status> broken(const Observation& given) const;
+
+ private:
+  GroupRounds& rounds_;
+  RoundKey call_;
+  CodeCache cache_;
+  FrameProfile profile_{nullptr, {}, false, {}};
+};
+
+}  // namespace lockstep::worker
