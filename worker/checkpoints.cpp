@@ -135,7 +135,7 @@ void Checkpoints::add_learnt(StateLeaves& leaves) {
   leaves.leave();
 }
 
-bool Checkpoints::runs() const { return job_.context().sheet == nullptr; }
+bool Checkpoints::runs() const { return job_.context().runs(); }
 
 Result<Turn> Checkpoints::enter(std::string_view call) const {
   return job_.context().turns.take(call);

@@ -37,7 +37,10 @@ Result<Turn> FrameRunner::enter() const { return state_->job.turns.take(state_->
 
 const FrameCounts& FrameRunner::counts() const { return state_->counts; }
 
-void FrameRunner::trace_by(DistantTracer tracer) { state_->tracer = std::move(tracer); }
+void FrameRunner::trace_by(DistantTracer tracer) {
+  state_->origin = State::Origin::Controller;
+  state_->tracer = std::move(tracer);
+}
 
 Observation FrameRunner::take_observation() { return std::exchange(state_->spare, {}); }
 
@@ -66,8 +69,8 @@ const Status& FrameRunner::unusable() {
 // A call that many were asked for is the last one: its outputs would not be used.
 void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>& stopped) {
   State& frame = *state_;
+  if (frame.job.runs()) return;
   TraceSheet* sheet = frame.job.sheet;
-  if (sheet == nullptr) return;
   CallOutcome outcome = last_;
   if (stopped) outcome = {CallOutcome::Kind::Error, last_.entry, stopped};
   if (frame.job.settings.trace->saves) save_traced(*sheet);
@@ -106,7 +109,8 @@ Status FrameRunner::refuse(const Status& status) {
 
 void FrameRunner::restore_profile(const Observation& observation) {
   State& frame = *state_;
-  if (!frame.loaded_from.empty()) return;  // it decides nothing, so sizes seen before are no help
+  if (frame.origin == State::Origin::File)
+    return;  // it decides nothing, so sizes seen before are no help
   if (frame.counts.calls == 0 && frame.counts.shared)
     if (const auto found = frame.job.learnt.find(frame.cache().name);
         found != frame.job.learnt.end())
@@ -160,7 +164,8 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
   JobContext& job = frame.job;
   if (const auto broken = frame.constraints.apply(frame.cache().name, observation))
     return refuse(*broken);
-  if (job.infer != nullptr && frame.loaded_from.empty() && !frame.tracer)
+  const bool has_function = frame.origin == State::Origin::Function;
+  if (job.mode == RunMode::Inferred && has_function)
     if (auto told = tell_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
   if (const auto broken = frame.calls.broken(observation)) return refuse(*broken);
@@ -202,8 +207,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     chosen = &frame.entries.at(last_.entry);
   }
   std::optional<Status> stopped;
-  if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused &&
-      frame.loaded_from.empty() && !frame.tracer)
+  if (job.settings.check_captures != 0 && last_.kind == CallOutcome::Kind::Reused && has_function)
     stopped = check_captures(steps, *chosen);
   if (frame.audited) {
     last_.error = stopped;
@@ -234,7 +238,7 @@ void FrameRunner::say_compiled(const Steps& steps) {
     say_advice(mark, steps);
     job.log.line("info", mark,
                  fmt::format("{}: {}: {}; {}", frame.cache().name,
-                             job.interprets || job.sheet != nullptr ? "traced" : "compiled",
+                             job.mode == RunMode::Compiled ? "compiled" : "traced",
                              symbols_text(entry.decision), steps.story()));
     job.log.line("debug", mark, decision_text(entry.decision));
     const auto namer = entry.namer();

@@ -54,12 +54,12 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
       if (source.kind == Kind::Tensor) entry.inputs.find(source.name)->second = Array();
     inputs_bound();
   };
-  if (job.infer != nullptr) {
+  if (job.mode == RunMode::Inferred) {
     auto outputs = stand_in(entry.graph, entry.inputs);
     release();
     return outputs;
   }
-  if (job.sheet != nullptr) {
+  if (job.mode == RunMode::Traced) {
     auto outputs = valueless_outputs(entry.graph, entry.inputs,
                                      [&job](const std::string& what) { job.sheet->stop(what); });
     release();

@@ -101,6 +101,7 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
 Result<void> FrameRunner::start_from(SavedProgram program, const std::string& path) {
   State& frame = *state_;
   GroupRounds& rounds = *frame.agreed.rounds;
+  frame.origin = State::Origin::File;
   frame.loaded_from = path;
   std::vector<Entry> entries = start_entries(program);
   if (frame.job.recorder != nullptr)
@@ -126,7 +127,7 @@ Result<void> FrameRunner::start_from(SavedProgram program, const std::string& pa
 
 void FrameRunner::save_traced(TraceSheet& sheet) const {
   const State& frame = *state_;
-  if (last_.kind != CallOutcome::Kind::Compiled && frame.loaded_from.empty()) return;
+  if (last_.kind != CallOutcome::Kind::Compiled && frame.origin != State::Origin::File) return;
   const auto program = saved({});
   const Result<void> done =
       program ? write_program(frame.job.settings.trace->program(frame.job.rank(), frame.index),
@@ -152,13 +153,13 @@ std::optional<Status> FrameRunner::Steps::load(SavedEntry& entry, const PackedFo
   std::optional<Status> failure = report.failure;
   std::optional<Result<Program>> program;
   std::string unusable = packed == nullptr || entry.objects.empty() ? "none are packed" : "";
-  if (!failure && unusable.empty() && job.sheet == nullptr) {
+  if (!failure && unusable.empty() && job.runs()) {
     program = generate(made_.graph, job.device ? Target::Cuda : Target::Host);
     unusable = *program ? unusable_objects(job, **program, entry.objects, *packed)
                         : (*program).error().message;
     if (!unusable.empty())
       job.tell(fmt::format("{} is {} here, as {}", frame_.loaded_from,
-                           job.interprets ? "interpreted" : "compiled", unusable));
+                           job.mode == RunMode::Compiled ? "compiled" : "interpreted", unusable));
   }
   // All or none: what is built is built together.
   const auto some_cannot = frame_.agreed.rounds->any_rank(round, !unusable.empty());
@@ -166,7 +167,7 @@ std::optional<Status> FrameRunner::Steps::load(SavedEntry& entry, const PackedFo
   if (failure) made_.graph = Graph{};
   if (!*some_cannot && program) return take_packed(*program, entry.objects);
   if (!failure) return compile();
-  if (!job.interprets && job.sheet == nullptr) (void)build(*failure);
+  if (job.mode == RunMode::Compiled) (void)build(*failure);
   return failure;
 }
 

@@ -34,6 +34,12 @@ struct FrameRunner::Compiled {
 };
 
 struct FrameRunner::State {
+  /// Where the graphs of a frame come from.
+  enum class Origin : std::uint8_t {
+    Function,    // traced here
+    Controller,  // traced by the controller
+    File,        // a saved program
+  };
   State(JobContext& context, GroupContext* group, const std::string& name, int number,
         const FrameOptions& options)
       : job(context),
@@ -132,8 +138,9 @@ struct FrameRunner::State {
   shapes::ShapeOptions::Complex complex_branches;
   std::optional<CaptureOptions> recordings;
   int index;
-  DistantTracer tracer;     // null: the function is here
-  std::string loaded_from;  // a saved program's file; empty: there is a function to trace
+  Origin origin = Origin::Function;
+  DistantTracer tracer;     // of Origin::Controller
+  std::string loaded_from;  // of Origin::File: its path
   std::map<int, Compiled> entries;
   Observation spare;
   bool told_fallback = false;

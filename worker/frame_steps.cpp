@@ -105,7 +105,7 @@ TraceSetup FrameRunner::Steps::setup(const Decision& decision) {
 
 Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   JobContext& job = frame_.job;
-  if (!frame_.loaded_from.empty()) {
+  if (frame_.origin == State::Origin::File) {
     TraceReport none;
     none.failure = nothing_fits();
     return none;
@@ -115,7 +115,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   // Who waits for it waits a deadline more.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
   const auto traced = [&]() -> Result<Graph> {
-    if (!frame_.tracer) return worker::trace(setup(decision), body_);
+    if (frame_.origin == State::Origin::Function) return worker::trace(setup(decision), body_);
     DistantTrace distant = frame_.tracer(setup(decision));
     if (distant.round_failed) round_failed_ = std::move(distant.round_failed);
     return std::move(distant.graph);
@@ -218,8 +218,8 @@ std::string FrameRunner::Steps::explain(std::size_t node) {
 
 std::optional<Status> FrameRunner::Steps::compile() {
   JobContext& job = frame_.job;
-  if (job.interprets || job.sheet != nullptr) {
-    story_ = job.sheet != nullptr ? "not compiled" : "interpreted";
+  if (job.mode != RunMode::Compiled) {
+    story_ = job.runs() ? "interpreted" : "not compiled";
     return std::nullopt;
   }
   return build(generate(std::move(made_.graph), job.device ? Target::Cuda : Target::Host));

@@ -79,8 +79,8 @@ Status tell_at_start(Board& board, const Status& status) {
 }  // namespace
 
 struct Job::State final : RoundObserver {
-  std::unique_ptr<InferMode> infer;   // null: nobody asks for classes of sizes
-  std::unique_ptr<TraceSheet> sheet;  // null: the job is run; the watch of the world speaks to it
+  std::unique_ptr<InferMode> infer;   // of RunMode::Inferred
+  std::unique_ptr<TraceSheet> sheet;  // of RunMode::Traced and Inferred; the world's watch uses it
   World world;
   std::unique_ptr<CallTeller> teller;  // null: nobody is to hear of the calls
   std::unique_ptr<JobGroups> groups;
@@ -125,11 +125,13 @@ Result<void> Job::State::trace(bool attached) {
                                  settings.rendezvous.empty());
   if (!opened) return opened.error();
   sheet = std::move(*opened);
+  context.mode = RunMode::Traced;
   context.sheet = sheet.get();
   if (!settings.infer.empty()) {
     auto asked = InferMode::open(settings.infer);
     if (!asked) return asked.error();
     infer = std::move(*asked);
+    context.mode = RunMode::Inferred;
     context.infer = infer.get();
   }
   sheet->leave_by([this] { leave_world(world, context.settings.deadline); });
@@ -279,12 +281,12 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (!feed) return tell_at_start(board, feed.error());
   if (*feed) s.tell_calls(std::move(*feed));
   s.over = false;
-  if (job->rank() == 0 && s.sheet == nullptr) prune_reports(context.settings);
+  if (job->rank() == 0 && context.runs()) prune_reports(context.settings);
   // A rank that cannot start must not leave the others waiting.
   const auto record = s.open_record();
   RankStatus rank_status;
   if (!record) rank_status.local_error = record.error();
-  const bool runs = s.sheet == nullptr;  // else there is nothing to build, and no device is needed
+  const bool runs = context.runs();  // else there is nothing to build, and no device is needed
   if (runs) s.toolchain.open_directories();
   auto ready = s.status_round(RoundKey::Kind::Start, rank_status);
   if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
@@ -398,7 +400,7 @@ Result<void> Job::finish() {
     return all;
   }
   s.devices.close();
-  if (s.sheet) {
+  if (!s.context.runs()) {
     s.sheet->finished();
     return {};
   }
@@ -451,7 +453,7 @@ int Job::fail(const Status& status) {
   state_->tell_failed("the job", status);
   // The error is joint: one rank prints it for all. The first to claim the report is the one. Of a
   // job that is traced the command says it.
-  if (state_->sheet) return exit_code(status.code);
+  if (!state_->context.runs()) return exit_code(status.code);
   Board& board = *state_->world.board;
   if (!board.claim_report(exit_code(status.code))) {
     report(status);

@@ -26,6 +26,14 @@ namespace lockstep::worker {
 
 class InferMode;
 
+/// What the calls of a job do once they are agreed on.
+enum class RunMode : std::uint8_t {
+  Compiled,     // they run built entries
+  Interpreted,  // they interpret graphs: no rank has a compiler
+  Traced,       // for `lockstep trace`: they write to the sheet, and their outputs have no values
+  Inferred,     // for `lockstep infer`: the same, and frames are asked for their classes of sizes
+};
+
 /// What one frame's calls came to.
 struct FrameCounts {
   std::string frame;
@@ -73,7 +81,7 @@ struct JobContext {
   collectives::Watch* watch = nullptr;
   BuildTools tools;                   // what units are built with
   DType low_precision = DType::BF16;  // what Autocast casts to unless told
-  bool interprets = false;  // no rank has a compiler: no units are built, graphs are interpreted
+  RunMode mode = RunMode::Compiled;
   std::shared_ptr<Device> device;                 // where programs run; null: on the host
   coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
@@ -82,11 +90,15 @@ struct JobContext {
   std::map<std::string, coordinator::Profile> learnt;
   std::set<std::string> told;
   Recorder* recorder = nullptr;             // null: no record
-  InferMode* infer = nullptr;               // null: nobody asks for classes of sizes
-  TraceSheet* sheet = nullptr;              // null: calls run; else they are traced only
+  InferMode* infer = nullptr;               // of RunMode::Inferred
+  TraceSheet* sheet = nullptr;              // of RunMode::Traced and Inferred
   std::shared_ptr<coordinator::Feed> feed;  // null: nobody is to hear of the calls
   RunTimes run;                             // of all frames
 
+  /// Calls run, compiled or interpreted; else they are traced only.
+  [[nodiscard]] bool runs() const {
+    return mode == RunMode::Compiled || mode == RunMode::Interpreted;
+  }
   [[nodiscard]] int rank() const { return everyone.data->rank().value; }
   /// Where a program's group takes part; null where it has not been declared or this rank is none
   /// of its members.

@@ -72,8 +72,8 @@ Result<void> JobToolchain::agree_compiler(CallDriver& driver, const RoundKey& ke
       context_.device ? "CUDA " + context_.device->architecture() : processor_kind(),
       context_.device || !context_.settings.compiler.empty());
   if (!toolchain_key) return toolchain_key.error();
-  context_.interprets = !*toolchain_key;
-  if (context_.interprets) {
+  if (!*toolchain_key) {
+    context_.mode = RunMode::Interpreted;
     say_interpreted(compiler.error().message);
     return {};
   }
