@@ -2,16 +2,12 @@
 #include <cstdlib>
 #include <deque>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <lockstep/collectives/startup.h>
-#include <lockstep/worker/agreement/call_teller.h>
 #include <lockstep/worker/exchange/consistency.h>
 #include <lockstep/worker/job.h>
 #include <lockstep/worker/job_context.h>
@@ -20,21 +16,14 @@
 #include <lockstep/worker/job_summary.h>
 #include <lockstep/worker/job_toolchain.h>
 #include <lockstep/worker/preview/infer_mode.h>
-#include <lockstep/worker/process/job_publisher.h>
 #include <lockstep/worker/process/report_folder.h>
-#include <lockstep/worker/process/world.h>
+#include <lockstep/worker/process/session.h>
 
 namespace lockstep::worker {
 namespace {
 
-/// Tells builds apart: ranks must run the same program file.
-std::string build_id() {
-  std::ifstream self("/proc/self/exe", std::ios::binary | std::ios::ate);
-  std::string bytes(self ? static_cast<std::size_t>(self.tellg()) : 0, '\0');
-  self.seekg(0);
-  self.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  return shapes::fingerprint(bytes).text();
-}
+/// Ranks must run the same program file.
+const std::string& build_id() { return build_of("/proc/self/exe"); }
 
 std::string configuration(const Settings& settings, const DecisionConfig& decision,
                           Processor processor) {
@@ -81,10 +70,9 @@ Status tell_at_start(Board& board, const Status& status) {
 struct Job::State final : RoundObserver {
   std::unique_ptr<InferMode> infer;   // of RunMode::Inferred
   std::unique_ptr<TraceSheet> sheet;  // of RunMode::Traced and Inferred; the world's watch uses it
-  World world;
-  std::unique_ptr<CallTeller> teller;  // null: nobody is to hear of the calls
+  Session session;
+  World& world = session.world;
   std::unique_ptr<JobGroups> groups;
-  std::unique_ptr<Recorder> recorder;
   JobContext context;
   JobToolchain toolchain{context};
   JobDevices devices{context};
@@ -99,7 +87,7 @@ struct Job::State final : RoundObserver {
   [[nodiscard]] Result<void> trace(bool attached);
   [[nodiscard]] Result<World> join(WorldOptions& joining) const;
   void tell_failed(std::string_view what, const Status& status) const;
-  void tell_calls(std::shared_ptr<coordinator::Feed> feed);
+  [[nodiscard]] Result<void> publish();
   [[nodiscard]] Result<void> compare_start();
   [[nodiscard]] Result<void> open_devices();
   [[nodiscard]] Result<void> open_record();
@@ -153,15 +141,15 @@ void Job::State::tell_failed(std::string_view what, const Status& status) const 
   if (sheet) sheet->failed(what, status);
 }
 
-void Job::State::tell_calls(std::shared_ptr<coordinator::Feed> feed) {
-  context.feed = feed;
-  teller = std::make_unique<CallTeller>(std::move(feed));
-  groups->observe(*teller);
+Result<void> Job::State::publish() {
+  if (auto done = session.publish(context.settings, context.log); !done) return done;
+  context.feed = session.feed();
+  if (session.teller() != nullptr) groups->observe(*session.teller());
+  return {};
 }
 
 Result<void> Job::State::compare_start() {
-  return collectives::startup_round(*world.all,
-                                    configuration(context.settings, context.decision, processor));
+  return session.compare(configuration(context.settings, context.decision, processor), build_id());
 }
 
 Result<void> Job::State::open_devices() {
@@ -170,24 +158,17 @@ Result<void> Job::State::open_devices() {
 }
 
 Result<void> Job::State::open_record() {
-  if (context.settings.record_dir.empty()) return {};
-  auto opened = Recorder::open(context.settings.record_dir,
-                               {.world_size = world.all->size(),
-                                .rank = world.all->rank(),
-                                .config = context.decision,
-                                .build_id = build_id(),
-                                .program = this_program()},
-                               [this](const Status& status) { context.tell(status.message); });
-  if (!opened) return opened.error();
-  recorder = std::move(*opened);
-  context.recorder = recorder.get();
-  groups->observe(*recorder);
+  auto opened = session.open_record(context.settings, context.decision, this_program(),
+                                    [this](const Status& status) { context.tell(status.message); });
+  context.recorder = session.recorder();
+  if (!opened || context.recorder == nullptr) return opened;
+  groups->observe(*context.recorder);
   if (!context.settings.coordination) groups->record_alone();
   return {};
 }
 
 void Job::State::ended(const RoundKey& round, const Result<void>& result) {
-  if (recorder) recorder->round(round, result);
+  if (context.recorder != nullptr) context.recorder->round(round, result);
   if (!result) tell_failed(round.text(), result.error());
 }
 
@@ -276,10 +257,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
     context.log.line("info",
                      "lockstep: LOCKSTEP_COORDINATION=off: every rank decides for itself; expect "
                      "hangs and wrong numbers");
-  auto feed = publish_progress(s.world, context.settings, context.log, build_id(),
-                               configuration(context.settings, context.decision, s.processor));
-  if (!feed) return tell_at_start(board, feed.error());
-  if (*feed) s.tell_calls(std::move(*feed));
+  if (auto published = s.publish(); !published) return tell_at_start(board, published.error());
   s.over = false;
   if (job->rank() == 0 && context.runs()) prune_reports(context.settings);
   // A rank that cannot start must not leave the others waiting.

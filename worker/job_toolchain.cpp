@@ -1,9 +1,8 @@
-#include <filesystem>
 #include <utility>
 
-#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/worker/agreement/frame_profile.h>
 #include <lockstep/worker/job_toolchain.h>
+#include <lockstep/worker/process/session.h>
 #include <lockstep/worker/toolchain/host_toolchain.h>
 #include <lockstep/worker/toolchain/nvrtc_toolchain.h>
 #include <lockstep/worker/toolchain/toolchain_key.h>
@@ -11,13 +10,9 @@
 namespace lockstep::worker {
 
 void JobToolchain::open_directories() {
-  const std::filesystem::path directory = context_.settings.cache_dir;
-  std::error_code ignored;  // the stores say what is wrong with the directory
-  std::filesystem::create_directories(directory.parent_path(), ignored);
   const auto report = [this](const Status& status) { context_.tell(status.message); };
   context_.tools.report = report;
-  auto artifacts = coordinator::ArtifactStore::open(
-      {.directory = directory.string(), .report = report, .limit = context_.settings.cache_limit});
+  auto artifacts = open_artifacts(context_.settings, report);
   if (artifacts) {
     artifacts_ = std::move(*artifacts);
     context_.tools.store = artifacts_.get();
@@ -25,10 +20,7 @@ void JobToolchain::open_directories() {
     context_.tell("goes on without an artifact cache: " + artifacts.error().message);
   }
   if (!has_profiles()) return;
-  make_private_folder(context_.settings.stores_dir());
-  auto profiles = coordinator::ProfileStore::open({.directory = context_.settings.stores_dir(),
-                                                   .job_id = context_.settings.job_id,
-                                                   .report = report});
+  auto profiles = open_profiles(context_.settings, report);
   if (!profiles) return context_.tell("goes on without profiles: " + profiles.error().message);
   profiles_ = std::move(*profiles);
   context_.profiles = profiles_.get();

@@ -212,14 +212,16 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     made->group = group->state;
     const int number = ++state.agreements;
     made->core = std::make_unique<worker::Agreement>(*state.rounds, name, *checked, number);
-    if (state.recorder) state.recorder->agreement(number, name, *checked);
+    if (state.session.recorder() != nullptr)
+      state.session.recorder()->agreement(number, name, *checked);
     if (state.profiles) {
       const int nth = ++state.named[name];
       made->core->profiles_as(nth == 1 ? name : fmt::format("{} ({})", name, nth));
       made->core->use_profiles(
           *state.profiles, state.keeps_profiles, state.shared_store().report,
           [&state, number](const worker::CodeCache& frame, const worker::FrameState& given) {
-            if (state.recorder) state.recorder->restored(frame.name, given, number);
+            if (state.session.recorder() != nullptr)
+              state.session.recorder()->restored(frame.name, given, number);
           });
     }
     *agreement = made.release();

@@ -1,17 +1,11 @@
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "handle.h"
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/collectives/simulated/fake.h>
-#include <lockstep/collectives/startup.h>
 #include <lockstep/shapes/expr/fingerprint.h>
 #include <lockstep/worker/process/settings.h>
 
@@ -22,9 +16,7 @@ namespace {
 std::string build_id() {
   Dl_info where{};
   if (dladdr(reinterpret_cast<const void*>(&lockstep_abi), &where) == 0) return "not known";
-  std::ifstream self(where.dli_fname, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(self), {}};
-  return shapes::fingerprint(bytes).text();
+  return worker::build_of(where.dli_fname);
 }
 
 /// How the processes of the job come together, as the environment says.
@@ -63,8 +55,8 @@ void warn(const Status& status) { fmt::print(stderr, "lockstep: {}\n", status.me
 
 }  // namespace
 
-Result<void> Group::start(const std::string& configuration) {
-  if (auto same = collectives::startup_round(*world.all, configuration); !same) return same;
+Result<void> Group::start(std::string configuration) {
+  if (auto same = session.compare(std::move(configuration), build_id()); !same) return same;
   rounds = std::make_unique<worker::GroupRounds>(*world.all);
   rounds->observe(*this);
   if (world.watch) {
@@ -75,21 +67,15 @@ Result<void> Group::start(const std::string& configuration) {
   return {};
 }
 
-Result<void> Group::publish(const worker::Settings& settings, const std::string& configuration) {
-  auto feed = worker::publish_progress(world, settings, worker::Log(settings.log), build_id(),
-                                       configuration);
-  if (!feed) return feed.error();
-  if (*feed == nullptr) return {};
-  teller = std::make_unique<worker::CallTeller>(std::move(*feed));
-  rounds->driver().observe(*teller);
+Result<void> Group::publish(const worker::Settings& settings) {
+  if (auto done = session.publish(settings, worker::Log(settings.log)); !done) return done;
+  if (session.teller() != nullptr) rounds->driver().observe(*session.teller());
   return {};
 }
 
 Result<void> Group::open_profiles(const worker::Settings& settings) {
   if (settings.job_id.empty()) return {};
-  make_private_folder(settings.stores_dir());
-  auto opened = coordinator::ProfileStore::open(
-      {.directory = settings.stores_dir(), .job_id = settings.job_id, .report = warn});
+  auto opened = worker::open_profiles(settings, warn);
   if (opened) {
     profiles = std::move(*opened);
   } else {
@@ -104,9 +90,7 @@ Result<void> Group::open_profiles(const worker::Settings& settings) {
 worker::SharedStore Group::shared_store() {
   if (const auto settings = worker::Settings::from_environment();
       settings && !std::exchange(opened_artifacts, true)) {
-    make_private_folder(std::filesystem::path(settings->cache_dir).parent_path());
-    auto opened = coordinator::ArtifactStore::open(
-        {.directory = settings->cache_dir, .report = warn, .limit = settings->cache_limit});
+    auto opened = worker::open_artifacts(*settings, warn);
     if (opened) {
       artifacts = std::move(*opened);
     } else {
@@ -116,23 +100,12 @@ worker::SharedStore Group::shared_store() {
   return {.artifacts = artifacts.get(), .report = warn};
 }
 
-Result<void> Group::record(const std::string& directory) {
-  if (directory.empty()) return {};
-  auto opened =
-      worker::Recorder::open(directory,
-                             {.world_size = world.all->size(),
-                              .rank = world.all->rank(),
-                              .config = {},
-                              .build_id = build_id()},
-                             [](const Status& status) {
-                               (void)std::fprintf(stderr, "lockstep: %s\n", status.message.c_str());
-                             });
-  if (opened) {
-    recorder = std::move(*opened);
-    rounds->driver().observe(*recorder);
-  } else {
+Result<void> Group::record(const worker::Settings& settings) {
+  if (settings.record_dir.empty()) return {};
+  if (auto opened = session.open_record(settings, {}, std::nullopt, warn); !opened)
     local_error = opened.error();  // the others must not wait for this rank
-  }
+  else
+    rounds->driver().observe(*session.recorder());
   return status_round(Kind::Start, "the record");
 }
 
@@ -261,9 +234,8 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
     if (auto same = made->state->start(configuration); !same) return same;
     if (!deadline) return deadline.error();  // the same on all ranks, as is the next
     if (!settings) return settings.error();
-    if (auto published = made->state->publish(*settings, configuration); !published)
-      return published;
-    if (auto recorded = made->state->record(settings->record_dir); !recorded) return recorded;
+    if (auto published = made->state->publish(*settings); !published) return published;
+    if (auto recorded = made->state->record(*settings); !recorded) return recorded;
     if (auto opened = made->state->open_profiles(*settings); !opened) return opened;
     *group = made.release();
     return {};

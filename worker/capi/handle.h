@@ -15,14 +15,9 @@
 #include <lockstep.h>
 
 #include <lockstep/collectives/base/turn.h>
-#include <lockstep/coordinator/store/artifact_store.h>
-#include <lockstep/coordinator/store/profile_store.h>
 #include <lockstep/worker/agreement.h>
-#include <lockstep/worker/agreement/call_teller.h>
-#include <lockstep/worker/agreement/record.h>
 #include <lockstep/worker/agreement/shared_bytes.h>
-#include <lockstep/worker/process/job_publisher.h>
-#include <lockstep/worker/process/world.h>
+#include <lockstep/worker/process/session.h>
 
 namespace lockstep::capi {
 struct Group;
@@ -112,9 +107,8 @@ int guarded(const Body& body) noexcept {
 struct Group final : worker::RoundObserver {
   using Kind = worker::RoundKey::Kind;
 
-  worker::World world;
-  std::unique_ptr<worker::CallTeller> teller;  // null: nobody is to hear of the calls
-  std::unique_ptr<worker::Recorder> recorder;  // null: nothing is recorded
+  worker::Session session;
+  worker::World& world = session.world;
   std::unique_ptr<worker::GroupRounds> rounds;
   int agreements = 0;  // made so far
   /// Freed while a vote of theirs was out, which refers to them.
@@ -135,16 +129,15 @@ struct Group final : worker::RoundObserver {
   std::atomic<std::uint64_t> issued = 0;
 
   /// Collective: the ranks compare what they are.
-  [[nodiscard]] Result<void> start(const std::string& configuration);
-  /// Collective, after that: a coordinator hears of this rank, as `settings` say.
-  [[nodiscard]] Result<void> publish(const worker::Settings& settings,
-                                     const std::string& configuration);
+  [[nodiscard]] Result<void> start(std::string configuration);
+  /// Collective, after that: this rank reports to a coordinator, as `settings` say.
+  [[nodiscard]] Result<void> publish(const worker::Settings& settings);
   /// Collective, after that: what the job has stored under its id, where it has one.
   [[nodiscard]] Result<void> open_profiles(const worker::Settings& settings);
   /// Opened at the first use.
   [[nodiscard]] worker::SharedStore shared_store();
-  /// Collective, after that, where `directory` is not empty: what this rank does is recorded there.
-  [[nodiscard]] Result<void> record(const std::string& directory);
+  /// Collective, after that, where the settings name a folder: this rank's record is written there.
+  [[nodiscard]] Result<void> record(const worker::Settings& settings);
   /// For a function that build callbacks may call. Errors: BadInput where a call of another thread
   /// is under way, and where the group is over.
   [[nodiscard]] Result<Turn> enter();
@@ -164,7 +157,7 @@ struct Group final : worker::RoundObserver {
   void stalls();
   void began(const worker::RoundKey& round) override { note(round.text()); }
   void ended(const worker::RoundKey& round, const Result<void>& result) override {
-    if (recorder) recorder->round(round, result);
+    if (session.recorder() != nullptr) session.recorder()->round(round, result);
   }
   /// Where a rank is gone nobody waits for the others any more.
   template <class T>
