@@ -61,11 +61,6 @@ RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
   return reached;
 }
 
-std::string capital(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
-  return text;
-}
-
 Status lost(const BoardSnapshot& board, const RankSet& ranks, Instant now) {
   const RankState& first = board.ranks[static_cast<std::size_t>(ranks.lowest().value)];
   return Status{

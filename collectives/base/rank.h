@@ -50,4 +50,7 @@ class RankSet {
   std::vector<Run> runs_;
 };
 
+/// `text` with a capital first letter, to begin a sentence: "Ranks 1-2".
+[[nodiscard]] std::string capital(std::string text);
+
 }  // namespace lockstep

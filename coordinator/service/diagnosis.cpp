@@ -44,10 +44,6 @@ struct Look {
   }
 };
 
-std::string capital(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
-  return text;
-}
 const char* has(const RankSet& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
 /// The ranks of one kind of finding, separated into warnings and findings to act on.
