@@ -224,7 +224,7 @@ class Reading(unittest.TestCase):
                                        ((1, 3), (3, 1), 12), ((1, 3), (1, 1), 21), ((2, 3), (0, 1), 0),
                                        ((2, 3), (6, 1), 0), ((0, 3), (3, 1), 12), ((1,) * 10, (1,) * 10, 1),
                                        ((2,) * 10, tuple(1 << d for d in range(10)), 0)]:
-            self.assertEqual(observation.layout_of(list(sizes), list(strides)), layout, (sizes, strides))
+            self.assertEqual(observation.native.layout_of(list(sizes), list(strides)), layout, (sizes, strides))
 
     def test_random_layouts_are_read_as_the_walk_finds_them(self):
         rng = random.Random(SEED)

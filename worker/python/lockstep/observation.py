@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from ._library import lib
+from ._library import lib, native
 from .errors import Error, check
 from .field import Spec, Value, declare_field, field_of, object_field, set_field
 from .nesting import end_of, kind_of, members_of
@@ -140,7 +140,7 @@ class _Walk:
             self.values.append(int(needed))
             if own:
                 self.sources.append((f"{name}.layout", _INT, 0, 0))
-                self.values.append(layout_of(sizes, own))
+                self.values.append(native.layout_of(sizes, own))
 
 
 def strides_of(value: Any) -> Optional[List[int]]:
@@ -160,21 +160,6 @@ def contiguous_strides(sizes: List[int]) -> List[int]:
         step *= max(size, 1)
     return out[::-1]
 
-
-def layout_of(sizes: List[int], strides: List[int]) -> int:
-    """The order of a tensor's dims in memory: the dims, counted from 1, from the outermost to the innermost as
-    decimal digits: 1234 of a contiguous one, 1342 of images with channels last. 0: there are gaps between
-    the elements, they overlap, or it has more than 9 dims; contiguous ones of those have 1."""
-    dims = list(range(len(sizes)))
-    if strides != contiguous_strides(sizes):
-        dims.sort(key=lambda dim: (-strides[dim], -sizes[dim], dim))
-        expected = contiguous_strides([sizes[dim] for dim in dims])
-        if len(dims) > _MOST_DIGITS or [strides[dim] for dim in dims] != expected:
-            return 0
-    return int("".join(str(dim + 1) for dim in dims)) if len(dims) <= _MOST_DIGITS else 1
-
-
-_MOST_DIGITS = 9
 
 #: An agreement's declared observations, so that a call only sets values.
 Declared = Dict[Tuple[Any, ...], int]
@@ -203,7 +188,7 @@ class Observation:
            whole: bool = False, key_order: bool = False,
            objects: Optional[ObjectTable] = None) -> "Observation":
         """The same of a mapping. `whole`: whether a tensor x needs a gradient is the bool x.requires_grad,
-        the order of its dims in memory the int x.layout (layout_of()), a dtype without a name here is
+        the order of its dims in memory the int x.layout (native/plan.h), a dtype without a name here is
         part of one, as that of None is, and of values that cannot be observed the type counts.
         `key_order`: the order of the keys of each dict x among the inputs is the field x.keys(), for
         functions that go through dicts in their order. `objects` numbers those Opaque that have no key."""

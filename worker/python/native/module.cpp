@@ -119,6 +119,21 @@ PyObject* bytes_at(PyObject*, PyObject* arguments) {
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(from), from == 0 ? 0 : size);
 }
 
+PyObject* layout(PyObject*, PyObject* arguments) {
+  PyObject *sizes = nullptr, *strides = nullptr;
+  std::vector<std::int64_t> size, stride;
+  if (PyArg_ParseTuple(arguments, "OO:layout_of", &sizes, &strides) == 0 ||
+      !lockstep::python::append_integers(sizes, size) ||
+      !lockstep::python::append_integers(strides, stride))
+    return nullptr;
+  if (size.size() != stride.size()) {
+    PyErr_SetString(PyExc_ValueError, "as many strides as sizes are needed");
+    return nullptr;
+  }
+  return PyLong_FromLongLong(
+      lockstep::python::layout_of(size.data(), stride.data(), static_cast<int>(size.size())));
+}
+
 struct PlanObject {
   PyObject_HEAD Plan* plan;
 };
@@ -194,6 +209,8 @@ PyMethodDef methods[] = {
     {"agree", agree, METH_VARARGS, "lockstep_agree_tested()."},
     {"connect", connect, METH_VARARGS, "lockstep_controller_connect()."},
     {"bytes_at", bytes_at, METH_VARARGS, "So many bytes from an address on."},
+    {"layout_of", layout, METH_VARARGS,
+     "The order of a tensor's dims in memory, of its sizes and strides (plan.h)."},
     {"answering", answering, METH_O,
      "A function of one argument for callers that can take no exception: "
      "where the given one returns an exception's class in place of a bool, it "

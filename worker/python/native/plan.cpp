@@ -38,8 +38,8 @@ bool row_major(const std::int64_t* sizes, const std::int64_t* strides, int ndim)
   return true;
 }
 
-/// observation.py's layout_of(): the dims, counted from 1, from the outermost to the innermost as
-/// decimal digits; 0: there are gaps between the elements, they overlap, or there are too many dims.
+}  // namespace
+
 std::int64_t layout_of(const std::int64_t* sizes, const std::int64_t* strides, int ndim) {
   constexpr int kMostDims = 9;
   if (ndim > kMostDims) return strides == nullptr || row_major(sizes, strides, ndim) ? 1 : 0;
@@ -61,7 +61,6 @@ std::int64_t layout_of(const std::int64_t* sizes, const std::int64_t* strides, i
   return code;
 }
 
-/// Appends what a sequence of integers holds.
 bool append_integers(PyObject* sequence, std::vector<std::int64_t>& out) {
   const Py_ssize_t count = PySequence_Size(sequence);
   if (count < 0) return false;
@@ -75,8 +74,6 @@ bool append_integers(PyObject* sequence, std::vector<std::int64_t>& out) {
   return true;
 }
 
-}  // namespace
-
 std::unique_ptr<Plan> Plan::make(PyObject* tree, void* observation, const Functions& functions) {
   auto plan = std::make_unique<Plan>();
   if (!learn(tree, plan->root_)) return nullptr;
@@ -86,8 +83,8 @@ std::unique_ptr<Plan> Plan::make(PyObject* tree, void* observation, const Functi
 }
 
 /// (kind, example or type, …): "tensor" example dtype, whether it tells its need of a gradient,
-/// whether its dtype is a source of its own, and whether its layout is; "int" "float" "bool" type; "same" type value;
-/// "items" type (child…); "keys" and "fields" type ((key, child)…).
+/// whether its dtype is a source of its own, and whether its layout is; "int" "float" "bool" type;
+/// "same" type value; "items" type (child…); "keys" and "fields" type ((key, child)…).
 bool Plan::learn(PyObject* tree, Node& node) {
   static constexpr std::pair<const char*, Kind> kKinds[] = {
       {"tensor", Kind::Tensor}, {"int", Kind::Int},      {"float", Kind::Float},

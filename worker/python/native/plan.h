@@ -19,6 +19,15 @@ struct Functions {
                    const std::int64_t* strides) = nullptr;
 };
 
+/// The order of a tensor's dims in memory: the dims, counted from 1, from the outermost to the
+/// innermost as decimal digits: 1234 of a contiguous one, 1342 of images with channels last. 0:
+/// there are gaps between the elements, they overlap, or it has more than 9 dims; contiguous ones
+/// of those have 1. `strides`: in elements; null: contiguous.
+[[nodiscard]] std::int64_t layout_of(const std::int64_t* sizes, const std::int64_t* strides,
+                                     int ndim);
+/// Appends what a sequence of integers holds. False: a Python exception is set.
+[[nodiscard]] bool append_integers(PyObject* sequence, std::vector<std::int64_t>& out);
+
 class Plan {
  public:
   /// `tree` describes the example, as observation.py's plan_of() writes it; `observation` is the
