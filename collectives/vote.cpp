@@ -76,10 +76,7 @@ void VoteRound::received(std::span<const std::byte> message) {
     std::memcpy(theirs.words.data(), message.data(), sizeof theirs);
   else
     theirs.words.fill(0);
-  for (std::size_t i = 0; i < vote_.words.size(); ++i) {
-    std::uint64_t& word = vote_.words[i];
-    word = combine_ == Combine::And ? word & theirs.words[i] : std::min(word, theirs.words[i]);
-  }
+  vote_.join(theirs, combine_);
   next();
 }
 

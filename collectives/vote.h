@@ -3,6 +3,7 @@
 // hosts are known (host_runs.h), between one rank of each, which gathers the votes of the others.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -24,6 +25,12 @@ enum class VoteFlag : std::uint8_t {
   Ahead,
   /// No objection: a rank has yet to test what its program relies on beyond its inputs.
   Untested
+};
+
+/// How two votes are combined.
+enum class Combine : std::uint8_t {
+  And,  // agreement
+  Min,  // word by word unsigned minimum; elects the lowest rank that can give the hints
 };
 
 /// What one rank votes. After a round every rank holds the AND over all ranks.
@@ -54,15 +61,16 @@ struct Vote {
   /// All ranks were in one round, with one pending digest, and none objected.
   [[nodiscard]] bool clean() const { return same_key() && same_pending() && !any_flag(); }
 
+  /// This vote becomes that of its ranks and of those of `other`.
+  void join(const Vote& other, Combine combine) {
+    for (std::size_t w = 0; w < words.size(); ++w)
+      words[w] =
+          combine == Combine::And ? words[w] & other.words[w] : std::min(words[w], other.words[w]);
+  }
+
   bool operator==(const Vote&) const = default;
 };
 static_assert(sizeof(Vote) == 64);
-
-/// How two votes are combined.
-enum class Combine : std::uint8_t {
-  And,  // agreement
-  Min,  // word by word unsigned minimum; elects the lowest rank that can give the hints
-};
 
 /// One vote among `size` ranks. A rank receives at most ceil(log2 size)+1 messages of 64 bytes;
 /// with `hosts` (see Communicator::hosts(); they outlive the round) the one that speaks for its

@@ -11,17 +11,7 @@ class FoldedExecutor final : public RankExecutor {
   FoldedExecutor(std::vector<Unit> units, int size) : rounds_(std::move(units), size) {}
 
   void run(Machines machines, const Status& absent) override {
-    if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
-      return time_out_all(machines, absent, clock_);
-    for (;;) {
-      std::size_t waiting = 0;
-      for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
-      if (waiting == 0) return;
-      const auto result =
-          waiting < machines.size() ? std::nullopt : fold_round(rounds_, machines, clock_);
-      if (!result) return fail_all(machines);
-      for (const auto& machine : machines) answer(*machine, *result);
-    }
+    run_together(machines, absent, [&] { return fold_round(rounds_, machines, clock_); });
   }
   [[nodiscard]] std::uint64_t bytes_per_rank_max() const override {
     return rounds_.bytes_per_rank_max();
@@ -57,8 +47,7 @@ void fail_all(Machines machines) {
 
 std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines, RunClock* clock) {
   const Action& first = machines[0]->next();
-  for (const auto& machine : machines)
-    if (machine->next().index() != first.index()) return std::nullopt;
+  if (!ask_alike(machines)) return std::nullopt;
   if (const auto* vote = std::get_if<action::Vote>(&first)) {
     std::vector<collectives::Vote> mine;
     for (const auto& machine : machines)

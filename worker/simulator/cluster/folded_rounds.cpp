@@ -108,10 +108,7 @@ void FoldedRounds::add_plain(std::size_t unit, std::int32_t low, std::int32_t hi
 
 Vote FoldedRounds::vote(std::span<const Vote> mine, collectives::Combine combine) {
   Vote all;
-  for (const Vote& vote : mine)
-    for (std::size_t w = 0; w < all.words.size(); ++w)
-      all.words[w] = combine == collectives::Combine::And ? all.words[w] & vote.words[w]
-                                                          : std::min(all.words[w], vote.words[w]);
+  for (const Vote& vote : mine) all.join(vote, combine);
   for (Counted& rank : counted_) rank.received += rank.vote_messages * sizeof(Vote);
   ++rounds_;
   return all;

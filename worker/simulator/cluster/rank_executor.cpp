@@ -27,12 +27,27 @@ bool answer_locally(CallMachine& machine, LocalWork* work, const KnownTraces* tr
   }
 }
 
-bool RankExecutor::answer_timed(CallMachine& machine) const {
+bool MachineExecutor::answer_timed(CallMachine& machine) const {
   if (clock_ == nullptr) return answer_locally(machine, nullptr, traces_);
   LocalWork work;
   const bool waits = answer_locally(machine, &work, traces_);
   clock_->work(work);
   return waits;
+}
+
+bool ask_alike(Machines machines) {
+  return std::ranges::all_of(machines, [&](const auto& machine) {
+    return machine->next().index() == machines[0]->next().index();
+  });
+}
+
+collectives::Vote joint_vote(Machines machines) {
+  collectives::Vote all;
+  for (const auto& machine : machines) {
+    const auto& asked = std::get<action::Vote>(machine->next());
+    all.join(asked.mine, asked.combine);
+  }
+  return all;
 }
 
 void answer(CallMachine& machine, const collectives::Round& round) {

@@ -1,9 +1,10 @@
-// Carries out the actions of the call machines of all simulated ranks. Three implementations with
-// equal results: every rank a virtual rank that exchanges messages (virtual_executor.cpp), runs of
-// equal ranks folded into one machine each (folded_executor.cpp), so that a world of millions costs
-// milliseconds, or runs of ranks that differ in the values of a call only (streamed_executor.h).
+// Carries out the actions of the call machines of all simulated ranks. Implementations with equal
+// results: every rank is a virtual rank that exchanges messages (virtual_executor.cpp); a run of
+// equal ranks is one machine (folded_executor.cpp), so that a world of millions costs milliseconds;
+// ranks of a run differ in the values of a call (streamed_executor.h). Beside them row_executor.h.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,15 +21,30 @@ namespace lockstep::worker::simulator {
 /// The machine of each unit for one call; null where the unit does not make the call.
 using Machines = std::span<const std::unique_ptr<CallMachine>>;
 
-class RankExecutor {
+/// What executors have in common: the clock, and known traces.
+class MachineExecutor {
  public:
-  virtual ~RankExecutor() = default;
-
-  /// From now on the clock is told of rounds and builds; it outlives the group.
+  /// From now on the clock counts rounds and builds. It outlives the executor.
   void time_by(RunClock& clock) { clock_ = &clock; }
 
-  /// From now on traces come to what is known of them; it outlives the group. May be null.
+  /// From now on a trace gives what is known of it. `traces` outlives the executor; may be null.
   void trace_by(const KnownTraces* traces) { traces_ = traces; }
+
+ protected:
+  /// As answer_locally(); the clock counts the work.
+  bool answer_timed(CallMachine& machine) const;
+  /// Takes machines to Finish that ask for the same rounds at the same time. `round` runs one of
+  /// them, over all ranks, and gives its result; nullopt: they ask for different ones.
+  template <class RunRound>
+  void run_together(Machines machines, const Status& absent, const RunRound& round) const;
+
+  RunClock* clock_ = nullptr;            // null: nobody asks for times
+  const KnownTraces* traces_ = nullptr;  // null: nothing is known
+};
+
+class RankExecutor : public MachineExecutor {
+ public:
+  virtual ~RankExecutor() = default;
 
   /// Takes every machine to Finish. Where units are absent the others wait for them until the
   /// deadline passes and end with `absent`; otherwise `absent` is not looked at.
@@ -38,12 +54,6 @@ class RankExecutor {
   [[nodiscard]] virtual std::uint64_t bytes_per_rank_max() const = 0;
   /// Rounds that ended.
   [[nodiscard]] virtual std::uint64_t rounds() const = 0;
-
- protected:
-  /// As answer_locally(), and the clock is told.
-  bool answer_timed(CallMachine& machine) const;
-  RunClock* clock_ = nullptr;            // null: nobody asks for times
-  const KnownTraces* traces_ = nullptr;  // null: nothing is known
 };
 
 /// Does what the machine asks of its own rank until it asks for a round or is at its end. True: a
@@ -54,6 +64,10 @@ bool answer_locally(CallMachine& machine, LocalWork* work = nullptr,
 
 /// What a round came to on every rank.
 using RoundResult = std::variant<collectives::Vote, Bytes>;
+/// All machines ask for a round of one kind.
+[[nodiscard]] bool ask_alike(Machines machines);
+/// The vote that all machines ask for, over their ranks.
+[[nodiscard]] collectives::Vote joint_vote(Machines machines);
 /// Runs the round that all machines ask for, without telling them; nullopt where they ask for
 /// different kinds, or for none. Requires a machine per unit.
 [[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines,
@@ -65,6 +79,22 @@ void answer(CallMachine& machine, const collectives::Round& round);
 void time_out_all(Machines machines, const Status& absent, RunClock* clock = nullptr);
 /// The machines ask for different rounds: every call ends with an error that says so.
 void fail_all(Machines machines);
+
+template <class RunRound>
+void MachineExecutor::run_together(Machines machines, const Status& absent,
+                                   const RunRound& round) const {
+  if (std::ranges::any_of(machines, [](const auto& machine) { return !machine; }))
+    return time_out_all(machines, absent, clock_);
+  for (;;) {
+    std::size_t waiting = 0;
+    for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
+    if (waiting == 0) return;
+    const std::optional<RoundResult> result =
+        waiting < machines.size() || !ask_alike(machines) ? std::nullopt : round();
+    if (!result) return fail_all(machines);
+    for (const auto& machine : machines) answer(*machine, *result);
+  }
+}
 
 /// Every rank a virtual rank of a simulated network. Unit i must be rank i.
 [[nodiscard]] std::unique_ptr<RankExecutor> virtual_executor(int size);

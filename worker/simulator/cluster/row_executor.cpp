@@ -6,21 +6,6 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-using collectives::Combine;
-using collectives::Vote;
-
-Vote vote_of_all(Machines machines) {
-  Vote all;
-  const Combine combine = std::get<action::Vote>(machines[0]->next()).combine;
-  for (const auto& machine : machines) {
-    const Vote& mine = std::get<action::Vote>(machine->next()).mine;
-    for (std::size_t w = 0; w < all.words.size(); ++w)
-      all.words[w] = combine == Combine::And ? all.words[w] & mine.words[w]
-                                             : std::min(all.words[w], mine.words[w]);
-  }
-  return all;
-}
-
 bool joins_tables(const collectives::Join& join) {
   const auto* target = join.target<decltype(&join_rank_tables)>();
   return target != nullptr && *target == &join_rank_tables;
@@ -28,21 +13,13 @@ bool joins_tables(const collectives::Join& join) {
 
 }  // namespace
 
-bool RowExecutor::waits(CallMachine& machine) const {
-  if (clock_ == nullptr) return answer_locally(machine, nullptr, traces_);
-  LocalWork work;
-  const bool out = answer_locally(machine, &work, traces_);
-  clock_->work(work);
-  return out;
-}
-
 // All ranks hold the same entries and hear the same, so all are at their end when the first is. It
 // alone commits: the machines share what their ranks have in common.
 void RowExecutor::run(Machines machines, std::span<const std::uint32_t> machine_of) {
   for (;;) {
-    if (!waits(*machines[0])) return;
+    if (!answer_timed(*machines[0])) return;
     for (const auto& machine : machines.subspan(1))
-      if (!waits(*machine)) return fail_all(machines);
+      if (!answer_timed(*machine)) return fail_all(machines);
     const auto result = round(machines, machine_of);
     if (!result) return fail_all(machines);
     answer(*machines[0], *result);
@@ -54,12 +31,11 @@ void RowExecutor::run(Machines machines, std::span<const std::uint32_t> machine_
 std::optional<RoundResult> RowExecutor::round(Machines machines,
                                               std::span<const std::uint32_t> machine_of) {
   const Action& first = machines[0]->next();
-  for (const auto& machine : machines)
-    if (machine->next().index() != first.index()) return std::nullopt;
+  if (!ask_alike(machines)) return std::nullopt;
   if (std::holds_alternative<action::Vote>(first)) {
     rounds_.voted();
     if (clock_ != nullptr) clock_->vote();
-    return vote_of_all(machines);
+    return joint_vote(machines);
   }
   if (std::holds_alternative<action::TreeJoin>(first)) return tree_join(machines, machine_of);
   const Rank root = std::get<action::Broadcast>(first).root;

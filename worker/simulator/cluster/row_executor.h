@@ -1,5 +1,5 @@
-// The fourth way to carry out a call: ranks have the same past, and in the call some of many
-// inputs each; one machine for each different input speaks for the ranks that have it.
+// The executor of ranks with the same past that have one of many inputs each in a call: one machine
+// for each different input speaks for the ranks that have it.
 #pragma once
 
 #include <lockstep/worker/simulator/cluster/rank_executor.h>
@@ -8,12 +8,9 @@
 namespace lockstep::worker::simulator {
 
 /// One thread calls; rounds use all cores.
-class RowExecutor {
+class RowExecutor : public MachineExecutor {
  public:
   explicit RowExecutor(int size) : rounds_(size) {}
-  /// As RankExecutor's.
-  void time_by(RunClock& clock) { clock_ = &clock; }
-  void trace_by(const KnownTraces* traces) { traces_ = traces; }
 
   /// Takes the first machine to its end; the others go as far as the last round. Each machine is of
   /// the lowest rank that has its input, ascending. `machine_of`: of every rank.
@@ -25,14 +22,11 @@ class RowExecutor {
   [[nodiscard]] std::uint64_t rounds() const { return rounds_.rounds(); }
 
  private:
-  [[nodiscard]] bool waits(CallMachine& machine) const;
   [[nodiscard]] std::optional<RoundResult> round(Machines machines,
                                                  std::span<const std::uint32_t> machine_of);
   [[nodiscard]] Bytes tree_join(Machines machines, std::span<const std::uint32_t> machine_of);
 
   RankRounds rounds_;
-  RunClock* clock_ = nullptr;            // null: nobody asks for times
-  const KnownTraces* traces_ = nullptr;  // null: nothing is known
 };
 
 }  // namespace lockstep::worker::simulator

@@ -41,11 +41,9 @@ class StreamedExecutor::Call {
   Call(StreamedExecutor& executor, Machines machines, const RankInputs* inputs)
       : executor_(executor), machines_(machines), inputs_(inputs) {}
 
-  /// nullopt: the machines ask for different rounds, or for what their ranks would not.
+  /// nullopt: the machines ask for what their ranks would not.
   std::optional<RoundResult> round() {
     const Action& first = machines_[0]->next();
-    for (const auto& machine : machines_)
-      if (machine->next().index() != first.index()) return std::nullopt;
     if (std::holds_alternative<action::Vote>(first)) return vote();
     if (std::holds_alternative<action::TreeJoin>(first)) return tree_join();
     if (std::holds_alternative<action::Broadcast>(first)) return broadcast();
@@ -55,13 +53,7 @@ class StreamedExecutor::Call {
  private:
   std::optional<RoundResult> vote() {
     const Combine combine = asked<action::Vote>(*machines_[0]).combine;
-    Vote all;
-    for (const auto& machine : machines_) {
-      const Vote& mine = asked<action::Vote>(*machine).mine;
-      for (std::size_t w = 0; w < all.words.size(); ++w)
-        all.words[w] = combine == Combine::And ? all.words[w] & mine.words[w]
-                                               : std::min(all.words[w], mine.words[w]);
-    }
+    Vote all = joint_vote(machines_);
     if (inputs_ != nullptr && !voted_) {
       all.words[0] = entries_that_fit(all.words[0]);
       join_uniform_sizes(all);
@@ -251,17 +243,8 @@ void StreamedExecutor::run(Machines machines, const RankInputs& inputs, const St
 }
 
 void StreamedExecutor::run(Machines machines, const RankInputs* inputs, const Status& absent) {
-  if (std::any_of(machines.begin(), machines.end(), [](const auto& m) { return !m; }))
-    return time_out_all(machines, absent, clock_);
   Call call(*this, machines, inputs);
-  for (;;) {
-    std::size_t waiting = 0;
-    for (const auto& machine : machines) waiting += answer_timed(*machine) ? 1 : 0;
-    if (waiting == 0) return;
-    const auto result = waiting < machines.size() ? std::nullopt : call.round();
-    if (!result) return fail_all(machines);
-    for (const auto& machine : machines) answer(*machine, *result);
-  }
+  run_together(machines, absent, [&] { return call.round(); });
 }
 
 }  // namespace lockstep::worker::simulator

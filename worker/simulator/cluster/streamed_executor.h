@@ -1,7 +1,6 @@
-// The third implementation of RankExecutor: one machine for each run of ranks that
-// have the same past, while every rank sees values of its own in a call. The machine decides; what
-// the other ranks of its run would vote and send is worked out from their values, which are made
-// when they are needed and never held.
+// The executor of ranks with the same past, of which each sees values of its own in a call: one
+// machine for each run of them. The machine decides; what the other ranks of its run would vote and
+// send is worked out from their values, which are made when they are needed and never held.
 #pragma once
 
 #include <lockstep/worker/simulator/cluster/rank_executor.h>
