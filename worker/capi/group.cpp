@@ -172,16 +172,23 @@ namespace {
 
 using Kind = Group::Kind;
 
+/// The body of a function of a group that `enter` admits.
+template <class Body>
+int in_group(lockstep_group* group, Result<Turn> (Group::*enter)(), const Body& body) {
+  return guarded([&]() -> Result<void> {
+    if (group == nullptr) return bad_input(kNoGroup);
+    const auto turn = (*group->state.*enter)();
+    return turn ? body(*group->state) : turn.error();
+  });
+}
+
 /// The body of a collective function of a group that gives a joint truth value.
 int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool inverted,
           int* result) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter_alone();
-    if (!turn) return turn.error();
-    if (result == nullptr && !group->state->local_error)
-      group->state->local_error = bad_input("result is NULL; give the address of an int");
-    const auto any = group->state->any_rank(kind, name, mine != inverted);
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
+    if (result == nullptr && !state.local_error)
+      state.local_error = bad_input("result is NULL; give the address of an int");
+    const auto any = state.any_rank(kind, name, mine != inverted);
     if (!any) return any.error();
     *result = *any != inverted ? 1 : 0;
     return {};
@@ -189,12 +196,9 @@ int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool in
 }
 
 int joint_status(lockstep_group* group, Kind kind, const char* name) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter_alone();
-    if (!turn) return turn.error();
-    auto done = group->state->status_round(kind, name);
-    if (done && kind == Kind::Finish) group->state->over = true;
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
+    auto done = state.status_round(kind, name);
+    if (done && kind == Kind::Finish) state.over = true;
     return done;
   });
 }
@@ -289,23 +293,17 @@ int lockstep_busy(lockstep_group* group, double seconds) {
 }
 
 int lockstep_note(lockstep_group* group, const char* text) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter();
-    if (!turn) return turn.error();
+  return in_group(group, &Group::enter, [&](Group& state) -> Result<void> {
     if (text == nullptr) return bad_input("text is NULL; say what this process does");
-    group->state->note(text);
+    state.note(text);
     return {};
   });
 }
 
 int lockstep_issues(lockstep_group* group, const char* text) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter_alone();
-    if (!turn) return turn.error();
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
     if (text == nullptr) return bad_input("text is NULL; say what is issued");
-    group->state->issues(text);
+    state.issues(text);
     return {};
   });
 }
@@ -319,10 +317,7 @@ int lockstep_stalls(lockstep_group* group) {
 }
 
 int lockstep_trouble(lockstep_group* group, int code, const char* text) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter_alone();
-    if (!turn) return turn.error();
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
     if (text == nullptr) return bad_input("text is NULL; say what went wrong");
     switch (code) {
       case LOCKSTEP_TRACE_ERROR:
@@ -337,7 +332,7 @@ int lockstep_trouble(lockstep_group* group, int code, const char* text) {
             "RUNTIME_ASSERT, BAD_INPUT or ENVIRONMENT",
             code, lockstep_code_name(code)));
     }
-    group->state->local_error = Status{*code_of(code), text, {}, {}};
+    state.local_error = Status{*code_of(code), text, {}, {}};
     return {};
   });
 }
@@ -359,30 +354,20 @@ int lockstep_more(lockstep_group* group, int have, int* result) {
 }
 
 int lockstep_resync(lockstep_group* group) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter_alone();
-    if (!turn) return turn.error();
-    return group->state->resync();
-  });
+  return in_group(group, &Group::enter_alone,
+                  [&](Group& state) -> Result<void> { return state.resync(); });
 }
 
 int lockstep_poke(lockstep_group* group) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter();
-    if (!turn) return turn.error();
-    group->state->rounds->driver().poke();
+  return in_group(group, &Group::enter, [&](Group& state) -> Result<void> {
+    state.rounds->driver().poke();
     return {};
   });
 }
 
 int lockstep_leave(lockstep_group* group, const char* text) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter_alone();
-    if (!turn) return turn.error();
-    group->state->leave(text == nullptr ? "no reason was given" : text);
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
+    state.leave(text == nullptr ? "no reason was given" : text);
     return {};
   });
 }
@@ -396,11 +381,8 @@ int lockstep_ends_at_loss(lockstep_group* group, int ends) {
 }
 
 int lockstep_done(lockstep_group* group) {
-  return guarded([&]() -> Result<void> {
-    if (group == nullptr) return bad_input(kNoGroup);
-    const auto turn = group->state->enter_alone();
-    if (!turn) return turn.error();
-    group->state->over = true;
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
+    state.over = true;
     return {};
   });
 }
