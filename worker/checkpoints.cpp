@@ -1,7 +1,7 @@
-#include <charconv>
 
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/checkpoints.h>
 #include <lockstep/worker/job_context.h>
 
@@ -12,23 +12,6 @@ namespace {
 Bytes one_behind_the_other(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   Bytes out(lower.begin(), lower.end());
   out.insert(out.end(), higher.begin(), higher.end());
-  return out;
-}
-
-std::string hex_of(const Bytes& bytes) {
-  std::string out;
-  for (const std::byte byte : bytes) out += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return out;
-}
-std::optional<Bytes> bytes_of_hex(std::string_view hex) {
-  Bytes out;
-  if (hex.size() % 2 != 0) return std::nullopt;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    unsigned value = 0;
-    const auto [end, failed] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
-    if (failed != std::errc{} || end != hex.data() + i + 2) return std::nullopt;
-    out.push_back(static_cast<std::byte>(value));
-  }
   return out;
 }
 

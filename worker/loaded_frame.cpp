@@ -15,13 +15,6 @@ namespace {
 
 bool is_integer(DType dtype) { return dtype < DType::F16 && dtype != DType::Bool; }
 
-/// "x f32 of 2 dims", "n int"
-std::string spec_of(const SourceSpec& spec) {
-  if (spec.kind != Kind::Tensor) return fmt::format("{} {}", spec.name, kind_name(spec.kind));
-  return fmt::format("{} {} of {} dim{}", spec.name, dtype_name(spec.dtype), spec.ndim,
-                     spec.ndim == 1 ? "" : "s");
-}
-
 std::string given_text(const Array& value) {
   return fmt::format("{}[{}]", dtype_name(value.dtype()), fmt::join(value.sizes(), ", "));
 }
@@ -36,7 +29,7 @@ std::string misfit(const SourceSpec& spec, const Array& value) {
                                      : spec.kind == Kind::Float ? is_float(value.dtype())
                                                                 : value.dtype() == DType::Bool);
   if (fits) return {};
-  return fmt::format("the program takes {}{}, and is given {}", spec_of(spec),
+  return fmt::format("the program takes {}{}, and is given {}", spec.text(),
                      spec.kind == Kind::Tensor ? "" : " (a 0-d array)",
                      value ? given_text(value) : "nothing");
 }
@@ -47,14 +40,14 @@ std::optional<Status> misfit(const SourceList& list, const std::vector<FieldSpec
   for (const SourceSpec& spec : list.sources()) {
     const auto given = inputs.find(spec.name);
     if (given == inputs.end())
-      return bad_input(fmt::format("the input {} is missing", spec_of(spec)), spec.name);
+      return bad_input(fmt::format("the input {} is missing", spec.text()), spec.name);
     if (std::string why = misfit(spec, given->second); !why.empty())
       return bad_input(std::move(why), spec.name);
   }
   for (const auto& [name, value] : inputs)
     if (!list.find(name) && std::ranges::find(fields, name, &FieldSpec::name) == fields.end()) {
       std::vector<std::string> known;
-      for (const SourceSpec& spec : list.sources()) known.push_back(spec_of(spec));
+      for (const SourceSpec& spec : list.sources()) known.push_back(spec.text());
       return bad_input(
           fmt::format("the program has no input {}; it takes {}", name, fmt::join(known, ", ")),
           name);
@@ -176,9 +169,7 @@ Result<LoadedFrame> load_frame(
   LoadedFrame out;
   out.name_ = program->frame;
   for (const SavedEntry& entry : program->entries) {
-    std::vector<SourceSpec> specs;
-    for (const SourceDecision& source : entry.decision.sources) specs.push_back(source.spec);
-    auto list = std::make_shared<const SourceList>(std::move(specs));
+    auto list = entry.decision.list();
     if (std::ranges::none_of(out.lists_,
                              [&](const auto& l) { return l->digest() == list->digest(); }))
       out.lists_.push_back(std::move(list));

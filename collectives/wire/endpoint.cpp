@@ -1,8 +1,8 @@
-#include <charconv>
 
 #include <boost/asio/ip/address.hpp>
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/collectives/wire/endpoint.h>
 
 namespace lockstep::collectives {
@@ -17,11 +17,12 @@ Result<Endpoint> Endpoint::parse(std::string_view text) {
     const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
     if (bracketed) host = host.substr(1, host.size() - 2);
     const auto address = boost::asio::ip::make_address(std::string(host), wrong);
-    const auto [end, failed] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-    out.address = address.to_string();
-    if (!wrong && failed == std::errc{} && end == port.data() + port.size() && !port.empty() &&
-        address.is_v6() == bracketed)
+    const auto number = number_in<decltype(out.port)>(port);
+    if (!wrong && number && address.is_v6() == bracketed) {
+      out.address = address.to_string();
+      out.port = *number;
       return out;
+    }
   }
   return bad_input(
       fmt::format("{} is no address to listen at or to connect to; it takes a numeric "

@@ -74,11 +74,8 @@ std::optional<pid_t> local_writer(std::string_view name) {
 
 /// The key whose file has this name.
 std::optional<shapes::Fingerprint> key_of(std::string_view name) {
-  shapes::Fingerprint key;
-  if (name.size() != 32) return std::nullopt;
-  (void)std::from_chars(name.data(), name.data() + 16, key.high, 16);
-  (void)std::from_chars(name.data() + 16, name.data() + 32, key.low, 16);
-  return key.text() == name ? std::optional(key) : std::nullopt;
+  const auto key = shapes::Fingerprint::read(name);
+  return key && key->text() == name ? key : std::nullopt;
 }
 
 }  // namespace

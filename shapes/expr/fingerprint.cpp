@@ -1,3 +1,5 @@
+#include <charconv>
+
 #include <xxhash.h>
 
 #include <lockstep/shapes/expr/fingerprint.h>
@@ -26,6 +28,15 @@ std::string Fingerprint::text() const {
     for (int shift = 60; shift >= 0; shift -= 4) out.push_back(kDigits[word >> shift & 0xf]);
   }
   return out;
+}
+
+std::optional<Fingerprint> Fingerprint::read(std::string_view text) {
+  Fingerprint out;
+  if (text.size() != 32) return std::nullopt;
+  const char *begin = text.data(), *middle = begin + 16, *end = begin + 32;
+  const bool whole = std::from_chars(begin, middle, out.high, 16).ptr == middle &&
+                     std::from_chars(middle, end, out.low, 16).ptr == end;
+  return whole ? std::optional(out) : std::nullopt;
 }
 
 Fingerprint fingerprint(std::span<const std::byte> bytes) { return of(bytes.data(), bytes.size()); }

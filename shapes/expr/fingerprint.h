@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ struct Fingerprint {
   auto operator<=>(const Fingerprint&) const = default;
   /// 32 lower-case hexadecimal digits.
   [[nodiscard]] std::string text() const;
+  /// The fingerprint that 32 hexadecimal digits write; nullopt: `text` is something else.
+  [[nodiscard]] static std::optional<Fingerprint> read(std::string_view text);
 };
 
 /// XXH3 (128 bits, seed 0) of the bytes.

@@ -234,15 +234,21 @@ bool Entry::replaces(const Entry& older) const {
          std::all_of(uniform.begin(), uniform.end(), asked);
 }
 
-std::uint64_t CodeCache::lookup(const Observation& observation) const {
+/// A bit for each entry that is not superseded, in their order: whether `holds` is true of it.
+template <class Holds>
+std::uint64_t CodeCache::mask_of(const Holds& holds) const {
   std::uint64_t mask = 0;
   std::uint64_t bit = 1;
   for (const Entry& entry : entries) {
     if (entry.superseded) continue;
-    if (entry.fits(observation)) mask |= bit;
+    if (holds(entry)) mask |= bit;
     bit <<= 1;
   }
   return mask;
+}
+
+std::uint64_t CodeCache::lookup(const Observation& observation) const {
+  return mask_of([&](const Entry& entry) { return entry.fits(observation); });
 }
 
 std::uint64_t CodeCache::uniform_digest(const Observation& observation) const {
@@ -277,14 +283,7 @@ bool CodeCache::at_limit(const DecisionConfig& config) const {
 }
 
 std::uint64_t CodeCache::alike(const Observation& observation) const {
-  std::uint64_t mask = 0;
-  std::uint64_t bit = 1;
-  for (const Entry& entry : entries) {
-    if (entry.superseded) continue;
-    if (entry.same_structure(observation)) mask |= bit;
-    bit <<= 1;
-  }
-  return mask;
+  return mask_of([&](const Entry& entry) { return entry.same_structure(observation); });
 }
 
 bool CodeCache::settles_next(const DecisionConfig& config, std::uint64_t alike) const {
@@ -293,14 +292,7 @@ bool CodeCache::settles_next(const DecisionConfig& config, std::uint64_t alike) 
 }
 
 std::uint64_t CodeCache::replaced_by(const Entry& entry) const {
-  std::uint64_t mask = 0;
-  std::uint64_t bit = 1;
-  for (const Entry& older : entries) {
-    if (older.superseded) continue;
-    if (entry.replaces(older)) mask |= bit;
-    bit <<= 1;
-  }
-  return mask;
+  return mask_of([&](const Entry& older) { return entry.replaces(older); });
 }
 
 CodeCache::CodeCache(std::string frame_name) : name(std::move(frame_name)) {

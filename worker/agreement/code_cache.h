@@ -153,6 +153,8 @@ struct CodeCache {
   void forget_names();
 
  private:
+  template <class Holds>
+  [[nodiscard]] std::uint64_t mask_of(const Holds& holds) const;
   void renew_digest();
   std::uint64_t digest_ = 0;
   // Sums over entries and sources, so that a commit hashes only what it changes.

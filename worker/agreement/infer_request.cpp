@@ -22,13 +22,10 @@ Status request_error(Code code, const std::string& file, std::string_view what) 
 }  // namespace
 
 std::string structure_of(const Decision& decision) {
-  std::vector<SourceSpec> specs;
-  std::string out;
-  for (const SourceDecision& source : decision.sources) {
-    specs.push_back(source.spec);
+  std::string out = decision.list()->digest().text();
+  for (const SourceDecision& source : decision.sources)
     if (source.spec.kind == Kind::Bool) out += source.dims[0].value != 0 ? "+" : "-";
-  }
-  return SourceList(std::move(specs)).digest().text() + out;
+  return out;
 }
 
 std::string structure_of(const Observation& observation) {

@@ -1,10 +1,10 @@
-#include <charconv>
 #include <cstddef>
 #include <utility>
 
 #include "handle.h"
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/collectives/startup.h>
 #include <lockstep/worker/exchange/source_guard.h>
 
@@ -65,13 +65,9 @@ constexpr const char* kNoObservation =
 /// Of "train.cpp:41", or of text without a number.
 shapes::Location location_of(const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  std::uint32_t line = 0;
-  const char* end = text.data() + text.size();
-  if (colon != std::string::npos) {
-    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, line);
-    if (error == std::errc() && stop == end) return {text.substr(0, colon), line};
-  }
-  return {text, 0};
+  if (colon == std::string::npos) return {text, 0};
+  const auto line = number_in<std::uint32_t>(std::string_view(text).substr(colon + 1));
+  return line ? shapes::Location{text.substr(0, colon), *line} : shapes::Location{text, 0};
 }
 
 /// What is wrong with the arguments of a call; the rank brings it to the round.

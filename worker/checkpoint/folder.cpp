@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
@@ -9,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/checkpoint/folder.h>
 
 namespace lockstep::worker {
@@ -72,12 +72,8 @@ std::string step_folder_name(std::int64_t step) { return fmt::format("{}{:06}", 
 
 std::optional<std::int64_t> step_of_folder(const std::string& name) {
   if (!name.starts_with(kStep)) return std::nullopt;
-  std::int64_t step = 0;
-  const char *from = name.data() + kStep.size(), *end = name.data() + name.size();
-  const auto [stop, failed] = std::from_chars(from, end, step);
-  if (failed != std::errc{} || stop != end || step < 0 || step_folder_name(step) != name)
-    return std::nullopt;
-  return step;
+  const auto step = number_in<std::int64_t>(std::string_view(name).substr(kStep.size()));
+  return step && *step >= 0 && step_folder_name(*step) == name ? step : std::nullopt;
 }
 
 Result<std::vector<FoundCheckpoint>> list_checkpoints(const std::string& folder) {

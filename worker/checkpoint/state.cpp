@@ -1,10 +1,10 @@
 #include <bit>
-#include <charconv>
 #include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/checkpoint/state.h>
 
 namespace lockstep::worker {
@@ -12,15 +12,6 @@ namespace {
 
 Status bad_state(const std::string& name, const std::string& what) {
   return bad_input(fmt::format("{} of the state {}.", quoted_name(name), what), name);
-}
-
-template <class T>
-std::optional<T> whole_number(const std::string& text, int base) {
-  T value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, failed] = std::from_chars(text.data(), end, value, base);
-  if (text.empty() || failed != std::errc{} || stop != end) return std::nullopt;
-  return value;
 }
 
 }  // namespace
@@ -86,13 +77,13 @@ std::string float_text(double value) {
 }
 
 std::optional<double> float_in(const std::string& text) {
-  const auto bits = whole_number<std::uint64_t>(text, 16);
+  const auto bits = number_in<std::uint64_t>(text, 16);
   if (!bits || text.size() != 16) return std::nullopt;
   return std::bit_cast<double>(*bits);
 }
 
 std::optional<std::int64_t> int_in(const std::string& text) {
-  return whole_number<std::int64_t>(text, 10);
+  return number_in<std::int64_t>(text);
 }
 
 }  // namespace lockstep::worker

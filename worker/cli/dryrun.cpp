@@ -1,6 +1,5 @@
 // lockstep dryrun SCENARIO|RECORD_DIR
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/cli/calibrate.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/process/settings.h>
@@ -53,9 +53,7 @@ std::string networks_folder(const Settings& settings) {
 /// A number of 64 bits without a sign, as digits.
 const CLI::Validator kDecimal(
     [](const std::string& text) {
-      std::uint64_t number = 0;
-      const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-      return failed == std::errc{} && end == text.data() + text.size()
+      return number_in<std::uint64_t>(text)
                  ? std::string()
                  : text + " is no whole number from 0 to 18446744073709551615";
     },

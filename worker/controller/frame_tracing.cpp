@@ -50,8 +50,7 @@ Result<WantedTrace> wanted_trace(const TraceAsked& asked) {
   if (entries->size() != 1)
     return bad_input("the workers ask for the trace of more than one entry");
   WantedTrace out{std::move(entries->front().decision), {}};
-  std::vector<SourceSpec> specs;
-  for (const SourceDecision& source : out.decision.sources) specs.push_back(source.spec);
+  const std::vector<SourceSpec> specs = out.decision.list()->sources();
   if (specs != asked.seen.list->sources())
     return bad_input("the workers ask for the trace of other inputs than they have");
   out.key = inputs_key(specs);

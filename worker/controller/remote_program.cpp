@@ -10,16 +10,9 @@ namespace {
 
 using RemoteValues = std::map<std::string, RemoteValue>;
 
-/// "x f32 of 2 dims", "n int"
-std::string input_text(const SourceSpec& spec) {
-  if (spec.kind != Kind::Tensor) return fmt::format("{} {}", spec.name, kind_name(spec.kind));
-  return fmt::format("{} {} of {} dim{}", spec.name, dtype_name(spec.dtype), spec.ndim,
-                     spec.ndim == 1 ? "" : "s");
-}
-
 std::string list_text(const std::vector<SourceSpec>& specs) {
   std::vector<std::string> out;
-  for (const SourceSpec& spec : specs) out.push_back(input_text(spec));
+  for (const SourceSpec& spec : specs) out.push_back(spec.text());
   return specs.empty() ? "no inputs" : fmt::format("{}", fmt::join(out, ", "));
 }
 
@@ -54,9 +47,9 @@ std::optional<Status> misfit(const std::vector<SourceSpec>& list, const RemoteVa
   for (const SourceSpec& spec : list) {
     const auto given = inputs.find(spec.name);
     if (given == inputs.end())
-      return bad_input(fmt::format("the input {} is missing", input_text(spec)), spec.name);
+      return bad_input(fmt::format("the input {} is missing", spec.text()), spec.name);
     if (!is_one(spec, given->second))
-      return bad_input(fmt::format("the program takes {}, and is given {}", input_text(spec),
+      return bad_input(fmt::format("the program takes {}, and is given {}", spec.text(),
                                    value_text(given->second)),
                        spec.name);
   }
@@ -72,8 +65,7 @@ std::optional<Status> misfit(const std::vector<SourceSpec>& list, const RemoteVa
 ProgramShape program_shape(const SavedProgram& program) {
   ProgramShape out;
   for (const SavedEntry& entry : program.entries) {
-    std::vector<SourceSpec> specs;
-    for (const SourceDecision& source : entry.decision.sources) specs.push_back(source.spec);
+    std::vector<SourceSpec> specs = entry.decision.list()->sources();
     if (std::ranges::find(out.inputs, specs) == out.inputs.end())
       out.inputs.push_back(std::move(specs));
     const OutputShape shape = output_shape(entry.graph);

@@ -208,6 +208,12 @@ shapes::Fingerprint Decision::digest() const {
   return builder.finish();
 }
 
+std::shared_ptr<const SourceList> Decision::list() const {
+  std::vector<SourceSpec> specs;
+  for (const SourceDecision& source : sources) specs.push_back(source.spec);
+  return std::make_shared<const SourceList>(std::move(specs));
+}
+
 const JoinedField* Decision::field(std::string_view name) const {
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const JoinedField& field) {
     return field.spec.name == name;

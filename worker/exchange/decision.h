@@ -53,6 +53,8 @@ struct Decision {
   bool operator==(const Decision&) const = default;
   /// Covers everything but the hints.
   [[nodiscard]] shapes::Fingerprint digest() const;
+  /// The sources of the calls that it is about.
+  [[nodiscard]] std::shared_ptr<const SourceList> list() const;
   /// The field with that name; nullptr: there is none.
   [[nodiscard]] const JoinedField* field(std::string_view name) const;
   /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked

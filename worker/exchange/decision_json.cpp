@@ -66,4 +66,21 @@ std::string decision_json(const Decision& decision) {
   return dumped(whole);
 }
 
+nlohmann::ordered_json guards_json(std::span<const shapes::Guard> guards,
+                                   std::span<const GroupGuard> group_guards,
+                                   const shapes::Namer& namer) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const shapes::Guard& guard : guards)
+    out.push_back({{"text", guard.predicate.text()},
+                   {"of", guard.predicate.text(namer)},
+                   {"line", guard.where.text()}});
+  for (const GroupGuard& guard : group_guards)
+    out.push_back({{"text", guard.predicate.text()},
+                   {"of", guard.predicate.text(namer)},
+                   {"line", guard.where.text()},
+                   {"over", guard.over == GroupGuard::Over::Any ? "any" : "all"},
+                   {"value", guard.value}});
+  return out;
+}
+
 }  // namespace lockstep::worker

@@ -1,9 +1,13 @@
 // A decision as JSON, written as a dry run's result has it, for the callers of the C interface.
 #pragma once
 
+#include <span>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/exchange/group_guard.h>
 
 namespace lockstep::worker {
 
@@ -12,5 +16,10 @@ namespace lockstep::worker {
 [[nodiscard]] std::string decision_json(const Decision& decision);
 /// {"capacity": 512, "hosts": ["a", "b"], "key": {"hex": "00ff"}}: a union is a list.
 [[nodiscard]] std::string fields_json(const Decision& decision);
+/// [{"text": …, "of": …, "line": …}, …]: "of" has the names of `namer`; those of the group say
+/// "over" and "value" too.
+[[nodiscard]] nlohmann::ordered_json guards_json(std::span<const shapes::Guard> guards,
+                                                 std::span<const GroupGuard> group_guards,
+                                                 const shapes::Namer& namer);
 
 }  // namespace lockstep::worker

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/shapes/expr/fingerprint.h>
 #include <lockstep/worker/exchange/field.h>
 
@@ -11,12 +12,6 @@ namespace {
 
 /// Bytes of a value in a message, and values of a union.
 constexpr std::size_t kShown = 64, kShownValues = 16;
-
-std::string hex_of(std::string_view bytes) {
-  std::string out = "0x";
-  for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
-}
 
 /// In quotes, on one line whatever it holds; no two texts alike.
 std::string quoted(std::string_view text) {
@@ -88,7 +83,8 @@ std::string value_text(FieldType type, const FieldValue& value) {
          (static_cast<unsigned char>(value.bytes[end]) & 0xc0U) == 0x80)
     --end;
   const std::string_view shown = std::string_view(value.bytes).substr(0, end);
-  std::string out = type == FieldType::Bytes ? hex_of(shown) : quoted(shown);
+  std::string out =
+      type == FieldType::Bytes ? "0x" + hex_of(std::as_bytes(std::span(shown))) : quoted(shown);
   if (type == FieldType::Object) out = out.substr(1, out.size() - 2);
   if (shown.size() < value.bytes.size())
     out += fmt::format("… ({} bytes, {})", value.bytes.size(),

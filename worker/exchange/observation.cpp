@@ -28,6 +28,11 @@ bool has_scalar(const SourceSpec& spec) {
 
 }  // namespace
 
+std::string SourceSpec::text() const {
+  if (kind != Kind::Tensor) return fmt::format("{} {}", name, kind_name(kind));
+  return fmt::format("{} {} of {} dim{}", name, dtype_name(dtype), ndim, ndim == 1 ? "" : "s");
+}
+
 SourceList::SourceList(std::vector<SourceSpec> sorted) : sources_(std::move(sorted)) {
   shapes::FingerprintBuilder builder;
   offsets_.reserve(sources_.size() + 1);

@@ -36,6 +36,8 @@ struct SourceSpec {
   Kind kind = Kind::Tensor;
   DType dtype = DType::F32;  // tensors only
   std::uint32_t ndim = 0;    // tensors only
+  /// "x f32 of 2 dims", "n int"
+  [[nodiscard]] std::string text() const;
   bool operator==(const SourceSpec&) const = default;
 };
 

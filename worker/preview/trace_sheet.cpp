@@ -30,22 +30,6 @@ Json status_json(const Status& status) {
           {"exit_code", exit_code(status.code)}};
 }
 
-Json guards_json(const Entry& entry) {
-  Json out = Json::array();
-  const auto namer = entry.namer();
-  for (const shapes::Guard& guard : entry.guards)
-    out.push_back({{"text", guard.predicate.text()},
-                   {"of", guard.predicate.text(namer)},
-                   {"line", guard.where.text()}});
-  for (const GroupGuard& guard : entry.group_guards)
-    out.push_back({{"text", guard.predicate.text()},
-                   {"of", guard.predicate.text(namer)},
-                   {"line", guard.where.text()},
-                   {"over", guard.over == GroupGuard::Over::Any ? "any" : "all"},
-                   {"value", guard.value}});
-  return out;
-}
-
 const char* outcome_word(CallOutcome::Kind kind) {
   constexpr const char* kWords[] = {"reused", "compiled", "fallback", "error"};
   return kWords[static_cast<std::size_t>(kind)];
@@ -130,7 +114,8 @@ void TraceSheet::call(const Call& call) {
   if (call.outcome.entry >= 0) line.json["entry"] = call.outcome.entry;
   if (call.entry != nullptr && call.outcome.kind == CallOutcome::Kind::Compiled) {
     line.json.update(Json::parse(decision_json(call.entry->decision)));
-    line.json["guards"] = guards_json(*call.entry);
+    line.json["guards"] =
+        guards_json(call.entry->guards, call.entry->group_guards, call.entry->namer());
   }
   if (call.graph != nullptr) line.json["graph"] = call.fingerprint.text();
   if (call.outcome.error) line.json["error"] = status_json(*call.outcome.error);

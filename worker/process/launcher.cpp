@@ -1,4 +1,3 @@
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -6,17 +5,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/process/launcher.h>
 
 namespace lockstep::worker {
 namespace {
-
-std::optional<int> number(const std::string& text) {
-  int value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = !text.empty() && failed == std::errc{} && end == text.data() + text.size();
-  return whole ? std::optional(value) : std::nullopt;
-}
 
 std::string contents(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -57,13 +50,13 @@ std::string starter(const std::string& marker) {
 
 /// `name` says how many ranks there are, or how many hosts they are on.
 std::optional<bool> says(const Variables& variable, const char* name, int wanted) {
-  const auto told = number(variable(name));
+  const auto told = number_in<int>(variable(name));
   return told ? std::optional(*told == wanted) : std::nullopt;
 }
 
 std::optional<Launcher> numbered(Launcher::Kind kind, const std::string& rank,
                                  const std::string& size) {
-  const auto r = number(rank), n = number(size);
+  const auto r = number_in<int>(rank), n = number_in<int>(size);
   if (!r || !n || *r < 0 || *r >= *n) return std::nullopt;
   Launcher out;
   out.kind = kind, out.rank = *r, out.size = *n;
@@ -96,7 +89,7 @@ std::optional<Launcher> of_pmi(const Variables& variable) {
 
 std::optional<Launcher> of_slurm(const Variables& variable) {
   // What is no step of tasks, such as a script or an interactive shell, has a number beyond an int.
-  const auto step = number(variable("SLURM_STEP_ID"));
+  const auto step = number_in<int>(variable("SLURM_STEP_ID"));
   if (!step) return std::nullopt;
   auto out =
       numbered(Launcher::Kind::Slurm, variable("SLURM_PROCID"), variable("SLURM_STEP_NUM_TASKS"));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/worker/process/settings.h>
 
@@ -58,19 +59,16 @@ Result<std::set<std::string>> topics(std::string_view text) {
 }
 
 Result<std::chrono::milliseconds> seconds(std::string_view text) {
-  double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc{} || end != text.data() + text.size() || !(value > 0) || value > 1e7)
+  const auto value = number_in<double>(text);
+  if (!value || !(*value > 0) || *value > 1e7)
     return bad("LOCKSTEP_DEADLINE_SECONDS", text, "a number of seconds above 0");
-  return std::chrono::milliseconds(static_cast<std::int64_t>(value * 1000));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(*value * 1000));
 }
 
 Result<int> whole_number(const char* name, int least, const std::optional<int>& otherwise) {
   const std::string text = variable(name);
   if (text.empty() && otherwise) return *otherwise;
-  int value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed == std::errc{} && end == text.data() + text.size() && value >= least) return value;
+  if (const auto value = number_in<int>(text); value && *value >= least) return *value;
   return bad(name, text, fmt::format("a whole number from {} up", least));
 }
 

@@ -9,22 +9,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json guards_json(const SavedEntry& entry) {
-  const auto namer = entry.decision.source_namer(entry.graph.host_values());
-  ordered_json out = ordered_json::array();
-  for (const shapes::Guard& guard : entry.graph.guards)
-    out.push_back({{"text", guard.predicate.text()},
-                   {"of", guard.predicate.text(namer)},
-                   {"line", guard.where.text()}});
-  for (const GroupGuard& guard : entry.graph.group_guards)
-    out.push_back({{"text", guard.predicate.text()},
-                   {"of", guard.predicate.text(namer)},
-                   {"line", guard.where.text()},
-                   {"over", guard.over == GroupGuard::Over::Any ? "any" : "all"},
-                   {"value", guard.value}});
-  return out;
-}
-
 ordered_json nodes_json(const Graph& graph) {
   ordered_json out = ordered_json::array();
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -51,7 +35,8 @@ ordered_json entry_json(const SavedEntry& entry) {
   for (std::size_t i = entry.decision.symbols.size(); i < entry.graph.symbols.size(); ++i)
     out["symbols"][entry.graph.symbols[i].symbol.name()] = {
         {"source", entry.graph.symbols[i].source}, {"hint", entry.graph.symbols[i].hint}};
-  out["guards"] = guards_json(entry);
+  out["guards"] = guards_json(entry.graph.guards, entry.graph.group_guards,
+                              entry.decision.source_namer(entry.graph.host_values()));
   out["uniform"] = ordered_json::array();
   for (const UniformSize& size : entry.graph.uniform)
     out["uniform"].push_back(

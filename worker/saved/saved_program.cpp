@@ -85,7 +85,8 @@ class Flaws {
     if (bound.size() < decided.size()) return fail("a graph lacks symbols of its decision");
     for (const shapes::Symbol symbol : entry.decision.host_symbols(bound.size() - decided.size()))
       expected.push_back(symbol);
-    const SourceList list = list_of(entry.decision);
+    const auto known = entry.decision.list();
+    const SourceList& list = *known;
     for (std::size_t i = 0; i < bound.size(); ++i) {
       const bool of_decision = i < decided.size();
       if (bound[i].symbol != expected[i] || of_decision != bound[i].value.steps.empty() ||
@@ -97,12 +98,6 @@ class Flaws {
           }))
         return fail("{} is made of what is no number of an input", bound[i].symbol.name());
     }
-  }
-
-  static SourceList list_of(const Decision& decision) {
-    std::vector<SourceSpec> specs;
-    for (const SourceDecision& source : decision.sources) specs.push_back(source.spec);
-    return SourceList(std::move(specs));
   }
 
   void inputs(const SavedEntry& entry) {

@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::string_view kEntriesKind = "entries";
 
-std::shared_ptr<const SourceList> list_of(const Decision& decision) {
-  std::vector<SourceSpec> specs;
-  for (const SourceDecision& source : decision.sources) specs.push_back(source.spec);
-  return std::make_shared<const SourceList>(std::move(specs));
-}
-
 void need_known(const shapes::Expr& expr, const std::vector<shapes::Symbol>& known) {
   for (const shapes::Symbol symbol : expr.symbols())
     if (symbol.unbacked || std::ranges::find(known, symbol) == known.end())
@@ -26,7 +20,7 @@ Entry entry_of(TextReader& texts, const StoredStart& from) {
   Decision decision = decision_of(texts, from.decision);
   if (from.reported.size() > 1) throw StoredFlaw("an entry reports two decisions");
   Decision reported = from.reported.empty() ? decision : decision_of(texts, from.reported.front());
-  const auto list = list_of(decision);
+  const auto list = decision.list();
   const auto is_scalar = [&](std::string_view source) {
     const auto at = list->find(source);
     return at && list->scalar(*at);
@@ -57,7 +51,7 @@ Entry entry_of(TextReader& texts, const StoredStart& from) {
 std::vector<Entry> start_entries(const SavedProgram& program) {
   std::vector<Entry> out;
   for (const SavedEntry& entry : program.entries)
-    out.push_back(Entry::make(entry.decision, entry.told(), list_of(entry.decision),
+    out.push_back(Entry::make(entry.decision, entry.told(), entry.decision.list(),
                               entry.graph.guards, entry.graph.fingerprint(),
                               entry.graph.group_guards, entry.graph.host_values(),
                               entry.graph.agreed_uniform()));

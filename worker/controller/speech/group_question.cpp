@@ -10,13 +10,11 @@ namespace {
 /// An entry without a graph. Of its questions the first is that which is asked, the second its
 /// opposite: where no value is, a worker bears out neither.
 Entry entry_of(const Decision& decision, const shapes::Predicate& asked) {
-  std::vector<SourceSpec> specs;
-  for (const SourceDecision& source : decision.sources) specs.push_back(source.spec);
   const auto any = [](const shapes::Predicate& predicate) {
     return GroupGuard{predicate, GroupGuard::Over::Any, true, {}};
   };
-  return Entry::make(decision, decision, std::make_shared<const SourceList>(std::move(specs)), {},
-                     {}, {any(asked), any(asked.negated())});
+  return Entry::make(decision, decision, decision.list(), {}, {},
+                     {any(asked), any(asked.negated())});
 }
 
 Status no_question(std::string what) { return {Code::TraceError, std::move(what)}; }

@@ -41,12 +41,6 @@ bool same_sources(const Decision& decision, const SourceList& list) {
                     });
 }
 
-std::vector<SourceSpec> specs_of(const Decision& decision) {
-  std::vector<SourceSpec> specs;
-  for (const SourceDecision& source : decision.sources) specs.push_back(source.spec);
-  return specs;
-}
-
 /// What one entry asks of one value, with what did not keep to it.
 struct Demand {
   std::string source;
@@ -136,7 +130,8 @@ class Trial {
   bool fits(std::size_t own, const RankSet& ranks, const Observation& seen) {
     const Decision& decision = known_.own[own].decision;
     if (!same_sources(decision, *seen.list)) {
-      if (others_.needs.empty()) others_.needs = other_source(specs_of(decision), *seen.list);
+      if (others_.needs.empty())
+        others_.needs = other_source(decision.list()->sources(), *seen.list);
       add(others_, ranks, 0);
       return false;
     }

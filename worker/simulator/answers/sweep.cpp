@@ -1,8 +1,8 @@
-#include <charconv>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/simulator/answers/comparison.h>
 #include <lockstep/worker/simulator/answers/sweep.h>
 #include <lockstep/worker/simulator/cluster/cost_report.h>
@@ -15,17 +15,11 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kMostValues = 64;
 
-std::optional<std::uint64_t> number_of(std::string_view text) {
-  std::uint64_t out = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (status != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
-
 std::optional<std::vector<std::uint64_t>> values_of(std::string_view text, SweepRange::Of of) {
   std::vector<std::uint64_t> out;
   if (const auto dots = text.find(".."); dots != text.npos) {
-    const auto first = number_of(text.substr(0, dots)), last = number_of(text.substr(dots + 2));
+    const auto first = number_in<std::uint64_t>(text.substr(0, dots)),
+               last = number_in<std::uint64_t>(text.substr(dots + 2));
     if (!first || !last || *first > *last) return std::nullopt;
     if (of == SweepRange::Of::Ranks && *first == 0) return std::nullopt;
     for (std::uint64_t value = *first; value < *last && out.size() < kMostValues;
@@ -36,7 +30,7 @@ std::optional<std::vector<std::uint64_t>> values_of(std::string_view text, Sweep
   }
   for (;;) {
     const std::size_t comma = text.find(',');
-    const auto value = number_of(text.substr(0, comma));
+    const auto value = number_in<std::uint64_t>(text.substr(0, comma));
     if (!value) return std::nullopt;
     out.push_back(*value);
     if (comma == text.npos) return out;

@@ -31,6 +31,11 @@ std::uint64_t vote_messages(Rank self, int size) {
 
 }  // namespace
 
+std::size_t unit_of(std::span<const Unit> units, Rank rank) {
+  return static_cast<std::size_t>(std::ranges::lower_bound(units, rank.value, {}, &Unit::last) -
+                                  units.begin());
+}
+
 std::vector<VoteShare> vote_shares(int size) {
   std::int32_t core = 1;
   while (core <= size / 2) core *= 2;
@@ -48,12 +53,6 @@ FoldedRounds::FoldedRounds(std::vector<Unit> units, int size)
   while (const auto parent = TreePlace::of(Rank{root}, size_).parent) root = parent->value;
   if (spans(0, size_ - 1)) (void)add_joint(root, 0, size_ - 1);
   for (std::size_t i = 0; i < units_.size(); ++i) add_plain(i);
-}
-
-std::size_t FoldedRounds::unit_of(std::int32_t rank) const {
-  const auto it = std::lower_bound(units_.begin(), units_.end(), rank,
-                                   [](const Unit& u, std::int32_t r) { return u.last < r; });
-  return static_cast<std::size_t>(it - units_.begin());
 }
 
 bool FoldedRounds::spans(std::int32_t low, std::int32_t high) const {

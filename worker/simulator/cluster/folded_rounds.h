@@ -19,6 +19,8 @@ namespace lockstep::worker::simulator {
 
 /// Consecutive ranks that do the same in every call.
 using Unit = RankSet::Run;
+/// The index of the unit that holds the rank. Requires ascending units, one of which does.
+[[nodiscard]] std::size_t unit_of(std::span<const Unit> units, Rank rank);
 
 /// Ranks that receive equally many messages in a vote (VoteRound: ranks below size - core fold one
 /// in, those from core on hear the result only).
@@ -71,7 +73,9 @@ class FoldedRounds {
     std::uint64_t children = 0;
   };
 
-  [[nodiscard]] std::size_t unit_of(std::int32_t rank) const;
+  [[nodiscard]] std::size_t unit_of(std::int32_t rank) const {
+    return simulator::unit_of(units_, Rank{rank});
+  }
   [[nodiscard]] bool spans(std::int32_t low, std::int32_t high) const;
   std::size_t count(std::int32_t rank);
   std::size_t add_joint(std::int32_t rank, std::int32_t low, std::int32_t high);

@@ -1,8 +1,8 @@
-#include <charconv>
 #include <map>
 
 #include <nlohmann/json.hpp>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/exchange/decision_json.h>
 #include <lockstep/worker/simulator/cluster/cost_report.h>
 #include <lockstep/worker/simulator/cluster/json_text.h>
@@ -60,9 +60,7 @@ ordered_json value_json(Code code, const std::string& text) {
     case Code::ConstraintViolation:
     case Code::ConstantMismatch: {
       if (text == "true" || text == "false") return text == "true";
-      std::int64_t number = 0;
-      const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-      if (status == std::errc{} && end == text.data() + text.size()) return number;
+      if (const auto number = number_in<std::int64_t>(text)) return *number;
       return text;
     }
     case Code::MarkConflict:

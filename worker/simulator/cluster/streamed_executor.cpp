@@ -220,9 +220,7 @@ class StreamedExecutor::Call {
     return seen;
   }
   [[nodiscard]] std::size_t unit_of(Rank rank) const {
-    const auto it = std::lower_bound(executor_.units_.begin(), executor_.units_.end(), rank.value,
-                                     [](const Unit& u, std::int32_t r) { return u.last < r; });
-    return static_cast<std::size_t>(it - executor_.units_.begin());
+    return simulator::unit_of(executor_.units_, rank);
   }
 
   StreamedExecutor& executor_;

@@ -64,11 +64,7 @@ Cast::Cast(const Scenario& scenario, std::span<const Fault> faults)
   frames_.resize(units_.size());
 }
 
-std::size_t Cast::unit_of(Rank rank) const {
-  const auto it = std::lower_bound(units_.begin(), units_.end(), rank.value,
-                                   [](const Unit& u, std::int32_t r) { return u.last < r; });
-  return static_cast<std::size_t>(it - units_.begin());
-}
+std::size_t Cast::unit_of(Rank rank) const { return simulator::unit_of(units_, rank); }
 
 bool Cast::hit(std::size_t unit, const Fault& fault) const {
   return fault.ranks.contains(Rank{units_[unit].first});

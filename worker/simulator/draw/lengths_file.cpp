@@ -1,9 +1,9 @@
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/simulator/draw/json_document.h>
 #include <lockstep/worker/simulator/draw/lengths_file.h>
 #include <lockstep/worker/simulator/draw/regular_file.h>
@@ -19,11 +19,8 @@ std::string_view trimmed(std::string_view text) {
 
 /// A decimal integer of 0 or more, and nothing else.
 std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (text.empty() || status != std::errc{} || end != text.data() + text.size() || out < 0)
-    return std::nullopt;
-  return out;
+  const auto out = number_in<std::int64_t>(text);
+  return out && *out >= 0 ? out : std::nullopt;
 }
 
 bool names_columns(std::string_view line) { return line.find_first_of("0123456789") == line.npos; }

@@ -1,18 +1,12 @@
-#include <charconv>
 
 #include <fmt/format.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/simulator/input/record_fields.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::worker::simulator {
 namespace {
-
-/// Hexadecimal digits, all of `text`.
-bool parse_hex(std::string_view text, std::uint64_t& out) {
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), out, 16);
-  return !text.empty() && status == std::errc{} && end == text.data() + text.size();
-}
 
 template <class T>
 std::optional<T> named(std::string_view text, std::string_view (*name_of)(T), int count) {
@@ -57,14 +51,9 @@ std::string RecordFields::text_of(const Json& json, std::string_view key) {
   if (const auto* plain = json.as<std::string>()) return *plain;
   const Json* hex = json.find("hex");
   const auto* digits = hex == nullptr ? nullptr : hex->as<std::string>();
-  std::string out;
-  for (std::size_t i = 0; digits != nullptr && i + 1 < digits->size(); i += 2) {
-    std::uint64_t byte = 0;
-    if (!parse_hex(std::string_view(*digits).substr(i, 2), byte)) break;
-    out += static_cast<char>(byte);
-  }
-  if (digits == nullptr || out.size() * 2 != digits->size()) fail(key, "a text is expected here");
-  return out;
+  const auto bytes = digits == nullptr ? std::nullopt : bytes_of_hex(*digits);
+  if (!bytes) fail(key, "a text is expected here");
+  return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : "";
 }
 
 std::string RecordFields::text(std::string_view key) {
@@ -111,19 +100,16 @@ std::vector<Mark> RecordFields::marks(std::string_view key) {
 }
 
 std::uint64_t RecordFields::hexadecimal(std::string_view key) {
-  std::uint64_t out = 0;
-  if (const std::string digits = text(key); digits.size() > 16 || !parse_hex(digits, out))
-    fail(key, "up to 16 hexadecimal digits are expected here");
-  return out;
+  const auto out = number_in<std::uint64_t>(text(key), 16);
+  if (!out) fail(key, "up to 16 hexadecimal digits are expected here");
+  return out.value_or(0);
 }
 
 shapes::Fingerprint RecordFields::fingerprint_of(const Json& json, std::string_view key) {
-  shapes::Fingerprint out;
   const std::string digits = text_of(json, key);
-  if (digits.size() != 32 || !parse_hex(std::string_view(digits).substr(0, 16), out.high) ||
-      !parse_hex(std::string_view(digits).substr(16), out.low))
-    fail(key, "32 hexadecimal digits are expected here");
-  return out;
+  const auto out = shapes::Fingerprint::read(digits);
+  if (!out) fail(key, "32 hexadecimal digits are expected here");
+  return out.value_or(shapes::Fingerprint{});
 }
 
 shapes::Fingerprint RecordFields::fingerprint(std::string_view key) {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/simulator/input/scenario_reader.h>
 
 namespace lockstep::worker::simulator {
@@ -13,7 +13,8 @@ namespace {
 /// In the order of FieldJoin.
 constexpr std::array<std::string_view, kFieldJoins> kJoins{"equal", "min", "max", "union"};
 /// The keys of values, in the order of FieldType.
-constexpr std::array<std::string_view, kFieldTypes> kTypes{"bool", "int", "string", "hex", "object"};
+constexpr std::array<std::string_view, kFieldTypes> kTypes{"bool", "int", "string", "hex",
+                                                           "object"};
 
 }  // namespace
 
@@ -72,15 +73,10 @@ bool ScenarioReader::read_user_field(const Json& json, const JsonPath& path, Fie
 bool ScenarioReader::read_hex(const Json& json, const JsonPath& path, std::string& out) {
   std::string digits;
   if (!text(json, path, digits)) return false;
-  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
-    unsigned byte = 0;
-    const char* pair = digits.data() + i;
-    const auto [end, status] = std::from_chars(pair, pair + 2, byte, 16);
-    if (status != std::errc{} || end != pair + 2) break;
-    out += static_cast<char>(byte);
-  }
-  return out.size() * 2 == digits.size() ||
-         fail(path, "expected pairs of hexadecimal digits, such as \"00ff\"");
+  const auto bytes = bytes_of_hex(digits);
+  if (!bytes) return fail(path, "expected pairs of hexadecimal digits, such as \"00ff\"");
+  for (const std::byte byte : *bytes) out += static_cast<char>(byte);
+  return true;
 }
 
 }  // namespace lockstep::worker::simulator

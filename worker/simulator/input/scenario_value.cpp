@@ -1,10 +1,10 @@
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <lockstep/collectives/base/number_text.h>
 #include <lockstep/worker/simulator/input/scenario_reader.h>
 
 namespace lockstep::worker::simulator {
@@ -92,11 +92,9 @@ bool ScenarioReader::read_marks(const Json& json, const JsonPath& path, Scenario
   if (object(json, path) == nullptr) return false;
   for (const auto& [key, value] : *json.as<Json::Object>()) {
     const JsonPath at = path.at(key);
-    std::size_t dim = 0;
-    const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), dim);
-    const bool decimal = status == std::errc{} && end == key.data() + key.size() &&
-                         (key.size() == 1 || key[0] != '0');
-    if (!decimal || dim >= out.sizes.size())
+    const auto dim =
+        key.size() == 1 || !key.starts_with('0') ? number_in<std::size_t>(key) : std::nullopt;
+    if (!dim || *dim >= out.sizes.size())
       return fail(at, out.sizes.empty()
                           ? std::string("a tensor of 0 dims has no dim to mark")
                           : fmt::format("{} is not a dim of this tensor, which are \"0\" to \"{}\"",
@@ -104,7 +102,7 @@ bool ScenarioReader::read_marks(const Json& json, const JsonPath& path, Scenario
     out.marks.resize(out.sizes.size(), Mark::None);
     std::size_t number = 0;
     if (!choice(value, at, kMarks, number)) return false;
-    out.marks[dim] = static_cast<Mark>(number + 1);
+    out.marks[*dim] = static_cast<Mark>(number + 1);
   }
   return true;
 }
