@@ -10,7 +10,8 @@ namespace {
 
 using shapes::Expr;
 
-/// The ranks of a collective: their name in the graph, empty for the frame's group, and how many.
+/// The ranks of a collective: their name in the graph (empty for the frame's group) and their
+/// number.
 struct Over {
   std::string name;
   std::int64_t size = 1;
@@ -37,7 +38,7 @@ Over over(std::string_view what, const Tensor& x, const Group& group, const Line
   return over(what, *trace_of(what, std::vector{x}, where), group, where);
 }
 
-/// Rows that each rank of a group has an equal share of.
+/// The number of rows in each rank's equal share of x. Refuses rows that cannot be shared equally.
 SymInt share(std::string_view what, const Tensor& x, std::int64_t ranks, const Line& where) {
   const std::shared_ptr<Trace> trace = trace_of(what, std::vector{x}, where);
   const TensorMeta meta = meta_of(x);
@@ -149,8 +150,8 @@ void check_same(const SymInt& size, const Group& group, Line where) {
   if (known.constant()) return;
   if (!known.has_unbacked() && ranks.name.empty() && !trace->peers_may_differ())
     return trace->need_uniform({known, std::move(ranks.name), "check_same", trace->here(where)});
-  // What exists only when the graph runs is compared there, with the greatest of the group; so is
-  // what other ranks may not ask for, and what is said of a group that may have no collective.
+  // These sizes are compared in the run with the greatest of the group: sizes read from data, sizes
+  // that other ranks may not compare, and sizes of a group within the frame's.
   const Tensor greatest =
       all_reduce(scalar(*trace, size, where), collectives::Reduce::Max, group, where);
   check(size == item(greatest, Values::Any, where), "check_same: another rank has more", where);

@@ -1,4 +1,4 @@
-// Tensors that come from no other: constants, indices, integers.
+// Tensors made of no other tensor: constants, indices, integers.
 #include <lockstep/worker/language/op_builder.h>
 
 namespace lockstep::worker {

@@ -1,5 +1,5 @@
-// Einstein's sums: the equation is read, every operand brought to distinct letters that are needed
-// elsewhere, and then two at a time multiplied until one is left.
+// Einstein sums: parses the equation, brings every operand to distinct letters that are needed
+// elsewhere, then multiplies two operands at a time until one is left.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -19,7 +19,7 @@ using shapes::Expr;
 using Label = int;
 using Labels = std::vector<Label>;
 
-constexpr Label kUnnamed = 0;  // "..." as read
+constexpr Label kUnnamed = 0;  // "..." in a parsed equation
 
 bool has(const Labels& labels, Label label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
@@ -67,7 +67,7 @@ Equation parsed(std::string_view text, const Line& where) {
   return out;
 }
 
-/// `labels` with the unnamed dims, of which there are `count`, in place of "...".
+/// `labels` with the `count` unnamed dims in place of "...".
 Labels spelled(const Labels& labels, std::int64_t count) {
   Labels out;
   for (const Label label : labels) {
@@ -84,9 +84,9 @@ struct Term {
   Labels labels;
 };
 
-/// The elements of `x` at which dims `p` < `q`, of equal sizes, have one index, which becomes the
-/// last dim. The two as one dim of n * n, with n zeros behind it, are n rows of n + 1: the diagonal
-/// is their first column.
+/// The elements of `x` at which dims `p` < `q`, of equal sizes n, have equal indices; that index
+/// becomes the last dim. The two dims as one of n * n, with n zeros behind it, are n rows of n + 1:
+/// the diagonal is the first column.
 Tensor diagonal_of(const Tensor& x, std::int64_t p, std::int64_t q, const Line& where) {
   Dims order;
   for (std::int64_t d = 0; d < x.ndim(); ++d)
@@ -106,8 +106,7 @@ Tensor diagonal_of(const Tensor& x, std::int64_t p, std::int64_t q, const Line& 
   return view(column, std::move(sizes), where);
 }
 
-/// One call: the size of each label, and the terms that are still to be multiplied. Lives as long
-/// as the call.
+/// One call: the size of each label, and the terms still to be multiplied.
 class Einsum {
  public:
   Einsum(std::string_view text, const std::vector<Tensor>& given, const Line& where)
@@ -190,8 +189,7 @@ class Einsum {
       }
   }
 
-  /// Without the dims of size 1, which broadcast, and with diagonals in place of letters that stand
-  /// twice.
+  /// Drops dims of size 1, which broadcast, and takes the diagonal for a letter that occurs twice.
   Term distinct(const Tensor& x, Labels labels) const {
     std::vector<Expr> sizes;
     Labels kept;
@@ -224,7 +222,7 @@ class Einsum {
       if (i != a && i != b && has(terms_[i].labels, label)) return true;
     return false;
   }
-  /// A term without the labels that nothing else has.
+  /// The term summed over the labels that neither the result nor another term has.
   [[nodiscard]] Term summed(std::size_t i) const {
     const Term& term = terms_[i];
     Dims over;
@@ -246,7 +244,7 @@ class Einsum {
   }
 
   [[nodiscard]] double elements(const Labels& labels) const {
-    constexpr std::int64_t kUsual = 64;  // of a size that is known only when the graph runs
+    constexpr std::int64_t kUsual = 64;  // stands for a size known only when the graph runs
     double out = 1;
     for (const Label label : labels)
       out *= static_cast<double>(trace_->env().peek(sizes_.at(label), kUsual));
@@ -272,7 +270,7 @@ class Einsum {
     for (const Label label : labels) all.push_back(size(label));
     return trace_->env().simplify(shapes::product(all));
   }
-  /// The term's dims in this order.
+  /// The term with its dims in this order.
   [[nodiscard]] Tensor ordered(const Term& term, const Labels& order) const {
     Dims dims;
     for (const Label label : order)
@@ -280,7 +278,7 @@ class Einsum {
                      term.labels.begin());
     return std::is_sorted(dims.begin(), dims.end()) ? term.x : permute(term.x, dims, where_);
   }
-  /// A dim for each of `labels`: of size 1 where the term has none.
+  /// The term with a dim for each of `labels`: of size 1 if the term lacks it.
   [[nodiscard]] Tensor placed(const Term& term, const Labels& labels) const {
     Labels mine;
     std::vector<Expr> sizes;

@@ -1,4 +1,4 @@
-// Element by element: one operand, where, cast, and composites of these.
+// Elementwise ops: one operand, where, cast, and composites of these.
 #include <cmath>
 #include <limits>
 
@@ -8,14 +8,14 @@
 namespace lockstep::worker {
 namespace {
 
-/// Of ints and bools, a function of floats is one of f32.
+/// Casts ints and bools to f32 for a function of floats.
 Tensor unary(Op op, const Tensor& x, const Line& where) {
   (void)trace_of(op_row(op).name, std::vector{x}, where);
   const bool to_float = op_row(op).takes == Takes::Float && !is_float(x.dtype(where));
   return emit(op, {to_float ? cast(x, DType::F32, where) : x}, {}, where);
 }
 
-/// Rounded already, if it is of ints.
+/// Ints are returned as they are.
 Tensor rounded(Op op, const Tensor& x, const Line& where) {
   (void)trace_of(op_row(op).name, std::vector{x}, where);
   return is_float(x.dtype(where)) ? unary(op, x, where) : x;
@@ -37,14 +37,14 @@ Tensor filled_like(const Tensor& x, DType dtype, double value, const Line& where
   return filled(*x.trace(), {dtype, meta_of(x).sizes}, value, where);
 }
 
-/// Of bools the one op, of numbers the other.
+/// The op `of_bools` for bools, `of_numbers` for numbers.
 Tensor extremum(Op of_bools, Op of_numbers, const TensorOperand& a, const TensorOperand& b) {
   const std::vector<Tensor> both = aligned(op_row(of_numbers).name, {a, b}, b.where);
   return emit(both[0].dtype(b.where) == DType::Bool ? of_bools : of_numbers, both, {}, b.where);
 }
 
-/// The op of a bound with the gradient of one that is no tensor: strictly inside, and none where x
-/// is not a number.
+/// Applies the op of a bound. With a bound that is no tensor, x has a gradient only strictly
+/// inside, and none where x is not a number.
 Tensor bounded(std::string_view what, Op op, Op inside, const Tensor& x,
                const TensorOperand& bound) {
   const TensorOperand in(x, bound.where);
@@ -57,7 +57,7 @@ Tensor bounded(std::string_view what, Op op, Op inside, const Tensor& x,
                TensorOperand(detach(cut, bound.where), bound.where));
 }
 
-/// `x` to a power that is a plain number, by cheaper ops; empty: there is none.
+/// `x` to a power that is a plain number, by cheaper ops; empty if there are none for this power.
 Tensor plain_power(const Tensor& x, double power, const Line& where) {
   const TensorOperand in(x, where);
   const bool fraction = is_float(x.dtype(where));
@@ -148,8 +148,8 @@ Tensor gelu_exact(const Tensor& x, Line where) {
   return (in * TensorOperand(0.5, where)) * TensorOperand(curve + TensorOperand(1.0, where), where);
 }
 
-// In what follows the side that is not taken gets a harmless operand: a gradient of 0 times an
-// infinite one would be not-a-number.
+// In the functions below, the branch not taken gets a harmless operand: 0 times an infinite
+// gradient would be not-a-number.
 
 Tensor softplus(const Tensor& x, double beta, double threshold, Line where) {
   const NamedCall call("softplus");

@@ -1,5 +1,5 @@
-// The tensor language: what works element by element besides the operators (tensor.h). Names and
-// meanings follow torch: not-a-number, ties, signs and gradients too. What is said to take floats
+// The tensor language: elementwise functions besides the operators (operators.h). Names and
+// meanings follow torch, also for not-a-number, ties, signs and gradients. A function of floats
 // refuses other dtypes. If operands do not fit, every function throws TraceUsageError with the
 // user's line.
 #pragma once
@@ -12,22 +12,22 @@ namespace lockstep::worker {
 
 [[nodiscard]] Tensor neg(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor abs(const Tensor& x, Line where = Line::current());
-// Rounding and signs have a gradient of 0.
-/// -1, 0 or 1; of not-a-number 0.
+// Rounding and sign have a gradient of 0.
+/// -1, 0 or 1; 0 for not-a-number.
 [[nodiscard]] Tensor sign(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor relu(const Tensor& x, Line where = Line::current());
-/// Of ints: x.
+/// Returns ints as they are.
 [[nodiscard]] Tensor floor(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor ceil(const Tensor& x, Line where = Line::current());
-/// Half to even.
+/// Rounds halves to even.
 [[nodiscard]] Tensor round(const Tensor& x, Line where = Line::current());
-/// To `decimals` digits behind the point, negative ones before it, as torch: x * 10^decimals is
-/// rounded half to even, so 1.005 with 2 is 1.0 (and in f32 a large x may become infinite). Of
-/// floats.
+/// Rounds to `decimals` digits behind the point (negative: before it), as torch does: x *
+/// 10^decimals is rounded half to even, so 1.005 with 2 is 1.0 (and in f32 a large x may become
+/// infinite). Takes floats only.
 [[nodiscard]] Tensor round(const Tensor& x, std::int64_t decimals, Line where = Line::current());
 [[nodiscard]] Tensor trunc(const Tensor& x, Line where = Line::current());
 
-// Of floats. exp to atan2 take ints and bools as well and give f32 of them.
+// Functions of floats. exp to atan2 also take ints and bools and return f32 for them.
 [[nodiscard]] Tensor exp(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor exp2(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor expm1(const Tensor& x, Line where = Line::current());
@@ -56,42 +56,43 @@ namespace lockstep::worker {
 /// alpha * (exp(x) - 1) where x is not positive, else x.
 [[nodiscard]] Tensor elu(const Tensor& x, double alpha = 1, Line where = Line::current());
 
-// Of ints as well.
-/// a to the power of b. A negative power of an int is cut to an integer, so it is 0 but for 1 and
-/// -1; a negative power that is a plain number is refused for ints.
+// Functions of floats and ints.
+/// a to the power of b. A negative power of an int is cut to an integer, so it is 0 except for 1
+/// and -1; a plain negative number as the power of ints is refused.
 [[nodiscard]] Tensor pow(const TensorOperand& a, const TensorOperand& b);
 /// The remainder of a division rounded down (`%`): it has the sign of b.
 [[nodiscard]] Tensor remainder(const TensorOperand& a, const TensorOperand& b);
-/// The remainder of a division that cuts the fraction off: it has the sign of a. Of ints by 0: a.
+/// The remainder of a division that cuts the fraction off: it has the sign of a. For ints with b =
+/// 0: a.
 [[nodiscard]] Tensor fmod(const TensorOperand& a, const TensorOperand& b);
-/// Rounded down; the gradient is 0. Of ints by 0: 0.
+/// Division rounded down; the gradient is 0. For ints with b = 0: 0.
 [[nodiscard]] Tensor floor_divide(const TensorOperand& a, const TensorOperand& b);
-/// Not-a-number in either is not-a-number. On a tie each side takes half of the gradient.
+/// Not-a-number if either operand is. On a tie each side takes half of the gradient.
 [[nodiscard]] Tensor maximum(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor minimum(const TensorOperand& a, const TensorOperand& b);
-/// minimum(maximum(x, low), high). A bound that is no tensor takes no gradient, and there x has one
-/// only strictly inside of the bounds.
+/// minimum(maximum(x, low), high). A bound that is no tensor has no gradient; x then has one only
+/// strictly inside the bounds.
 [[nodiscard]] Tensor clamp(const Tensor& x, const TensorOperand& low, const TensorOperand& high);
 [[nodiscard]] Tensor clamp_min(const Tensor& x, const TensorOperand& low);
 [[nodiscard]] Tensor clamp_max(const Tensor& x, const TensorOperand& high);
 /// Elements of a where the bool condition is true, else of b. All three broadcast.
 [[nodiscard]] Tensor where(const Tensor& condition, const TensorOperand& a, const TensorOperand& b);
 
-// To bool. Ints are finite.
+// Results are bool. Ints count as finite.
 [[nodiscard]] Tensor isnan(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor isinf(const Tensor& x, Line where = Line::current());
 [[nodiscard]] Tensor isfinite(const Tensor& x, Line where = Line::current());
-/// With numbers in place of not-a-number and the infinities; the largest and lowest of the dtype
-/// where none is given.
+/// Replaces not-a-number and the infinities by numbers; infinities by default by the largest and
+/// lowest number of the dtype.
 [[nodiscard]] Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf = {},
                                 std::optional<double> neginf = {}, Line where = Line::current());
 
-// Of bools logical, of ints bit by bit; the same as the operators & | ^ ~ << >>.
+// Logical for bools, bitwise for ints; the same as the operators & | ^ ~ << >>.
 [[nodiscard]] Tensor bitwise_and(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise_or(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise_xor(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise_not(const Tensor& x, Line where = Line::current());
-/// By less than 0, or by all bits and more: 0, or the sign to the right.
+/// A shift by less than 0, or by all bits or more, gives 0; to the right the sign (0 or -1).
 [[nodiscard]] Tensor bitwise_left_shift(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise_right_shift(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor logical_not(const Tensor& x, Line where = Line::current());

@@ -11,12 +11,12 @@ namespace {
 
 using shapes::Expr;
 
-/// At least one dim.
+/// x as [1] if it is 0-d.
 Tensor with_dim(const Tensor& x, const Line& where) {
   return x.ndim() == 0 ? view(x, {Expr(1)}, where) : x;
 }
 
-/// The index as i64. Refuses one that has not as many dims as x; a number counts as one dim.
+/// The index as i64. Refuses an index with another number of dims than x; 0-d counts as one dim.
 Tensor index_like(std::string_view what, const Tensor& x, const Tensor& index, const Line& where) {
   if (std::max(x.ndim(), 1) != std::max(index.ndim(), 1))
     refuse(where, what,
@@ -25,7 +25,8 @@ Tensor index_like(std::string_view what, const Tensor& x, const Tensor& index, c
   return wide_index(what, index, where);
 }
 
-/// x by an index of as many dims, which is no larger but along dim `d`.
+/// x gathered along dim `d` by an index of as many dims, which is no larger than x in the other
+/// dims.
 Tensor gathered(std::string_view what, const Tensor& x, std::int64_t d, const Tensor& index,
                 const Line& where) {
   Node node;
@@ -50,7 +51,8 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim, Li
   const Tensor from = with_dim(x, where),
                at = with_dim(index_like("take_along_dim", x, index, where), where);
   const std::int64_t d = checked_dim("take_along_dim", from, dim, where);
-  // Both without that dim give the sizes of the others; of these two no element is needed.
+  // Without that dim, both broadcast to the other sizes. These two tensors give sizes only: no
+  // element is read.
   std::vector<Expr> mine = meta_of(from).sizes, its = meta_of(at).sizes;
   Expr &along = mine[static_cast<std::size_t>(d)], &many = its[static_cast<std::size_t>(d)];
   const Expr limit = std::exchange(along, Expr(1)), length = std::exchange(many, Expr(1));

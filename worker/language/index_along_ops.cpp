@@ -1,4 +1,4 @@
-// Whole slices of one dim by index: the dim goes to the front, where its slices are rows.
+// Whole slices of one dim by index: the dim moves to the front, where its slices are rows.
 #include <fmt/format.h>
 
 #include <lockstep/worker/language/index_places.h>
@@ -8,13 +8,13 @@ namespace {
 
 using shapes::Expr;
 
-/// x with `dim` in front, and the index as i64 [M]. A number is a list of one, x as the index.
+/// x with `dim` in front, and the index as i64 [M]. A 0-d x or index becomes a list of one element.
 struct Along {
   Tensor rows, index;
   std::int64_t dim = 0;
-  bool is_number = false;  // x
+  bool is_number = false;  // x is 0-d
 
-  /// Rows in place of x's, as x lies.
+  /// `other`, rows in place of x's, with its dims in the order of x.
   [[nodiscard]] Tensor whole(const Tensor& other, const Line& where) const {
     return is_number ? view(other, {}, where) : from_front(other, dim, where);
   }
@@ -37,7 +37,7 @@ Along along(std::string_view what, const Tensor& x, std::int64_t dim, const Tens
   return {to_front(list, d, where), flat_view(numbers, where), d, x.ndim() == 0};
 }
 
-/// The source's rows, one for each of the index; their sizes are checked.
+/// The source's rows, one for each index. Checks their sizes.
 Tensor rows_of(std::string_view what, const Along& at, const Tensor& given, const Line& where) {
   const Tensor source = as_list(given, where);
   const std::shared_ptr<Trace> trace = trace_of(what, std::vector{at.rows, source}, where);

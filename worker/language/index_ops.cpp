@@ -1,4 +1,4 @@
-// Indexing, and what reads values back to the host.
+// Indexing, and reading values back to the host.
 #include <fmt/format.h>
 
 #include <lockstep/worker/language/index_places.h>

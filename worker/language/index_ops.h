@@ -1,9 +1,9 @@
 // The tensor language: indexing by tensors of indices and by masks. Names and meanings follow
-// torch. Indices are i64 or i32; one out of range is an error when the graph runs, on all ranks.
-// Those that are negative count from the end where that is said, else they are out of range. If
+// torch. Indices are i64 or i32; an index out of range is an error when the graph runs, on all
+// ranks. Negative indices are out of range, except where they are said to count from the end. If
 // operands do not fit, every function throws TraceUsageError with the user's line. Results are the
-// same bits on every run: what meets in one element meets in the order of the indices, so of
-// several that are set the last one wins, and it alone has a gradient.
+// same bits on every run: elements with the same index are joined in the order of the indices. If
+// several are set, the last one wins, and it alone has a gradient.
 #pragma once
 
 #include <cstdint>
@@ -35,33 +35,33 @@ namespace lockstep::worker {
 
 // Along one dim, element by element: the index has as many dims as x. In those other than `dim` it
 // is no larger than x.
-/// For each element of `index` the element of x at its place, but at the index along `dim`: sizes
-/// of index.
+/// For each element of `index`: the element of x at the same place, but with the index along `dim`.
+/// The result has the sizes of index.
 [[nodiscard]] Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index,
                             Line where = Line::current());
-/// The same of x and an index that broadcast but for `dim`. Negative indices count from the end.
+/// As gather, but x and index broadcast in all dims but `dim`. Negative indices count from the end.
 [[nodiscard]] Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim,
                                     Line where = Line::current());
-/// x with elements of `src` (a number, or a tensor no smaller than the index) where gather would
-/// have read.
+/// x with elements of `src` (a number, or a tensor no smaller than the index) at the places that
+/// gather reads.
 [[nodiscard]] Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index,
                              const TensorOperand& src, Line where = Line::current());
-/// The same, added.
+/// As scatter, but adds the elements.
 [[nodiscard]] Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index,
                                  const Tensor& src, Line where = Line::current());
-/// How elements that meet become one. Mean of ints is rounded down.
+/// How elements with the same place are joined. The mean of ints is rounded down.
 enum class ScatterReduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
-/// The same, joined; `include_self`: x's own element is one of them, else it counts only where no
-/// other comes. Amax and amin: equal ones share the gradient.
+/// As scatter, but joins the elements. `include_self`: x's own element takes part; else it stays
+/// only where no other element goes. Amax and amin: equal elements share the gradient.
 [[nodiscard]] Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index,
                                     const Tensor& src, ScatterReduce reduce,
                                     bool include_self = true, Line where = Line::current());
 
-// By several tensors of indices, one per dim of x. They broadcast, and negative ones count from the
-// end. A mask stands for as many as it has dims: the places of what is true, which are counted
-// (selection_ops.h). Dims of x without a tensor (Index(), or behind the last) are taken whole. The
-// dims of the indices stand where the first tensor stands, or in front if a dim without one is
-// between them.
+// By several tensors of indices, one per dim of x. They broadcast, and negative indices count from
+// the end. A mask counts as one tensor per dim of the mask: the places of its trues, which are
+// counted (selection_ops.h). Dims of x without a tensor (Index(), or behind the last) are taken
+// whole. The dims of the indices replace the first indexed dim, or come first if a dim without a
+// tensor is between them.
 [[nodiscard]] Tensor index(const Tensor& x, const std::vector<Index>& at,
                            Line where = Line::current());
 /// x with `values`, which broadcast to index(x, at), in place or added.
@@ -69,24 +69,24 @@ enum class ScatterReduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
                                const TensorOperand& values, bool accumulate = false,
                                Line where = Line::current());
 
-// By row-major places. Negative ones count from the end.
+// By row-major places. Negative places count from the end.
 /// Elements of x: sizes of index.
 [[nodiscard]] Tensor take(const Tensor& x, const Tensor& index, Line where = Line::current());
 /// x with elements of `source`, as many as the index has, in place or added.
 [[nodiscard]] Tensor put(const Tensor& x, const Tensor& index, const Tensor& source,
                          bool accumulate = false, Line where = Line::current());
 
-// By masks of bools. None of these counts, but for the last.
+// By masks of bools. Only masked_put may count the trues of its mask.
 /// x with a number or 0-d tensor where the mask is true. x and mask broadcast.
 [[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, const TensorOperand& value,
                                  Line where = Line::current());
-/// x with the elements of `source` in order where the mask is true. x and mask broadcast. That the
-/// source has enough is checked.
+/// x with the elements of `source`, in order, where the mask is true. x and mask broadcast. Checks
+/// that the source has enough elements.
 [[nodiscard]] Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
                                     Line where = Line::current());
 /// `x[mask] = value` for a mask over the leading dims of x, as a new tensor. The value broadcasts
-/// to the rows x[mask] as if they were x's other dims; or it is one such row per true of the mask,
-/// which is counted and checked (a wait for the host, unless x[mask] was counted before).
+/// to the rows x[mask] as if they were x's other dims. Or it has one such row per true of the mask:
+/// then the trues are counted and checked (the host waits, unless x[mask] was counted before).
 [[nodiscard]] Tensor masked_put(const Tensor& x, const Tensor& mask, const TensorOperand& value,
                                 Line where = Line::current());
 

@@ -19,7 +19,7 @@ Tensor wide_index(std::string_view what, const Tensor& index, const Line& where)
 
 namespace {
 
-/// As a 0-d tensor.
+/// `size` as a 0-d tensor.
 Tensor size_of(Trace& trace, const Expr& size, const Line& where) {
   if (const auto constant = size.constant())
     return filled(trace, {DType::I64, {}}, static_cast<double>(*constant), where);

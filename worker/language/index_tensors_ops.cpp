@@ -1,5 +1,5 @@
-// Indexing by several tensors: the dims that they index go to the front and become one, the indices
-// one list of places in it.
+// Indexing by several tensors: the indexed dims move to the front and become one; the indices
+// become one list of places in it.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ class Indexed {
     make_places();
   }
 
-  /// x with what is indexed in one dim, [P, ..], and the places in it: i64 [M].
+  /// x with the indexed dims as one, [P, ..], and the places in that dim: i64 [M].
   [[nodiscard]] const Tensor& rows() const { return rows_; }
   [[nodiscard]] const Tensor& places() const { return places_; }
   [[nodiscard]] std::vector<Expr> result_sizes() const {
@@ -37,7 +37,7 @@ class Indexed {
     sizes.insert(sizes.begin() + place_, batch_.begin(), batch_.end());
     return sizes;
   }
-  /// Of one row per place, [M, ..], the result.
+  /// The result, from one row per place, [M, ..].
   [[nodiscard]] Tensor result(const Tensor& rows) const {
     std::vector<Expr> sizes = batch_;
     sizes.insert(sizes.end(), others_.begin(), others_.end());
@@ -49,7 +49,7 @@ class Indexed {
       order.push_back(d);
     return in_order(view(rows, std::move(sizes), where_), std::move(order), where_);
   }
-  /// And of a tensor of the result's sizes the rows.
+  /// The rows, from a tensor of the result's sizes.
   [[nodiscard]] Tensor rows_of(const Tensor& result) const {
     Dims order;
     const auto batch = static_cast<std::int64_t>(batch_.size());
@@ -59,7 +59,7 @@ class Indexed {
     return view(in_order(result, std::move(order), where_), with_rows(meta_of(places_).sizes[0]),
                 where_);
   }
-  /// Of other rows() x.
+  /// x, from other values of rows().
   [[nodiscard]] Tensor whole(const Tensor& rows) const {
     Dims inverse(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i)
@@ -102,7 +102,7 @@ class Indexed {
       refuse(where_, what_,
              fmt::format("{} indices are too many for {}", count, meta_text(meta_of(x_))));
   }
-  /// The indices along each dim of a mask, which lies over those of x from `dim` on.
+  /// The indices along each dim of a mask that covers the dims of x from `dim` on.
   [[nodiscard]] std::vector<Tensor> places_of(const Tensor& mask, std::int64_t dim) const {
     if (mask.ndim() == 0) refuse(where_, what_, "takes no mask of one element; see where()");
     need_dims(dim + mask.ndim());
@@ -141,13 +141,13 @@ class Indexed {
   const Tensor& x_;
   Line where_;
   std::vector<Tensor> tensors_;
-  Tensor mask_;               // the only index, if it is one
-  Dims order_;                // of x's dims: those that are indexed first
-  std::size_t indexed_ = 0;   // how many
-  std::int64_t place_ = 0;    // where the dims of the indices stand in the result
-  std::vector<Expr> front_;   // x's sizes in that order
-  std::vector<Expr> others_;  // those that are not indexed
-  std::vector<Expr> batch_;   // of the indices
+  Tensor mask_;               // the index, if it is a single mask
+  Dims order_;                // dims of x, indexed ones first
+  std::size_t indexed_ = 0;   // number of indexed dims
+  std::int64_t place_ = 0;    // first dim of the indices in the result
+  std::vector<Expr> front_;   // sizes of x in the order order_
+  std::vector<Expr> others_;  // sizes of x that are not indexed
+  std::vector<Expr> batch_;   // sizes of the indices
   Tensor rows_, places_;
 };
 

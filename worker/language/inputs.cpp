@@ -46,7 +46,7 @@ void InputReader::leaf(const double& f) {
 
 void InputReader::leaf(const Tensor& tensor) {
   const InputTree::Leaf* leaf = next(Kind::Tensor);
-  if (tensor.traced()) {  // the scanner says so
+  if (tensor.traced()) {  // the scanner reports it
     fits_ = false;
     return;
   }

@@ -10,10 +10,10 @@
 // Leaves: Tensor; SymInt (an int that may become symbolic); SymFloat (a runtime value); Key and
 // RankKey (key.h; runtime values, too); ints, doubles and enums (never symbolic: in a trace each is
 // pinned by a guard); bool (a constant of the graph); FieldInput (a value that the ranks join);
-// Opaque (an object; the graph has what was read of it). An optional is a bool, has_value, and what
-// it holds, if anything. A vector of pairs of names and values has the names of a map and its own
-// order, which ranks compare.
-// Leaves get readable names: batch.tokens, params.layers[3].w1, params.extra["k"].
+// Opaque (an object; the graph holds what the trace read of it). An optional is the bool has_value
+// and, if that is true, its content. A vector of pairs of names and values has the names of a map
+// and its own order, which ranks compare. Leaves get readable names: batch.tokens,
+// params.layers[3].w1, params.extra["k"].
 #pragma once
 
 #include <array>
@@ -37,8 +37,8 @@
 
 namespace lockstep::worker {
 
-/// Walks a nested value in order of declaration and tells `On` of each leaf, of each step down and
-/// of the length of each vector and map. What user structs know as `V`.
+/// Walks a nested value in order of declaration and calls `On` for each leaf, each step down and
+/// the length of each vector and map. User structs know it as `V`.
 template <class On>
 class FieldWalk {
  public:
@@ -79,7 +79,7 @@ template <class... T>
   return {names, std::tie(values...)};
 }
 
-/// The name of the place where a walk stands.
+/// The name of the current place of a walk.
 class Path {
  public:
   void enter_field(std::string_view name);
@@ -93,11 +93,11 @@ class Path {
   std::vector<std::size_t> lengths_;
 };
 
-/// What the last inputs of a frame looked like, and their source list: made once, reused as long as
-/// structure, kinds, dtypes and numbers of dims stay the same. One thread.
+/// What the last inputs of a frame looked like, and their source list: reused as long as structure,
+/// kinds, dtypes and numbers of dims stay the same. One thread.
 class InputTree {
  public:
-  /// Another tree of the same frame, without what it knows of inputs.
+  /// An empty tree of the same frame: it shares the objects only.
   [[nodiscard]] InputTree anew() const {
     InputTree out;
     out.objects_ = objects_;
@@ -125,7 +125,7 @@ class InputTree {
   std::vector<std::string> keys_;     // of maps, in order of the walk
   std::vector<std::string> fields_;
   std::shared_ptr<const SourceList> list_;
-  /// Of the frame: shared by copies and by trees that are built anew.
+  /// The objects of the frame: shared by copies and by rebuilt trees.
   std::shared_ptr<ObjectTable> objects_ = std::make_shared<ObjectTable>();
 };
 
@@ -156,7 +156,7 @@ class InputReader {
   void keys(const std::vector<std::string_view>& order);
   void leaf(const RankKey& key);
   void leaf(const Key& key) { leaf(RankKey(key)); }
-  /// Every leaf was there, with nothing left over.
+  /// True if every leaf was there and nothing was left over.
   [[nodiscard]] bool fits() const {
     return fits_ && leaf_ == tree_.leaves_.size() && length_ == tree_.lengths_.size() &&
            key_ == tree_.keys_.size() && field_ == tree_.fields_.size();
@@ -177,7 +177,7 @@ class InputReader {
   bool fits_ = true;
 };
 
-/// Builds the tree anew.
+/// Builds a new tree.
 class InputScanner {
  public:
   /// `empty`: a tree of the frame without leaves.
@@ -215,8 +215,8 @@ class InputScanner {
 template <class T>
 [[nodiscard]] Result<void> flatten(T& inputs, InputTree& tree, Observation& out);
 
-/// The arrays and floats of `inputs` by number of their source (ints and bools: empty): what a
-/// graph runs on. Requires the tree of these inputs.
+/// The arrays and floats of `inputs`, indexed by source (ints and bools: empty): what a graph runs
+/// on. Requires the tree of these inputs.
 struct InputValue {
   Array array;
   double number = 0;
@@ -224,7 +224,7 @@ struct InputValue {
 template <class T>
 void input_values(T& inputs, const InputTree& tree, std::vector<InputValue>& out);
 
-/// Lets go of the tensors of `inputs`, which are the caller's to lose.
+/// Drops the tensors of `inputs`, which the caller gives up.
 template <class T>
 void release(T& inputs);
 
@@ -234,7 +234,7 @@ template <class T>
 [[nodiscard]] T traced_like(const T& example, const InputTree& tree, Trace& trace);
 
 /// Makes every tensor, SymInt and traced SymFloat in `result` an output of the trace, named like
-/// inputs; one without a name of its own is called "result". Ints become 0-d i64 outputs.
+/// inputs; an output without a name is called "result". Ints become 0-d i64 outputs.
 template <class T>
 void add_outputs(T& result, Trace& trace);
 

@@ -1,4 +1,4 @@
-// The templates of inputs.h: how a walk goes down, and the walks that rebuild values. Included by
+// The templates of inputs.h: how a walk descends, and the walks that rebuild values. Included by
 // inputs.h only.
 #pragma once
 
@@ -36,7 +36,7 @@ inline constexpr bool is_complex<std::complex<T>> = true;
 template <class T>
 inline constexpr bool is_int = std::is_enum_v<T> || std::integral<T>;
 
-/// A walk that changes leaves and asks for no names.
+/// A walk that uses no names.
 class NamelessWalk {
  public:
   void enter_field(std::string_view) {}
@@ -122,7 +122,7 @@ class OutputCollector final {
   Path path_;
 };
 
-/// Lets go of tensors.
+/// Drops tensors.
 class InputReleaser final : public NamelessWalk {
  public:
   void leaf(Tensor& tensor) { tensor = Tensor(); }
@@ -188,7 +188,7 @@ void FieldWalk<On>::walk(T& value) {
       on_.leave();
     }
   } else if constexpr (detail::is_optional<T>) {
-    bool filled = value.has_value();  // a leaf, as what it holds may have none
+    bool filled = value.has_value();  // a leaf of its own: the content may have no leaf
     on_.length(filled ? 1 : 0);
     (*this)("has_value", filled);
     if (value) walk(*value);

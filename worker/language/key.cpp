@@ -12,8 +12,8 @@ std::int64_t child(std::int64_t key, std::int64_t number, RandomStream stream) {
   return philox(key, number, static_cast<std::int64_t>(stream));
 }
 
-/// Nothing is known before the run of what peers ask for, so the run compares: by the greatest and
-/// the least, so that all ranks find the same.
+/// Compares in the run, because a rank does not know before it what peers trace. Uses the greatest
+/// and the least number, so that all ranks get the same result.
 void compare_in_the_run(const Tensor& number, std::string message, const Line& where) {
   const Tensor pair =
       cat({reshape(number, {1}, where), reshape(bitwise_not(number, where), {1}, where)}, 0, where);
@@ -95,7 +95,7 @@ Key Key::fold_in(const IntOperand& n) const {
            "the number is known only when the graph runs, where ranks may have different ones; "
            "fold in the tensor that it comes from, which gives a RankKey");
   const Key out(key.tensor(), n.where);
-  // A number of the program is part of the graph, and so compared where graphs are.
+  // A plain number is part of the graph, so the comparison of graphs covers it.
   if (trace->peers_may_differ())
     compare_in_the_run(scalar(*trace, n.value, n.where),
                        "a Key is folded with the same number on all ranks, and one has another",

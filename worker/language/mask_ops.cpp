@@ -1,4 +1,4 @@
-// What masks choose, without counting it.
+// Ops by masks that do not count the trues, but for masked_put by rows.
 #include <fmt/format.h>
 
 #include <lockstep/worker/language/index_places.h>
@@ -33,7 +33,8 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const TensorOperand& val
   return chosen(both[1], expanded(filling, meta_of(both[0]).sizes, where), both[0], where);
 }
 
-// The k-th true takes element k of the source; where nothing is true, the zero in front of it.
+// The k-th true takes element k of the source; places that are not true read the zero padded in
+// front.
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, Line where) {
   const std::shared_ptr<Trace> trace =
       trace_of("masked_scatter", std::vector{x, mask, source}, where);

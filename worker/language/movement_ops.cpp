@@ -1,4 +1,4 @@
-// Where elements stand: made of views, slices, padding and cat.
+// Movement of elements: made of views, slices, padding and cat.
 #include <algorithm>
 #include <cstdlib>
 
@@ -14,7 +14,7 @@ using shapes::Expr;
 
 std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
 
-/// A slice that lies in the dim for certain.
+/// A slice known to lie in the dim.
 Tensor cut(const Tensor& x, std::int64_t dim, const Expr& start, const Expr& length,
            const Line& where) {
   Node node;
@@ -35,7 +35,7 @@ Tensor index_in(Trace& trace, const std::vector<Expr>& sizes, std::int64_t dim, 
   return trace.add_node(std::move(node), where);
 }
 
-/// How far each element of the last two dims lies to the right of the main diagonal.
+/// Distance of each element of the last two dims from the main diagonal, to the right.
 Tensor right_of_diagonal(Trace& trace, const std::vector<Expr>& sizes, const Line& where) {
   const auto last = static_cast<std::int64_t>(sizes.size()) - 1;
   return emit(Op::Sub,
@@ -43,7 +43,7 @@ Tensor right_of_diagonal(Trace& trace, const std::vector<Expr>& sizes, const Lin
               where);
 }
 
-/// x where the distance from the main diagonal compares so with `offset`, else 0.
+/// x where the distance from the main diagonal compares with `offset` as `compare` says, else 0.
 Tensor kept_beside(const Tensor& x, Op compare, std::int64_t offset, const Line& where) {
   Trace& trace = *x.trace();
   const TensorMeta meta = meta_of(x);
@@ -71,12 +71,12 @@ void need_not_negative(std::string_view what, Trace& trace, const Sizes& counts,
   }
 }
 
-/// A size less `count`, at least 0.
+/// `size` - `count`, at least 0.
 Expr left_of(const Expr& size, const Expr& count) {
   return count == Expr(0) ? size : shapes::max(size - count, Expr(0));
 }
 
-/// Two dims, apart.
+/// Two different dims, counted from the front.
 std::pair<std::int64_t, std::int64_t> two_dims(std::string_view what, std::int64_t ndim,
                                                std::int64_t a, std::int64_t b, const Line& where) {
   for (std::int64_t* dim : {&a, &b}) {
@@ -88,7 +88,7 @@ std::pair<std::int64_t, std::int64_t> two_dims(std::string_view what, std::int64
   return {a, b};
 }
 
-/// The dims of a result whose last ones, in order, are to stand at `places`.
+/// The order of dims that moves the last dims, in order, to `places`.
 Dims last_to(const Dims& places, std::int64_t ndim) {
   const std::int64_t rest = ndim - static_cast<std::int64_t>(places.size());
   Dims order;
@@ -261,7 +261,8 @@ Tensor triu(const Tensor& x, std::int64_t diagonal, Line where) {
   return triangle("triu", Op::Ge, x, diagonal, where);
 }
 
-// The square that the diagonal crosses, with one more element per row, has it in its first column.
+// The square that the diagonal crosses, with one more element per row, has the diagonal as first
+// column.
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t a, std::int64_t b, Line where) {
   (void)trace_of("diagonal", std::vector{x}, where);
   const auto [rows, columns] = two_dims("diagonal", x.ndim(), a, b, where);
@@ -296,7 +297,7 @@ Tensor diag_embed(const Tensor& x, std::int64_t offset, std::int64_t a, std::int
   node.ints = {ndim - 2};
   node.exprs = {0, std::abs(offset)};
   const Tensor line = offset == 0 ? x : emit(Op::Pad, {x}, std::move(node), where);
-  // By row to the right of the main diagonal, by column below it.
+  // Expands by row to the right of the main diagonal, by column below it.
   std::vector<Expr> sizes = meta_of(line).sizes;
   const Expr side = sizes.back();
   sizes.insert(sizes.end() - (offset < 0 ? 1 : 0), Expr(1));
@@ -337,8 +338,8 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& xs, Indexing indexing, L
 
 namespace {
 
-/// The dims, and for each stride and dilation, as nodes have them; of an x with `ndim` dims before
-/// those of the windows.
+/// The windows in order of their dims, counted from the front, as nodes list them. `ndim`: number
+/// of dims of x before those of the windows.
 std::vector<Windows> in_dim_order(std::string_view what, std::vector<Windows> windows,
                                   std::int64_t ndim, const Line& where) {
   for (Windows& one : windows) {
@@ -360,7 +361,7 @@ Dims window_attributes(const std::vector<Windows>& windows) {
   return out;
 }
 
-/// Elements from the first one of the first window to the last one of the last.
+/// Number of elements from the first one of the first window to the last one of the last window.
 Expr reach(const Windows& of, const Expr& count, const Expr& size) {
   return (count - 1) * of.stride + (size - 1) * of.dilation + 1;
 }
@@ -415,7 +416,7 @@ Tensor fold(const Tensor& x, const std::vector<Windows>& windows, const Sizes& s
   Node node{.ints = window_attributes(ordered), .meta = meta_of(x)};
   Dims within;
   for (std::size_t i = 0; i < ordered.size(); ++i) {
-    // Sizes come in the order of the windows as given.
+    // Sizes are in the order of the windows as given.
     const auto same = [&](const Windows& one) {
       return (one.dim < 0 ? one.dim + ndim : one.dim) == ordered[i].dim;
     };

@@ -1,6 +1,6 @@
-// The tensor language: where elements stand. All are made of views, slices, padding and cat. Names
-// and meanings follow torch, negative dims count from the end, and every rule is valid at sizes 0
-// and 1. If operands do not fit, every function throws TraceUsageError with the user's line.
+// The tensor language: movement of elements, made of views, slices, padding and cat. Names and
+// meanings follow torch, negative dims count from the end, and every rule is valid at sizes 0 and
+// 1. If operands do not fit, every function throws TraceUsageError with the user's line.
 #pragma once
 
 #include <optional>
@@ -10,38 +10,38 @@
 
 namespace lockstep::worker {
 
-/// x without `dim`, at `index` there. A plain negative index counts from the end; that it lies in
-/// the dim is checked.
+/// x at `index` of `dim`, without that dim. A plain negative index counts from the end. Checks that
+/// the index lies in the dim.
 [[nodiscard]] Tensor select(const Tensor& x, std::int64_t dim, const SymInt& index,
                             Line where = Line::current());
-/// Dims start to end become one. Of a 0-d tensor: [1].
+/// Dims start to end become one dim. A 0-d tensor becomes [1].
 [[nodiscard]] Tensor flatten(const Tensor& x, std::int64_t start = 0, std::int64_t end = -1,
                              Line where = Line::current());
-/// `dim` becomes dims of these sizes, of which one may be -1.
+/// `dim` becomes dims of these sizes; one of them may be -1.
 [[nodiscard]] Tensor unflatten(const Tensor& x, std::int64_t dim, const Sizes& sizes,
                                Line where = Line::current());
 /// Dim source[i] goes to place destination[i]; the others keep their order.
 [[nodiscard]] Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination,
                              Line where = Line::current());
 
-/// One tensor, xs along a new dim. Requires at least one, all of equal sizes.
+/// xs joined along a new dim. Requires at least one tensor, all of equal sizes.
 [[nodiscard]] Tensor stack(const std::vector<Tensor>& xs, std::int64_t dim = 0,
                            Line where = Line::current());
 /// The opposite of stack. Requires a dim whose size is a number.
 [[nodiscard]] std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim = 0,
                                          Line where = Line::current());
-/// n parts along `dim` of ceil(size / n) elements each. There are always n: the last ones have
-/// fewer, down to none.
+/// n parts along `dim` of ceil(size / n) elements each. There are always n parts: the last ones
+/// have fewer elements or none.
 [[nodiscard]] std::vector<Tensor> chunk(const Tensor& x, std::int64_t n, std::int64_t dim = 0,
                                         Line where = Line::current());
-/// x as often as `times` says, dim by dim, aligned at the end; new dims come in front. Requires a
+/// x repeated `times` times, dim by dim, aligned at the end; new dims come in front. Requires a
 /// number for each dim of x.
 [[nodiscard]] Tensor repeat(const Tensor& x, const Sizes& times, Line where = Line::current());
-/// The same; dims without a number are taken once.
+/// As repeat; dims without a number are taken once.
 [[nodiscard]] Tensor tile(const Tensor& x, const Sizes& times, Line where = Line::current());
 
-/// Elements move by shifts[i] along dims[i], those that leave at one end come in at the other. No
-/// dims: by one shift in row-major order.
+/// Moves elements by shifts[i] along dims[i]; elements that leave at one end enter at the other. No
+/// dims: moves by one shift in row-major order.
 [[nodiscard]] Tensor roll(const Tensor& x, const Sizes& shifts, const Dims& dims = {},
                           Line where = Line::current());
 
@@ -49,36 +49,35 @@ namespace lockstep::worker {
 // main diagonal, negative ones below it.
 /// Zeros above the diagonal.
 [[nodiscard]] Tensor tril(const Tensor& x, std::int64_t diagonal = 0, Line where = Line::current());
-/// Zeros below it.
+/// Zeros below the diagonal.
 [[nodiscard]] Tensor triu(const Tensor& x, std::int64_t diagonal = 0, Line where = Line::current());
-/// The diagonal of dims a and b as last dim; empty where it lies outside.
+/// The diagonal of dims a and b as the last dim; empty if it lies outside.
 [[nodiscard]] Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t a = 0,
                               std::int64_t b = 1, Line where = Line::current());
 /// Zeros with the last dim of x on the diagonal of new dims a and b.
 [[nodiscard]] Tensor diag_embed(const Tensor& x, std::int64_t offset = 0, std::int64_t a = -2,
                                 std::int64_t b = -1, Line where = Line::current());
-/// Of 1-D: diag_embed, of 2-D: diagonal.
+/// diag_embed of a 1-D tensor, diagonal of a 2-D one.
 [[nodiscard]] Tensor diag(const Tensor& x, std::int64_t offset = 0, Line where = Line::current());
 
-/// Windows along one dim of x: `count` of them, which start `stride` elements apart, each of `size`
+/// Windows along one dim of x: `count` windows that start `stride` elements apart, each of `size`
 /// elements `dilation` apart.
 struct Windows {
   std::int64_t dim = 0;
   SymInt size;
   std::int64_t stride = 1, dilation = 1;
-  std::optional<SymInt> count{};  // else as many as lie within the dim
+  std::optional<SymInt> count{};  // default: as many as lie within the dim
 };
-/// Each windowed dim of x becomes the number of its windows, and their sizes come behind all dims,
-/// in the order of the dims: a view, as torch's Tensor.unfold. That windows lie within x is
-/// checked.
+/// Each windowed dim of x becomes the number of its windows, and the window sizes follow all dims,
+/// in the order of the dims: a view, as torch's Tensor.unfold. Checks that windows lie within x.
 [[nodiscard]] Tensor unfold(const Tensor& x, const std::vector<Windows>& windows,
                             Line where = Line::current());
-/// The way back: windows as unfold gives them are added up where they overlap, in an order that
-/// does not vary, in a tensor whose windowed dims have `sizes`. `size` and `count` are those of x.
+/// The inverse of unfold: adds up windows where they overlap, in a fixed order, into a tensor whose
+/// windowed dims have `sizes`. `size` and `count` are those of x.
 [[nodiscard]] Tensor fold(const Tensor& x, const std::vector<Windows>& windows, const Sizes& sizes,
                           Line where = Line::current());
 
-/// Ij: dim i is that of xs[i]. Xy: the first two are swapped.
+/// Ij: dim i is that of xs[i]. Xy: the first two dims are swapped.
 enum class Indexing : std::uint8_t { Ij, Xy };
 /// Each of the 1-D or 0-d xs spread over the grid of all of them.
 [[nodiscard]] std::vector<Tensor> meshgrid(const std::vector<Tensor>& xs,

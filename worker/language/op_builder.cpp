@@ -10,13 +10,13 @@ namespace {
 
 using shapes::Expr;
 
-/// That holds the values of both.
+/// A dtype that holds the values of both.
 DType wider(DType a, DType b) {
   if (a == b) return a;
   return is_half(a) && is_half(b) ? DType::F32 : std::max(a, b);
 }
 
-/// The widest of the floats; nullopt where there is none.
+/// The widest of the float dtypes; nullopt without floats.
 std::optional<DType> widest(const std::vector<Tensor>& xs) {
   std::optional<DType> out;
   for (const Tensor& x : xs)
@@ -24,14 +24,14 @@ std::optional<DType> widest(const std::vector<Tensor>& xs) {
   return out;
 }
 
-/// Floats cast to `dtype`.
+/// The tensors with floats cast to `dtype`.
 std::vector<Tensor> floats_as(DType dtype, std::vector<Tensor> xs, const Line& where) {
   for (Tensor& x : xs)
     if (!x.empty() && is_float(x.dtype())) x = cast(x, dtype, where);
   return xs;
 }
 
-/// Operands as autocast wants them.
+/// Operands cast as autocast does.
 std::vector<Tensor> autocast(const OpRow& row, std::vector<Tensor> xs, DType low,
                              const Line& where) {
   const std::optional<DType> wide = widest(xs);
@@ -47,8 +47,8 @@ std::vector<Tensor> autocast(const OpRow& row, std::vector<Tensor> xs, DType low
          fmt::format("dtypes differ: {} and {}; cast() one of them", dtype_name(a), dtype_name(b)));
 }
 
-/// The dtype that numbers, float inputs and integers take: that of the first tensor of a dtype of
-/// its own.
+/// The dtype that numbers, float inputs and integers take: that of the first operand with a dtype
+/// of its own.
 DType common_dtype(std::string_view what, const std::vector<TensorOperand>& operands, bool promotes,
                    const Line& where) {
   std::optional<DType> dtype;
@@ -76,7 +76,7 @@ Expr broadcast_size(std::string_view what, Trace& trace, const Expr& one, const 
                     const Line& where) {
   if (one == other || other == Expr(1)) return one;
   if (one == Expr(1)) return other;
-  // Of sizes that no rank has seen vary, whether they are equal picks the entry.
+  // Equality of two sizes that no rank has seen vary is a guard: it picks the entry.
   if (trace.only_settled(one) && trace.only_settled(other) &&
       trace.env().peek(one - other, 1) == 0 &&
       trace.env().evaluate(shapes::equal(one, other), trace.here(where)))
@@ -275,7 +275,7 @@ std::vector<Tensor> with_own_gradient(std::string_view what, const std::vector<T
   for (const Tensor& input : inputs) own.inputs.push_back(trace->operand(input, where));
   std::vector<Tensor> outputs;
   for (const Tensor& result : results) {
-    // A number of its own keeps it apart from equal values that are made without this gradient.
+    // A number of its own keeps the node apart from equal values made without this gradient.
     Node same{.number = static_cast<double>(trace->own_number()), .meta = meta_of(result)};
     outputs.push_back(emit(Op::Reshape, {result}, std::move(same), where));
     own.outputs.push_back(outputs.back().node());

@@ -1,5 +1,5 @@
-// What the functions of the tensor language build their nodes with: checks of operands and dims,
-// broadcasting, views. For the files of ops only.
+// Building blocks of the tensor language's functions: checks of operands and dims, broadcasting,
+// views. For the files of ops only.
 #pragma once
 
 #include <span>
@@ -17,58 +17,58 @@ namespace lockstep::worker {
 /// line, for a concrete or empty tensor, operands of two traces, and a trace that has ended.
 [[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what,
                                               std::span<const Tensor> operands, const Line& where);
-/// The same for sizes: the trace of the first that has one.
+/// The trace of the first size that has one; throws as above.
 [[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what, const Sizes& sizes,
                                               const Line& where);
 
-/// The trace of the operands. Throws for `sizes` of another one, too.
+/// The trace of the operands. Throws for `sizes` of another trace, too.
 [[nodiscard]] std::shared_ptr<Trace> trace_of(std::string_view what,
                                               std::span<const Tensor> operands, const Sizes& sizes,
                                               const Line& where);
 
-/// Appends an op on tensors; `attributes` gives all but op, inputs and line. Where the op does not
-/// take f16 and bf16 (takes_half()) they go into it as f32, and its result is rounded to them.
+/// Appends an op on tensors; `attributes` gives all but op, inputs and line. If the op does not
+/// take f16 and bf16 (takes_half()), such operands are cast to f32 and its result is rounded back.
 /// Autocast casts operands, too.
 [[nodiscard]] Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes,
                           const Line& where);
 
-/// For functions that are made of several ops and round once. f16 and bf16 as f32; else `x`, also
-/// an empty one.
+/// For functions made of several ops that round once: f16 and bf16 as f32; any other `x`, also an
+/// empty one, as it is.
 [[nodiscard]] Tensor widened(const Tensor& x, const Line& where);
-/// Whether `x` is a tensor of f16 or bf16 of a trace that has not ended.
+/// True if `x` is a tensor of f16 or bf16 of a trace that has not ended.
 [[nodiscard]] bool is_low(const Tensor& x);
-/// What was computed of f32 in place of `dtype`, rounded to it; as it is where it is to stay f32
-/// and autocast is on.
+/// Rounds a result computed in f32 in place of `dtype`. Leaves it as it is if it is to stay f32 and
+/// autocast is on.
 enum class InAutocast : std::uint8_t { Narrow, StayF32 };
 [[nodiscard]] Tensor narrowed(const Tensor& x, DType dtype, InAutocast in_autocast,
                               const Line& where);
-/// The tensors, of one dtype: in autocast floats are cast to the widest one. Throws where dtypes
-/// differ.
+/// The tensors in one dtype: autocast casts floats to the widest one. Throws if dtypes differ.
 [[nodiscard]] std::vector<Tensor> of_one_dtype(std::string_view what, std::vector<Tensor> xs,
                                                const Line& where);
 
 /// Dtype and sizes as known now. Requires a traced tensor.
 [[nodiscard]] TensorMeta meta_of(const Tensor& x);
-/// 0 <= result < ndim, counted from the end where negative.
+/// `dim` with 0 <= result < ndim; negative dims count from the end.
 [[nodiscard]] std::int64_t checked_dim(std::string_view what, const Tensor& x, std::int64_t dim,
                                        const Line& where);
 [[nodiscard]] std::vector<shapes::Expr> exprs_of(const Sizes& sizes);
-/// `x` with exactly these sizes, known to hold as many elements: a view.
+/// `x` as a view with exactly these sizes, known to hold as many elements.
 [[nodiscard]] Tensor view(const Tensor& x, std::vector<shapes::Expr> sizes, const Line& where);
-/// Refuses a number that the dtype does not hold, in the name of the op.
+/// Refuses, in the name of the op, a number that the dtype does not hold.
 void need_value(std::string_view what, DType dtype, double number, const Line& where);
-/// `value` everywhere.
+/// A tensor with `value` everywhere.
 [[nodiscard]] Tensor filled(Trace& trace, const TensorMeta& meta, double value, const Line& where);
-/// Operands with one common size each: numbers filled in, dims broadcast. `what` names the op.
+/// Operands with one dtype and common sizes: numbers filled in, dims broadcast. `what` names the
+/// op.
 [[nodiscard]] std::vector<Tensor> aligned(std::string_view what,
                                           const std::vector<TensorOperand>& operands,
                                           const Line& where);
 
-/// The common sizes of what broadcasts, dims aligned at the end.
+/// The common sizes of lists that broadcast, dims aligned at the end.
 [[nodiscard]] std::vector<shapes::Expr> broadcast_sizes(
     std::string_view what, Trace& trace, const std::vector<std::vector<shapes::Expr>>& lists,
     const Line& where);
-/// Tensors of any dtypes with one common size.
+/// Tensors of any dtypes, broadcast to common sizes.
 [[nodiscard]] std::vector<Tensor> broadcast_together(std::string_view what,
                                                      const std::vector<Tensor>& xs,
                                                      const Line& where);
@@ -77,7 +77,7 @@ void need_value(std::string_view what, DType dtype, double number, const Line& w
 [[nodiscard]] Tensor expanded(const Tensor& x, const std::vector<shapes::Expr>& sizes,
                               const Line& where);
 
-/// Operands at the user's line.
+/// Makes operands with the user's line.
 struct At {
   Line where;
   template <class T>
@@ -86,14 +86,14 @@ struct At {
   }
 };
 
-/// `results`, which are made of `inputs`, with a gradient of their own in place of the recorded
-/// one: nodes that no equal value elsewhere is.
+/// `results`, computed from `inputs`, with a gradient of their own in place of the recorded one.
+/// Their nodes are distinct from those of equal values elsewhere.
 [[nodiscard]] std::vector<Tensor> with_own_gradient(std::string_view what,
                                                     const std::vector<Tensor>& inputs,
                                                     const std::vector<Tensor>& results,
                                                     BackwardFunction backward, const Line& where);
 
-/// "train.cpp:41: what: words", in a call of another name "train.cpp:41: name: what: words".
+/// Throws "train.cpp:41: what: words"; within a named call "train.cpp:41: name: what: words".
 [[noreturn]] void refuse(const Line& where, std::string_view what, std::string_view words);
 
 }  // namespace lockstep::worker

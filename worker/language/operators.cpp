@@ -15,8 +15,9 @@ SymFloat float_result(Op op, const SymFloat& a, const FloatOperand& b, Plain pla
   return SymFloat(emit(op, aligned(op_row(op).name, {x, y}, b.where), {}, b.where));
 }
 
-/// The dtype of f16 or bf16 that stands beside a number in arithmetic: the number is not rounded to
-/// it, the result is. Comparisons round it, as ops that choose do by choosing it.
+/// The dtype, f16 or bf16, of a tensor beside a number in arithmetic: the result is rounded to it,
+/// the number is not. Comparisons round the number; ops that choose an operand round it with their
+/// result.
 std::optional<DType> low_beside_number(Op op, const TensorOperand& a, const TensorOperand& b) {
   const OpRow& row = op_row(op);
   if (row.is(OpRow::GivesBool) || a.has_dtype() == b.has_dtype()) return std::nullopt;
@@ -86,7 +87,7 @@ SymFloat operator%(const SymFloat& a, const FloatOperand& b) {
   });
 }
 
-// A sign alone has no operand that could bring its line.
+// Unary minus has no second operand to carry the line.
 SymFloat operator-(const SymFloat& x) { return SymFloat(-1.0) * FloatOperand(x, Line()); }
 Tensor operator-(const TensorOperand& x) { return neg(x.tensor, x.where); }
 

@@ -29,7 +29,7 @@ struct CountOperand {
   SymInt value;
   Line where;
 };
-/// The integer as a float: in a trace its value of the run.
+/// The integer as a float: in a trace, its value in the run.
 [[nodiscard]] FloatOperand as_float(const CountOperand& n);
 
 /// The results are float inputs, so `lr * 0.5` still takes the dtype of the other operand. `%` has
@@ -121,18 +121,18 @@ struct TensorOperand {
         plain(true),
         fraction(std::floating_point<T>),
         where(line) {}
-  /// A tensor with a dtype of its own; all others take that of the tensor they meet.
+  /// True for a tensor with a dtype of its own; other operands take that of the tensor beside them.
   [[nodiscard]] bool has_dtype() const { return !plain && !weak && !count; }
   Tensor tensor;
   double number = 0;
-  bool plain = false;           // a plain number
+  bool plain = false;           // a number, not a traced value
   bool fraction = false;        // the number was written as a floating-point one
   bool weak = false;            // a float input: takes the other operand's dtype
-  std::optional<SymInt> count;  // an integer of a trace, perhaps a plain number all the same
+  std::optional<SymInt> count;  // an integer of a trace, perhaps a plain number, too
   Line where;
 };
 
-/// What indexes one dim of a tensor: an i64 tensor, or nothing, which takes the dim whole.
+/// Index of one dim of a tensor: an i64 tensor, or empty for the whole dim.
 struct Index {
   Index(Line line = Line::current()) : where(line) {}  // NOLINT: {} is one
   Index(Tensor t, Line line = Line::current())         // NOLINT: converts on purpose
@@ -141,17 +141,17 @@ struct Index {
   Line where;
 };
 
-/// What the operators below are: an op of the table on operands of one size and dtype. Of bools,
-/// `bitwise` takes the logical op.
+/// Basis of the operators below: an op of the table on operands of one size and dtype. For bools
+/// `bitwise` uses the logical op.
 enum class BitOp : std::uint8_t { And, Or, Xor };
 [[nodiscard]] Tensor elementwise(Op op, const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise(BitOp op, const TensorOperand& a, const TensorOperand& b);
 
-// Arithmetic, element by element. Dims are aligned at the end. A dim of constant size 1 broadcasts.
-// Two sizes that are not known to be equal are checked to be equal and never broadcast (use
-// expand() instead). Dtypes must be equal (cast first); a number, a float input and a symbolic
-// integer take the tensor's dtype. `/` on ints is floor division; `%` has the sign of the divisor.
-// These are templates so that of two integers the operators of integers are taken (sym_int.h).
+// Elementwise arithmetic. Dims are aligned at the end. A dim of constant size 1 broadcasts. Two
+// sizes not known to be equal are checked to be equal and never broadcast (use expand() instead).
+// Dtypes must be equal (cast first); a number, a float input and a symbolic integer take the
+// tensor's dtype. `/` on ints is floor division; `%` has the sign of the divisor. Templates, so
+// that two integers use the operators of integers (sym_int.h).
 template <int = 0>
 [[nodiscard]] Tensor operator+(const TensorOperand& a, const TensorOperand& b) {
   return elementwise(Op::Add, a, b);
@@ -174,7 +174,7 @@ template <int = 0>
 }
 [[nodiscard]] Tensor operator-(const TensorOperand& x);
 
-// Comparisons, element by element, to bool.
+// Elementwise comparisons; results are bool.
 template <int = 0>
 [[nodiscard]] Tensor operator<(const TensorOperand& a, const TensorOperand& b) {
   return elementwise(Op::Lt, a, b);
@@ -200,7 +200,7 @@ template <int = 0>
   return elementwise(Op::Ne, a, b);
 }
 
-// Of bools logical; of ints bit by bit. Shifts by less than 0, or by all bits and more, shift
+// Logical for bools, bitwise for ints. Shifts by less than 0, or by all bits or more, shift
 // everything out.
 template <int = 0>
 [[nodiscard]] Tensor operator&(const TensorOperand& a, const TensorOperand& b) {

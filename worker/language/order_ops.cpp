@@ -1,5 +1,5 @@
-// Scans, order and counts. The ops work along the last dim: another dim is swapped with it, there
-// and back.
+// Scans, order and counts. The ops work along the last dim: another dim is swapped with it before
+// and after.
 #include <fmt/format.h>
 
 #include <lockstep/worker/language/index_ops.h>
@@ -11,15 +11,14 @@ namespace {
 
 using shapes::Expr;
 
-/// Of a 0-d tensor too, which is taken for one of one element.
+/// `dim` counted from the front. A 0-d tensor counts as a tensor of one element.
 std::int64_t dim_of(std::string_view what, const Tensor& x, std::int64_t dim, const Line& where) {
   (void)trace_of(what, std::vector{x}, where);
   if (x.ndim() == 0 && (dim == 0 || dim == -1)) return 0;
   return checked_dim(what, x, dim, where);
 }
 
-/// What `op` makes, along the last dim, of `x` with `dim` as the last one; the result has the same
-/// sizes.
+/// The result of `op`, which works along the last dim, on `x` along `dim`. It has the sizes of x.
 template <class RowOp>
 Tensor along(std::string_view what, const Tensor& x, std::int64_t dim, const Line& where,
              RowOp op) {
@@ -36,7 +35,7 @@ Tensor row_scan(Op op, const Tensor& x, std::int64_t dim, Direction direction, c
   });
 }
 
-/// Indices of a dim that was turned round, as those of the dim.
+/// Indices into a flipped dim, as indices into the dim.
 Tensor turned_indices(const Tensor& indices, const Line& where) {
   return TensorOperand(indices.size(-1) - 1, where) -
          TensorOperand(flip(indices, {-1}, where), where);
@@ -46,7 +45,7 @@ Taken taken(const Tensor& x, std::int64_t dim, const Tensor& indices, const Line
   return {gather(x, dim, indices, where), indices};
 }
 
-/// Values of the reverse order: ints have no negative of the lowest.
+/// Values in reverse order: bitwise for ints, whose lowest has no negative.
 Tensor reversed_order(const Tensor& x, const Line& where) {
   return is_float(x.dtype()) ? neg(x, where) : bitwise_not(x, where);
 }
@@ -62,7 +61,7 @@ Taken extremum_scan(std::string_view what, const Tensor& x, const Tensor& keys, 
   return taken(x, dim, indices, where);
 }
 
-/// Where a number stands in itself.
+/// The index of a 0-d tensor's only element.
 Tensor zero_index(const Tensor& x, const Line& where) {
   return filled(*x.trace(), {DType::I64, {}}, 0, where);
 }
@@ -87,7 +86,7 @@ void need_elements(std::string_view what, const Tensor& x, std::int64_t dim, con
                      fmt::format("{} needs enough elements along its dim", what));
 }
 
-/// The elements that `index`, of size 1 along the dim, names.
+/// The elements at `index`, which has size 1 along the dim.
 Taken single_place(const Tensor& x, std::int64_t dim, const Tensor& index, Keep keep,
                    const Line& where) {
   const Taken kept = taken(x, dim, index, where);
@@ -121,7 +120,7 @@ Taken cummin(const Tensor& x, std::int64_t dim, Direction direction, Line where)
   return extremum_scan("cummin", x, reversed_order(x, where), dim, direction, where);
 }
 
-/// Of parts that lie in x however long it is, so there is nothing to check.
+/// Made of slices that lie in x whatever its length, so there is nothing to check.
 Tensor diff(const Tensor& x, std::int64_t dim, Line where) {
   const NamedCall call("diff");
   const std::int64_t d = checked_dim("diff", x, dim, where);
@@ -140,7 +139,8 @@ Tensor diff(const Tensor& x, std::int64_t dim, Line where) {
 Tensor argsort(const Tensor& x, std::int64_t dim, bool descending, Line where) {
   return along("argsort", x, dim, where, [&](const Tensor& rows) {
     if (!descending) return emit(Op::Argsort, {rows}, {}, where);
-    // What stands first of equal elements comes last in the order of the turned ones.
+    // A stable sort of the flipped row, flipped back, descends and keeps the order of equal
+    // elements.
     const Tensor turned = emit(Op::Argsort, {flip(rows, {-1}, where)}, {}, where);
     return turned_indices(turned, where);
   });
@@ -240,7 +240,7 @@ Tensor bincount(const Tensor& x, const std::optional<SymInt>& length,
   const Tensor index = cast(x, DType::I64, where);
   SymInt rows = length.value_or(0);
   if (!length) {
-    // One more than the largest int cannot be counted.
+    // One more than the largest int would overflow.
     const Tensor last = scalar(*trace, SymInt(std::numeric_limits<std::int64_t>::max() - 1), where);
     const TensorOperand most(minimum(TensorOperand(amax(index, {}, Keep::Drop, where), where),
                                      TensorOperand(last, where)),

@@ -25,7 +25,7 @@ std::vector<Expr> without(std::vector<Expr> sizes, std::ptrdiff_t from_end) {
   return sizes;
 }
 
-/// [.., M, K] x [K, N]: all rows at once.
+/// [.., M, K] x [K, N]: one product of all rows.
 Tensor rows_times(const Tensor& a, const Tensor& b, const Line& where) {
   std::vector<Expr> sizes = meta_of(a).sizes;
   const std::vector<Expr> right = meta_of(b).sizes;
@@ -59,7 +59,7 @@ Tensor batch_times(const Tensor& a, const Tensor& b, const Line& where) {
   return view(product, std::move(batch), where);
 }
 
-/// [.., M, K] x [.., K, N] of ints: all products, and their sums.
+/// [.., M, K] x [.., K, N] of ints, as a sum of products.
 Tensor integer_times(const Tensor& a, const Tensor& b, const Line& where) {
   const Tensor columns = unsqueeze(a, -1, where), rows = unsqueeze(b, -3, where);
   return sum(TensorOperand(columns, where) * TensorOperand(rows, where), {-2}, Keep::Drop, where);

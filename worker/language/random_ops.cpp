@@ -1,6 +1,6 @@
-// Random numbers are made of the bits of each element (key.h). No step may depend on whether a
-// compiler joins a multiplication and an addition into one operation: products before an addition
-// are exact, or there is a division in their place.
+// Random numbers, made of the bits of each element (key.h). No result may depend on whether a
+// compiler fuses a multiplication and an addition: products before an addition are exact, or a
+// division takes their place.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -35,7 +35,7 @@ Tensor place(std::string_view what, Trace& trace, const TensorOperand& at, const
   refuse(where, what, "sizes and starts of a part are integers, or 0-d tensors of i64");
 }
 
-/// Of each element, in the whole.
+/// Index of each element in the whole.
 Tensor indices(std::string_view what, Trace& trace, const Sizes& sizes, const Part& part,
                const Line& where) {
   const bool alone = part.sizes.empty() && part.starts.empty();
@@ -78,23 +78,23 @@ class Bits {
   [[nodiscard]] Tensor all(RandomStream stream = RandomStream::Draw) const {
     return random_bits(key_, index_, stream, where_);
   }
-  /// `count` of them, of which the lowest is number `from`.
+  /// `count` bits per element; the lowest is bit `from`.
   [[nodiscard]] Tensor some(int from, int count, RandomStream stream = RandomStream::Draw) const {
     const Tensor shifted =
         from == 0 ? all(stream) : TensorOperand(all(stream), where_) >> TensorOperand(from, where_);
     return TensorOperand(shifted, where_) & TensorOperand((std::int64_t{1} << count) - 1, where_);
   }
-  /// In [0, 1), of the highest bits of the first word, or of all.
+  /// In [0, 1), from the highest bits of the first word (f32) or of all bits (f64).
   [[nodiscard]] Tensor unit(DType dtype, RandomStream stream = RandomStream::Draw) const {
     return dtype == DType::F32 ? scaled(some(8, 24, stream), dtype, 0x1p-24)
                                : scaled(some(11, 53, stream), dtype, 0x1p-53);
   }
-  /// Of bits that inner() has not seen.
+  /// In [0, 1), from bits that inner() does not use.
   [[nodiscard]] Tensor second_unit(DType dtype) const {
     return dtype == DType::F32 ? scaled(some(40, 24), dtype, 0x1p-24)
                                : unit(dtype, RandomStream::SecondDraw);
   }
-  /// In (0, 1), with small numbers as fine as bits allow.
+  /// In (0, 1), with small numbers as fine as the bits allow.
   [[nodiscard]] Tensor inner(DType dtype) const {
     const bool narrow = dtype == DType::F32;
     const Tensor number = cast(narrow ? some(0, 32) : some(11, 53), dtype, where_);
@@ -119,7 +119,7 @@ void need_probability(std::string_view what, const SymFloat& p, const Line& wher
     refuse(where, what, fmt::format("a probability is from 0 to 1, not {}", p.value(where)));
 }
 
-/// 1 / (1 - p), of 1 it is 0.
+/// 1 / (1 - p); 0 for p = 1.
 TensorOperand scale_of_kept(const SymFloat& p, const Line& where) {
   if (!p.traced()) return {p.value(where) == 1 ? 0.0 : 1 / (1 - p.value(where)), where};
   const Tensor given = detach(p.tensor(), where);
@@ -145,7 +145,7 @@ Tensor uniform(const RankKey& key, const Sizes& sizes, double low, double high, 
     refuse(where, "uniform", fmt::format("takes finite low < high, not {} and {}", low, high));
   const TensorOperand unit(uniform(key, sizes, draw, where), where);
   if (low == 0 && high == 1) return unit.tensor;
-  // A quotient is never joined with the addition.
+  // A division is never fused with the addition.
   const Tensor wide = high - low == 1 ? unit.tensor : unit / TensorOperand(1 / (high - low), where);
   const Tensor moved = TensorOperand(wide, where) + TensorOperand(low, where);
   const double below =
@@ -171,7 +171,7 @@ Tensor normal(const RankKey& key, const Sizes& sizes, double mean, double deviat
   const NamedCall call("normal");
   const TensorOperand unit(normal(key, sizes, draw, where), where);
   if (deviation == 0) return full_like(unit.tensor, mean, where);
-  // A quotient is never joined with the addition.
+  // A division is never fused with the addition.
   const Tensor wide = deviation == 1 ? unit.tensor : unit / TensorOperand(1 / deviation, where);
   return TensorOperand(wide, where) + TensorOperand(mean, where);
 }

@@ -1,5 +1,5 @@
-// Reductions and their composites. Composites are numerically stable: the largest value is taken
-// out before exponentials, and gradients do not flow through it.
+// Reductions and their composites. Composites are numerically stable: the largest value is
+// subtracted before exponentials, and gradients do not flow through it.
 #include <algorithm>
 #include <limits>
 
@@ -12,8 +12,8 @@ namespace {
 
 using shapes::Expr;
 
-/// Ascending, each once; all dims where none is named. A number has the dim 0, which reduces
-/// nothing.
+/// Ascending dims without repeats; all dims if none is named. A 0-d tensor has the dim 0, which
+/// reduces nothing.
 Dims reduced_dims(std::string_view what, const Tensor& x, const Dims& dims, const Line& where) {
   Dims out;
   for (const std::int64_t dim : dims)
@@ -33,7 +33,7 @@ std::vector<Expr> kept_sizes(const Tensor& x, const Dims& dims) {
   return sizes;
 }
 
-/// `result`: F64 for a sum of f32 that is not rounded yet.
+/// `result`: dtype of the result; F64 for a sum of f32 that is not rounded yet.
 Tensor reduced(Op op, const Tensor& x, const Dims& dims, Keep keep, const Line& where,
                std::optional<DType> result = std::nullopt) {
   (void)trace_of(op_row(op).name, std::vector{x}, where);
@@ -50,7 +50,7 @@ void need_floats(std::string_view what, const Tensor& x, const Line& where) {
   if (!is_float(x.dtype())) refuse(where, what, "takes floating-point numbers; cast first");
 }
 
-/// How many elements each total is of.
+/// Number of elements in each total.
 Expr count_of(const Tensor& x, const Dims& dims) {
   Expr count = 1;
   for (const std::int64_t dim : dims)
@@ -58,7 +58,7 @@ Expr count_of(const Tensor& x, const Dims& dims) {
   return x.trace()->env().simplify(count);
 }
 
-/// root(total), 0 where the total is, without a slope there.
+/// root(total); 0, with gradient 0, where the total is 0.
 template <class Root>
 Tensor rooted(const Tensor& total, const Line& where, Root root) {
   const Tensor nothing = TensorOperand(total, where) == TensorOperand(0.0, where);
@@ -71,7 +71,7 @@ Tensor square_root(const Tensor& total, const Line& where) {
   return rooted(total, where, [&](const Tensor& x) { return sqrt(x, where); });
 }
 
-/// n less the correction, where that is positive, else 0.
+/// n - correction, at least 0.
 TensorOperand degrees_of_freedom(const Tensor& x, const Dims& dims, double correction,
                                  const Line& where) {
   const Expr count = count_of(x, dims);
@@ -83,8 +83,8 @@ TensorOperand degrees_of_freedom(const Tensor& x, const Dims& dims, double corre
           where};
 }
 
-/// Of a variance, of x: twice what x is off the mean, by the degrees of freedom. Where there are
-/// none it is infinite, as torch has it, and not a number where x is the mean.
+/// Gradient of a variance by x: twice the deviation from the mean, over the degrees of freedom.
+/// With no degrees of freedom it is infinite, as in torch, and not a number where x is the mean.
 Tensor variance_gradient(const BackwardCall& call, const Dims& over, double correction,
                          const Line& where) {
   const Tensor& x = call.inputs[0];
@@ -110,7 +110,7 @@ Tensor variance_gradient(const BackwardCall& call, const Dims& over, double corr
 Spread spread_of(std::string_view what, const Tensor& x, const Dims& dims, double correction,
                  Keep keep, const Line& where) {
   need_floats(what, x, where);
-  // In f64, whose squares neither overflow nor vanish where the deviation is one of x's dtype.
+  // In f64, where squares neither overflow nor vanish if the deviation fits the dtype of x.
   if (x.dtype() != DType::F64) {
     const Spread wide = spread_of(what, cast(x, DType::F64, where), dims, correction, keep, where);
     return {cast(wide.value, x.dtype(), where), cast(wide.mean, x.dtype(), where)};
@@ -135,8 +135,8 @@ void need_bools(std::string_view what, const Tensor& x, const Line& where) {
     refuse(where, what, fmt::format("takes bools, not {}; compare first", meta_text(meta_of(x))));
 }
 
-/// x less its largest value over `dim`, through which no gradient flows. Not a number in all of a
-/// row whose largest is infinite.
+/// x less its largest value over `dim`; no gradient flows through that value. If it is infinite,
+/// the softmax of the whole row is not a number.
 Tensor shifted_down(const Tensor& x, std::int64_t dim, const Line& where) {
   return TensorOperand(x, where) -
          TensorOperand(amax(detach(x, where), {dim}, Keep::Keep, where), where);
@@ -178,7 +178,7 @@ Tensor mean(const Tensor& x, const Dims& dims, Keep keep, Line where) {
   need_floats("mean", x, where);
   if (is_low(x)) return cast(mean(widened(x, where), dims, keep, where), x.dtype(), where);
   const Expr count = count_of(x, reduced_dims("mean", x, dims, where));
-  // Rounded once: the mean of equal numbers is one of them.
+  // Rounded once, so the mean of equal numbers is that number.
   const Tensor total = reduced(Op::Sum, x, dims, keep, where, DType::F64);
   const Tensor out = TensorOperand(total, where) / TensorOperand(x.trace()->integer(count), where);
   return x.dtype() == out.dtype() ? out : cast(out, x.dtype(), where);
@@ -224,7 +224,7 @@ Tensor norm(const Tensor& x, double p, const Dims& dims, Keep keep, Line where) 
   if (p == 1) return sum(size, dims, keep, where);
   if (p == std::numeric_limits<double>::infinity()) return amax(size, dims, keep, where);
   if (p == -std::numeric_limits<double>::infinity()) return amin(size, dims, keep, where);
-  // In f64, whose powers neither overflow nor vanish where the norm is one of f32.
+  // In f64, where powers neither overflow nor vanish if the norm fits f32.
   if (x.dtype() == DType::F32)
     return cast(norm(cast(x, DType::F64, where), p, dims, keep, where), DType::F32, where);
   if (p == 2)
@@ -253,8 +253,7 @@ Tensor argmax(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
   return reduced(Op::Argmax, x, {dim}, keep, where);
 }
 
-/// Turned round: the largest of the negated floats, and of ints, whose lowest has no negative, of
-/// the inverted ones.
+/// argmax in reverse order: of negated floats, and of inverted ints, whose lowest has no negative.
 Tensor argmin(const Tensor& x, std::int64_t dim, Keep keep, Line where) {
   const NamedCall call("argmin");
   (void)trace_of("argmin", std::vector{x}, where);
@@ -274,7 +273,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
   if (is_low(x))
     return narrowed(log_softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32,
                     where);
-  // Not x less its logsumexp, which has lost what is small beside the largest.
+  // x - logsumexp(x) would lose what is small beside the largest value.
   const Tensor shifted = shifted_down(x, dim, where);
   const Tensor total = sum(exp(shifted, where), {dim}, Keep::Keep, where);
   return TensorOperand(shifted, where) - TensorOperand(log(total, where), where);

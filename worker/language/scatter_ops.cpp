@@ -1,4 +1,4 @@
-// Elements put, added or joined where an index along one dim says: over x in one dim.
+// Elements set, added or joined by an index along one dim; x is flattened into one dim.
 #include <limits>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ namespace {
 
 using shapes::Expr;
 
-/// x and what comes, both in one dim, with the places of the latter in the former.
+/// x and the source, both in one dim, and the places in x of the source's elements.
 struct Scattered {
   Tensor x, places, src;
 };
@@ -51,8 +51,9 @@ Scattered scattered(std::string_view what, const Tensor& x, std::int64_t dim, co
           flat_view(from, where)};
 }
 
-/// x with what leaves a result as it is, as 1 does a product, wherever something comes. The largest
-/// int is no double, so ints have one of those that come there; they have no gradient.
+/// x with the neutral element of the reduction, such as 1 for a product, wherever elements of src
+/// go. The largest int is no exact double, so extremes of ints take an element of src that goes
+/// there; ints have no gradient.
 Tensor without_self(const Scattered& s, ScatterReduce reduce, const Line& where) {
   const bool extreme = reduce == ScatterReduce::Amax || reduce == ScatterReduce::Amin;
   if (extreme && !is_float(s.x.dtype())) return put_rows(s.x, s.places, s.src, Put::Set, where);
@@ -65,8 +66,9 @@ Tensor without_self(const Scattered& s, ScatterReduce reduce, const Line& where)
   return put_rows(s.x, s.places, nothing, Put::Set, where);
 }
 
-/// The extreme of what comes and of x where nothing does. A gradient is shared by all that come and
-/// are equal to the result; what `without_self` put in place of x has no part in it.
+/// The extreme of the elements of src at each place, and x where there are none. All elements of
+/// src equal to the result share the gradient; the values that `without_self` put in place of x get
+/// none.
 Tensor extreme_of_src(const Scattered& s, ScatterReduce reduce, const Line& where) {
   const Put mode = reduce == ScatterReduce::Amax ? Put::Max : Put::Min;
   const Tensor result = put_rows(without_self(s, reduce, where), s.places, s.src, mode, where);
@@ -86,7 +88,7 @@ Tensor extreme_of_src(const Scattered& s, ScatterReduce reduce, const Line& wher
   return with_own_gradient("scatter_reduce", {s.x, s.src}, {result}, gradient, where)[0];
 }
 
-/// How many elements are joined in each of x, at least 1.
+/// Number of elements joined in each of x, at least 1.
 Tensor counts(const Scattered& s, bool include_self, const Line& where) {
   Trace& trace = *s.x.trace();
   const Tensor none = filled(trace, meta_of(s.x), 0, where),

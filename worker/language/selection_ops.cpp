@@ -8,22 +8,22 @@ namespace {
 
 using shapes::Expr;
 
-/// Repeats that add up to `total`.
+/// x with elements repeated; the repeats add up to `total`.
 Tensor repeated(const Tensor& x, const Tensor& repeats, const SymInt& total, std::int64_t dim,
                 const Line& where) {
   const Tensor rows = segment_ids(repeats, total, where);
   return from_front(index_select(to_front(x, dim, where), rows, where), dim, where);
 }
 
-/// Of `keys` in order, [n] or [n, m], one row of `sorted` for each run of equal ones. `order`:
-/// where each row stood before.
+/// For sorted `keys`, [n] or [n, m], one row of `sorted` for each run of equal keys. `order`: place
+/// of each row before sorting.
 Unique runs_of(const Tensor& keys, const Tensor& sorted, const Tensor& order, const Line& where) {
   const std::shared_ptr<Trace> trace = keys.trace();
   const SymInt n = keys.size(0);
   const Tensor place = arange(*trace, n, where);
   const Tensor none = filled(*trace, meta_of(place), 0, where),
                one = filled(*trace, meta_of(place), 1, where);
-  // The element before; the first one stands beside itself.
+  // The element before; the first element is compared with itself.
   const Tensor before = index_select(
       keys, emit(Op::Maximum, {emit(Op::Sub, {place, one}, {}, where), none}, {}, where), where);
   const Tensor at_first = emit(Op::Eq, {place, none}, {}, where);

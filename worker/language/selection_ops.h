@@ -1,5 +1,5 @@
-// Ops whose result has as many elements as the data says. How many is counted first and read back
-// to the host, as a size that has no value while tracing; it costs a wait there. For users of
+// Ops whose number of result elements depends on the data. The number is counted first and read
+// back to the host, as a size without a value while tracing; the host waits for it. For users of
 // frames.
 //
 //   const Tensor kept = x[score > 0.5];                  // [u0, 8] of x [s0, 8]
@@ -7,8 +7,8 @@
 //   check(kept.size(0) <= 64, "a batch fits");           // on all ranks jointly, in the run
 //   if (kept.size(0) == 0) ...                           // refused: known only then
 //
-// Ranks have counts of their own and run one graph. The count lies between 0 and the number of
-// elements; the same mask again gives the same one, whichever op asks. Gradients go to the elements
+// Each rank has its own counts, and all run one graph. A count lies between 0 and the number of
+// elements; the same mask gives the same count, whichever op asks. Gradients go to the elements
 // that were taken. Every function throws TraceUsageError as those of tensor_ops.h do.
 #pragma once
 
@@ -24,24 +24,24 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor masked_select(const Tensor& x, const Tensor& mask,
                                    Line where = Line::current());
 
-/// The different elements of a tensor, ascending; each not-a-number is one of its own, at the end.
+/// The distinct elements of a tensor, ascending; each not-a-number counts as distinct, at the end.
 struct Unique {
-  Tensor values;   // [u]: the first of equal ones
+  Tensor values;   // [u]: the first of equal elements
   Tensor inverse;  // i64, sizes of x: the place of each element in `values`
-  Tensor counts;   // i64 [u]: how often each occurs
+  Tensor counts;   // i64 [u]: number of times each occurs
 };
-/// What of it is not used is left out of the graph.
+/// Members that are not used are left out of the graph.
 [[nodiscard]] Unique unique(const Tensor& x, Line where = Line::current());
-/// The same of whole slices along `dim`, in the order of their elements from the first on: values
-/// have u of them, inverse is i64 of the size of `dim`. All other sizes are numbers: it sorts once
-/// for each element of a slice, so it is for slices of few.
+/// As above, for whole slices along `dim`, ordered by their elements from the first on: `values`
+/// has u slices, `inverse` is i64 of the size of `dim`. All other sizes must be numbers. Sorts once
+/// for each element of a slice, so use it for small slices.
 [[nodiscard]] Unique unique(const Tensor& x, std::int64_t dim, Line where = Line::current());
 
 /// Element i of `dim`, repeats[i] times in a row. `repeats` is i64, one per element or one for all;
 /// a negative one is an error when the graph runs.
 [[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim,
                                        Line where = Line::current());
-/// With repeats that are known as integers, one per element or one for all, so is the size.
+/// With repeats given as integers, one per element or one for all; the size is known, too.
 [[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim,
                                        Line where = Line::current());
 [[nodiscard]] Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::int64_t dim,

@@ -1,8 +1,7 @@
-// The tensor language: the operations of traced functions besides arithmetic (tensor.h), what works
-// element by element (elementwise_ops.h) or by indices (index_ops.h), and scans and order along a
-// dim (order_ops.h). Names and
-// meanings follow numpy and torch. If operands do not fit, every function throws TraceUsageError
-// with the user's line. Every rule is valid at sizes 0 and 1.
+// The tensor language: the operations of traced functions besides operators (operators.h),
+// elementwise functions (elementwise_ops.h), indexing (index_ops.h), and scans and order along a
+// dim (order_ops.h). Names and meanings follow numpy and torch. If operands do not fit, every
+// function throws TraceUsageError with the user's line. Every rule is valid at sizes 0 and 1.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +41,7 @@ using Sizes = std::vector<SymInt>;
 [[nodiscard]] Tensor scalar(Trace& trace, const SymInt& value, Line where = Line::current());
 
 // Views and movement.
-/// One size may be -1 and is computed from the others. Requires the same number of elements; that
+/// One size may be -1; it is computed from the others. Requires the same number of elements, which
 /// is checked when the graph runs unless proven.
 [[nodiscard]] Tensor reshape(const Tensor& x, const Sizes& sizes, Line where = Line::current());
 /// Dim i of the result is dim dims[i] of x.
@@ -65,27 +64,27 @@ using Sizes = std::vector<SymInt>;
                          Line where = Line::current());
 /// The elements of `dims` in reverse order; no dims: x.
 [[nodiscard]] Tensor flip(const Tensor& x, const Dims& dims, Line where = Line::current());
-/// Parts of the given sizes, whose sum is checked.
+/// Parts of the given sizes; checks their sum.
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, const Sizes& sizes, std::int64_t dim,
                                         Line where = Line::current());
 
 // Reductions over `dims`; no dims: over all. Over no elements: sum is 0, prod 1, mean, var and
 // stddev are not a number, amax the lowest and amin the highest value of the dtype (floats:
-// infinities), argmax and argmin 0, softmax empty, logsumexp minus infinity. A 0-d tensor has the
-// dim 0, too, over which there is nothing to reduce.
+// infinities), argmax and argmin 0, softmax empty, logsumexp minus infinity. A 0-d tensor also
+// accepts the dim 0, over which there is nothing to reduce.
 enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or stays with size 1
 [[nodiscard]] Tensor sum(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                          Line where = Line::current());
-/// Of ints wrapped. Its gradient is right with zeros among the factors.
+/// Ints wrap. The gradient is right with zeros among the factors.
 [[nodiscard]] Tensor prod(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
 [[nodiscard]] Tensor mean(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
-/// The squares of what elements differ from their mean, by their number n less `correction`: 1 for
-/// a sample, 0 for a population. Of floats; infinite or not a number where n is not above it.
+/// The sum of squared deviations from the mean, over the number of elements n less `correction`: 1
+/// for a sample, 0 for a population. Takes floats; infinite or not a number unless n is above it.
 [[nodiscard]] Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1,
                          Keep keep = Keep::Drop, Line where = Line::current());
-/// The square root of the variance, torch's `std`. Its gradient is 0 where it is 0.
+/// The square root of the variance, torch's `std`. Its gradient is 0 where its value is 0.
 [[nodiscard]] Tensor stddev(const Tensor& x, const Dims& dims = {}, double correction = 1,
                             Keep keep = Keep::Drop, Line where = Line::current());
 /// The variance, or the standard deviation, beside the mean.
@@ -97,11 +96,11 @@ struct Spread {
 [[nodiscard]] Spread std_mean(const Tensor& x, const Dims& dims = {}, double correction = 1,
                               Keep keep = Keep::Drop, Line where = Line::current());
 /// The vector norm (torch.linalg.vector_norm) of floats: the p-th root of the sum of |x|^p. p may
-/// be 0 (how many are not 0), 1, any other number, and plus or minus infinity (amax and amin of
-/// |x|). Where it is 0 its gradient is.
+/// be 0 (number of elements that are not 0), 1, any other number, and plus or minus infinity (amax
+/// and amin of |x|). The gradient is 0 where the norm is 0.
 [[nodiscard]] Tensor norm(const Tensor& x, double p = 2, const Dims& dims = {},
                           Keep keep = Keep::Drop, Line where = Line::current());
-/// How many elements are not 0 (not false), i64.
+/// Number of elements that are not 0 (not false), i64.
 [[nodiscard]] Tensor count_nonzero(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                                    Line where = Line::current());
 [[nodiscard]] Tensor amax(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
@@ -120,7 +119,7 @@ struct Spread {
                             Line where = Line::current());
 [[nodiscard]] Tensor softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
 [[nodiscard]] Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where = Line::current());
-/// Of ints in f32.
+/// Ints are computed in f32.
 [[nodiscard]] Tensor logsumexp(const Tensor& x, std::int64_t dim, Keep keep = Keep::Drop,
                                Line where = Line::current());
 [[nodiscard]] Tensor logsumexp(const Tensor& x, const Dims& dims, Keep keep = Keep::Drop,
@@ -134,22 +133,22 @@ struct Spread {
 [[nodiscard]] Tensor segment_matmul(const Tensor& x, const Tensor& w, const Tensor& counts,
                                     Line where = Line::current());
 
-// Order and counts, of which there is more in order_ops.h; indexing is in index_ops.h.
-/// Along the last dim, ascending, stable.
+// Order and counts (more in order_ops.h); indexing is in index_ops.h.
+/// Indices that sort along the last dim, ascending, stable.
 [[nodiscard]] Tensor argsort(const Tensor& x, Line where = Line::current());
-/// Of a 1-D tensor, inclusive.
+/// Inclusive sums of a 1-D tensor.
 [[nodiscard]] Tensor cumsum(const Tensor& x, Line where = Line::current());
-/// counts[k] times k, for counts i64 [K] whose sum is `total`.
+/// Each k counts[k] times, for counts i64 [K] whose sum is `total`.
 [[nodiscard]] Tensor segment_ids(const Tensor& counts, const SymInt& total,
                                  Line where = Line::current());
-/// [..] of i64 to [.., classes]: 1 where the index is the class, else 0.
+/// i64 [..] to [.., classes]: 1 where the index is the class, else 0.
 [[nodiscard]] Tensor one_hot(const Tensor& index, const SymInt& classes, DType dtype,
                              Line where = Line::current());
 
 // Values that exist only when the graph runs, read back to the host. The host waits for each.
 enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked and known
-/// The elements of an i64 or bool tensor of constant length as integers. For the same tensor the
-/// symbols are the same.
+/// The elements of an i64 or bool tensor of constant length as integers. Repeated calls on one
+/// tensor give the same symbols.
 [[nodiscard]] std::vector<SymInt> tolist(const Tensor& x, Values values = Values::Any,
                                          Line where = Line::current());
 /// The element of a 0-d i64 or bool tensor; a bool is 0 or 1. If the tensor is an input of the

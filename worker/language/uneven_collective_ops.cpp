@@ -1,5 +1,5 @@
-// Collectives of rows that differ between ranks, made of an exchange of counts and one of rows: an
-// all_to_all carries both, so they have its gradient, its checks and its backends.
+// Collectives of rows that differ between ranks, made of an exchange of counts and one of rows. An
+// all_to_all carries both, so its gradient, checks and backends serve here, too.
 #include <numeric>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The order of dims in which `dim` and the first have changed places: its own inverse.
+/// The order of dims in which `dim` and the first are swapped: its own inverse.
 Dims swapped(std::int64_t ndim, std::int64_t dim) {
   Dims order(static_cast<std::size_t>(ndim));
   std::iota(order.begin(), order.end(), 0);
@@ -22,7 +22,7 @@ Tensor rows_first(const Tensor& x, std::int64_t dim, const Line& where) {
   return dim == 0 ? x : permute(x, swapped(x.ndim(), dim), where);
 }
 
-/// `x` so many times, one after the other.
+/// `x` repeated `times` times along the first dim.
 Tensor repeated(const Tensor& x, std::int64_t times, const Line& where) {
   Sizes each = x.sizes();
   each.insert(each.begin(), times);
@@ -98,7 +98,7 @@ Tensor send_recv(const Tensor& x, const std::vector<Route>& routes, const Group&
     const auto one_where = [&](const Tensor& truth) { return cast(truth, DType::I64, where); };
     sends = sends + one_where(me == route.from.value) * one_where(places == route.to.value);
   }
-  // Rows of a rank that sends to nobody stay.
+  // A rank without a receiver keeps its rows.
   const Tensor counts = sends * scalar(*trace, x.size(0), where);
   const Sizes in = tolist(counts, Values::NonNegative, where);
   const Sizes out = tolist(all_to_all_single(counts, group, where), Values::NonNegative, where);

@@ -35,7 +35,7 @@ Expr expr_of(const Expr::Factor& factor) {
   return power;
 }
 
-/// Takes out of both lists what stands in both.
+/// Removes from both lists the elements that occur in both.
 void cancel(std::vector<Expr>& left, std::vector<Expr>& right) {
   for (auto factor = right.begin(); factor != right.end();) {
     const auto same = std::find(left.begin(), left.end(), *factor);
@@ -48,9 +48,8 @@ void cancel(std::vector<Expr>& left, std::vector<Expr>& right) {
   }
 }
 
-/// What is left of the sizes `from` once those of `known` are taken out, as (total, known) without
-/// the factors that stand on both sides: so s0 * 64 over 64 is s0 whatever s0 is, 0 included.
-/// Sizes that are sums cancel as a whole.
+/// The sizes `from` without those of `known`, as products (total, known) without common factors: s0
+/// * 64 over 64 is s0 for every s0, 0 included. Sizes that are sums cancel only as a whole.
 std::pair<Expr, Expr> cancelled(std::vector<Expr> from, std::vector<Expr> known) {
   cancel(from, known);
   std::vector<Expr> left, right;
@@ -79,7 +78,7 @@ std::pair<Expr, Expr> cancelled(std::vector<Expr> from, std::vector<Expr> known)
   return {shapes::product(left) * (a / common), shapes::product(right) * (b / common)};
 }
 
-/// The size that stands for -1.
+/// The size in place of -1.
 Expr left_over(Trace& trace, const std::vector<Expr>& from, const std::vector<Expr>& known,
                const Line& where) {
   const auto [total, rest] = cancelled(from, known);
