@@ -1,5 +1,5 @@
-// Low precision where it is worth it: while an Autocast lives, products are computed of f16 or
-// bf16, and what loses most by few digits in f32. As torch.autocast.
+// Low precision where it pays: while an Autocast lives, products are computed in f16 or bf16, and
+// ops that lose most by few digits in f32. As torch.autocast.
 //
 //   auto step = job->frame<Input, Output>("step", [](Input in) {
 //     const Autocast low(in.x);
@@ -14,20 +14,20 @@
 namespace lockstep::worker {
 
 /// From its construction to its destruction, in the trace of `x`:
-/// - matmul and what is made of it (mv, bmm, einsum, attention, convolutions with their bias) and
+/// - matmul and its composites (mv, bmm, einsum, attention, convolutions with their bias) and
 ///   segment_matmul cast operands of f32 to the dtype;
 /// - exp, expm1, log, log2, log1p, logcumsumexp, pow, rsqrt, tan, sum, prod, cumsum, cumprod,
 ///   softmax, log_softmax, logsumexp, norm, softplus, norms and losses of f16 and bf16 are f32;
 /// - all other ops of several floats take the widest dtype among them; f64 stays f64.
-/// What it does are casts in the graph, which ranks compare: other dtypes or scopes on other ranks
-/// are GRAPH_DIVERGENCE. A gradient follows the casts back, wherever grad() is called; nothing is
-/// cast on its own account while it is recorded. Scopes nest; they end in the order of C++.
+/// Its effect is casts in the graph, which ranks compare: other dtypes or scopes on other ranks are
+/// GRAPH_DIVERGENCE. A gradient passes back through the casts, wherever grad() is called; autocast
+/// adds no casts to it. Scopes nest; they end in the order of C++.
 class Autocast {
  public:
-  /// Of the device that the frame runs on: bf16 on the host, f16 on CUDA, as in torch.
+  /// Casts to the dtype of the frame's device: bf16 on the host, f16 on CUDA, as in torch.
   explicit Autocast(const Tensor& x, Line where = Line::current());
-  /// f16 or bf16; f32 turns an outer one off. Throws TraceUsageError, with the line, for another
-  /// dtype and for a tensor of no trace.
+  /// Casts to f16 or bf16; f32 turns an outer Autocast off. Throws TraceUsageError, with the line,
+  /// for another dtype and for a tensor of no trace.
   Autocast(const Tensor& x, DType dtype, Line where = Line::current());
   ~Autocast();
   Autocast(const Autocast&) = delete;

@@ -8,14 +8,14 @@
 namespace lockstep::worker {
 namespace {
 
-/// One thing that a trace recorded, and where.
+/// One item that a trace recorded, and its line.
 struct Recorded {
   std::string text, where;
 };
 
 std::vector<Recorded> recorded(const Graph& graph);
 
-/// The node, and what its bodies hold.
+/// Adds the node and the contents of its bodies.
 void add_node(const Graph& graph, NodeId id, std::vector<Recorded>& out) {
   out.push_back({graph.node_text(id), graph.nodes[id].where.text()});
   for (const auto& body : graph.nodes[id].bodies)

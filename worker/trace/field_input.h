@@ -43,12 +43,12 @@ class FieldInput {
   }
 
   [[nodiscard]] FieldType type() const { return type_; }
-  /// One; within a frame, of a union, one or more.
+  /// One value; within a frame, a union may have several.
   [[nodiscard]] const std::vector<FieldValue>& values() const { return values_; }
-  // The first of them. Each requires the type that its name tells.
+  // The first value. Each requires the type in its name.
   [[nodiscard]] bool truth() const { return values_.front().number != 0; }
   [[nodiscard]] std::int64_t integer() const { return values_.front().number; }
-  /// Bytes, too.
+  /// Text or bytes.
   [[nodiscard]] const std::string& text() const { return values_.front().bytes; }
 
   /// This rank's field, for its observation.

@@ -22,7 +22,7 @@ bool mentions(const Expr& expr, Symbol symbol) {
   return std::ranges::find(symbols, symbol) != symbols.end();
 }
 
-/// Nodes that no output, collective or host sync is made of are left out.
+/// Removes nodes that no output, collective or host sync is made of.
 void prune(Recording& recording) {
   std::vector<Node>& nodes = recording.nodes;
   std::vector<bool> needed(nodes.size(), false);
@@ -44,7 +44,7 @@ void prune(Recording& recording) {
   nodes = std::move(kept);
 }
 
-/// What stands for the total of no elements.
+/// The total of no elements.
 std::optional<double> neutral(const Node& total) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (total.op == Op::Sum) return 0;
@@ -55,8 +55,8 @@ std::optional<double> neutral(const Node& total) {
   return std::nullopt;
 }
 
-/// One count: which nodes have a row per true of its mask, and whether they can have one per
-/// element of it.
+/// One count: which nodes have a row per true of the mask, and whether they can have a row per
+/// element of the mask.
 class MaskCount {
  public:
   MaskCount(const Recording& recording, NodeId item, shapes::ShapeEnv& env)
@@ -67,21 +67,21 @@ class MaskCount {
         env_(env),
         kinds_(nodes_.size(), Kind::Other) {}
 
-  /// It counts the trues of a mask.
+  /// True if it counts the trues of a mask.
   [[nodiscard]] bool counts();
   struct Need {
     Location where;
     std::string what;
   };
-  /// The first that needs the count; nullopt: nothing does.
+  /// The first line that needs the count; nullopt if nothing does.
   [[nodiscard]] std::optional<Need> need(const std::vector<shapes::DeferredAssert>& asserts,
                                          const std::vector<UniformSize>& uniform);
-  /// Requires counts(), and that nothing needs the count.
+  /// The recording without the count. Requires counts(), and that nothing needs the count.
   [[nodiscard]] Recording without();
 
  private:
-  // Rows: one per true of the mask. Positions: of what is true. Total: made of rows, not itself of
-  // them.
+  // Rows: one per true of the mask. Positions: those of the trues. Total: made of rows, without
+  // rows of its own.
   enum class Kind : std::uint8_t { Other, Rows, Positions, Total };
 
   [[nodiscard]] bool in(const Expr& expr) const { return mentions(expr, u_); }
@@ -97,20 +97,20 @@ class MaskCount {
     return std::ranges::any_of(node.meta.sizes, [&](const Expr& e) { return in(e); }) ||
            std::ranges::any_of(node.exprs, [&](const Expr& e) { return in(e); });
   }
-  /// x has a row for each element of the mask.
+  /// True if x has a row for each element of the mask.
   [[nodiscard]] bool has_all_rows(NodeId x) const {
     const std::vector<Expr>& sizes = nodes_[x].meta.sizes;
     return kinds_[x] == Kind::Other && !sizes.empty() && sizes[0] == all_;
   }
-  /// What becomes of the node; nullopt: it needs the count.
+  /// The kind of the node; nullopt if it needs the count.
   [[nodiscard]] std::optional<Kind> kind_of(NodeId id) const;
   [[nodiscard]] bool by_rows(const Node& node) const;
-  /// It looks up by rows that are indices: result rows, or a total where rows are added up by them.
+  /// Look-ups with rows as indices give rows; additions by such indices give a total.
   [[nodiscard]] std::optional<Kind> looked_up(const Node& node) const;
-  /// n, if the expression is n times the count.
+  /// n if the expression is n times the count.
   [[nodiscard]] std::optional<Expr> times(const Expr& expr) const;
 
-  // Of the graph without the count.
+  // Building the graph without the count.
   NodeId add(Node node) {
     out_.nodes.push_back(std::move(node));
     return static_cast<NodeId>(out_.nodes.size() - 1);
@@ -123,7 +123,7 @@ class MaskCount {
   [[nodiscard]] NodeId total(const Node& node);
   [[nodiscard]] NodeId count_times(const Node& node);
   [[nodiscard]] NodeId rows(Node node);
-  /// Indices that are 0 where the mask is false.
+  /// The index, with 0 where the mask is false.
   [[nodiscard]] NodeId safe_index(NodeId index, const Location& where) {
     return where_true_or(0, place_[index], where);
   }
@@ -139,7 +139,7 @@ class MaskCount {
   Recording out_;
   std::vector<NodeId> place_;
   std::map<std::vector<Expr>, NodeId> masks_;  // by sizes
-  std::map<NodeId, NodeId> chosen_;            // rows as they came, by those that are 1 elsewhere
+  std::map<NodeId, NodeId> chosen_;            // original rows, by rows that are 1 where not chosen
 };
 
 bool MaskCount::counts() {
@@ -188,7 +188,7 @@ bool MaskCount::by_rows(const Node& node) const {
   return row.kind == OpClass::Elementwise && !row.is(OpRow::RefusesValues);
 }
 
-// What was not chosen looks up element 0, so there has to be one, whatever the run brings.
+// Rows that were not chosen look up element 0, so it must exist in every run.
 std::optional<MaskCount::Kind> MaskCount::looked_up(const Node& node) const {
   const auto some = [&](const Expr& limit) {
     return !in(limit) && env_.statically_true(shapes::greater(limit, 0));
@@ -257,7 +257,7 @@ std::optional<MaskCount::Need> MaskCount::need(const std::vector<shapes::Deferre
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     const std::optional<Kind> kind = kind_of(id);
     if (!kind) return Need{nodes_[id].where, std::string(op_name(nodes_[id]))};
-    // Its place is taken by nothing of a size of its own.
+    // A total has no size that depends on the count.
     kinds_[id] = *kind == Kind::Total ? Kind::Other : *kind;
   }
   for (const Graph::Output& output : outputs_)
@@ -298,7 +298,7 @@ NodeId MaskCount::where_true_or(double other, NodeId chosen, const Location& whe
   return where_true(chosen, full, where);
 }
 
-/// A node of kind Total, but for the count itself.
+/// A node of kind Total, except the count itself.
 NodeId MaskCount::total(const Node& node) {
   if (node.op == Op::IndexAdd) {
     const NodeId added = where_true_or(0, place_[node.inputs[1]], node.where);

@@ -5,7 +5,7 @@
 namespace lockstep::worker {
 namespace {
 
-thread_local std::string_view call_under_way;  // empty: none
+thread_local std::string_view call_under_way;  // empty: no call
 
 }  // namespace
 

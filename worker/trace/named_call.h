@@ -1,4 +1,4 @@
-// In whose name a trace refuses: functions that are made of several ops speak for them.
+// The name under which a trace refuses: a function made of several ops refuses in its own name.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace lockstep::worker {
 
-/// A call of a function that is made of several ops, as long as this lives: what one of them
-/// refuses is refused in the name of the outermost function, too. Of its thread.
+/// A call of a function made of several ops, while this lives: a refusal by one of the ops also
+/// names the outermost function. Affects its thread only.
 class NamedCall {
  public:
   /// `name` is a literal.
@@ -16,7 +16,7 @@ class NamedCall {
   NamedCall(const NamedCall&) = delete;
   NamedCall& operator=(const NamedCall&) = delete;
 
-  /// "what: words" as it is; in a call of another name "name: what: words".
+  /// "what: words" unchanged; within a call of another name "name: what: words".
   [[nodiscard]] static std::string said(std::string_view text);
 
  private:

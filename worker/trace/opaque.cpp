@@ -9,7 +9,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// The same allocation, also where its object is gone: the weak reference keeps its counters.
+/// True for the same allocation, even if its object is destroyed: the weak reference keeps its
+/// counters.
 bool same_owner(const std::weak_ptr<const void>& known, const std::shared_ptr<const void>& object) {
   return !known.owner_before(object) && !object.owner_before(known);
 }
@@ -21,7 +22,7 @@ std::uint32_t ObjectTable::number_of(const OpaqueInput& input) {
     if (!known.hash && known.type == input.type_ && known.address == input.object() &&
         same_owner(known.object, input.object_))
       return known.number;
-  // No call can bring those back.
+  // Destroyed objects cannot be passed again.
   std::erase_if(known_, [](const Known& known) { return !known.hash && known.object.expired(); });
   known_.push_back({input.object_, input.object(), input.type_, {}, ++last_});
   return last_;
@@ -65,7 +66,7 @@ Field key_order_field(std::string list, const std::vector<std::string_view>& key
   std::string value = fmt::format("{}", fmt::join(keys, ", "));
   shapes::FingerprintBuilder all;
   for (const std::string_view key : keys) all.add(key);
-  // Names with commas in them, and more of them than a field takes.
+  // Otherwise: keys that contain ", ", or more text than a field takes.
   const bool plain = value.size() <= kMostFieldBytes / 2 && value.find('\0') == std::string::npos &&
                      std::ranges::none_of(keys, [](std::string_view key) {
                        return key.find(", ") != std::string_view::npos;

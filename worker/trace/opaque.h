@@ -1,6 +1,6 @@
 // Objects that are no tensors as inputs of a frame: a tokenizer, a mesh, a configuration. What the
-// frame's function reads of an object is a constant of the entry; another object compiles another
-// entry, and ranks with different ones get one error that names them.
+// function reads of an object is a constant of the entry. Another object compiles another entry,
+// and ranks with different objects get one error that names them.
 //
 //   struct Batch {
 //     Tensor tokens;
@@ -8,9 +8,9 @@
 //     template <class V> void fields(V& v) { v("tokens", tokens); v("tokenizer", tokenizer); }
 //   };
 //
-// Without further words an object equals itself only. Its process cannot tell whether an object is
-// one of another process, so ranks compare the order in which their frames first met the objects:
-// "object 1", "object 2". A second argument declares an equality:
+// By default an object equals itself only. A process cannot recognise an object of another process,
+// so ranks compare the order in which their frames first met the objects: "object 1", "object 2". A
+// second argument declares an equality:
 //
 //   struct SameVocabulary {
 //     static std::uint64_t hash(const Tokenizer& t);  // the same in every process
@@ -19,8 +19,8 @@
 //   };
 //   Opaque<Tokenizer, SameVocabulary> tokenizer;
 //
-// Ranks then compare hashes, and equal() tells objects of one hash apart within a process. Of an
-// object that is gone only the hash is left. A frame keeps no object alive.
+// Ranks then compare hashes, and equal() distinguishes objects of one hash within a process. Only
+// the hash of a destroyed object is left. A frame keeps no object alive.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@
 
 namespace lockstep::worker {
 
-/// An object as the walks of inputs see it. Value type.
+/// An object as the walks of inputs handle it. Value type.
 class OpaqueInput {
  public:
   using Equal = bool (*)(const void*, const void*);
@@ -55,15 +55,15 @@ class OpaqueInput {
   friend class ObjectTable;
   std::shared_ptr<const void> object_;
   std::type_index type_ = typeid(void);
-  std::optional<std::uint64_t> hash_{};  // of a declared equality
+  std::optional<std::uint64_t> hash_{};  // set for a declared equality
   Equal equal_ = nullptr;
   std::string text_{};
 };
 
-/// The equality of objects that declare none: an object is itself.
+/// The default equality: an object equals itself only.
 struct SameObject {};
 
-/// Such an input. `Same` is SameObject or has hash() and equal(), as above.
+/// An object as an input. `Same` is SameObject or has hash() and equal(), as above.
 template <class T, class Same = SameObject>
 class Opaque : public OpaqueInput {
  public:
@@ -92,14 +92,14 @@ class Opaque : public OpaqueInput {
 };
 
 /// The objects that one frame has met, as weak references, with the names by which ranks compare
-/// them. Names are given out in order and never again. One thread.
+/// them. Names are numbered in order and never reused. One thread.
 class ObjectTable {
  public:
-  /// Field `name` of a rank's observation. Requires that there is an object. Its value is "object
-  /// 2"; of a declared equality "a vocabulary of 50257, hash 00c0ffee00c0ffee", with ", number 2"
-  /// behind it for the second of two objects of one hash that are not equal.
+  /// Field `name` of a rank's observation. Requires an object. The value is "object 2"; with a
+  /// declared equality "a vocabulary of 50257, hash 00c0ffee00c0ffee", followed by ", number 2" for
+  /// the second of two unequal objects with one hash.
   [[nodiscard]] Field field(std::string name, const OpaqueInput& input);
-  /// Objects that are known now.
+  /// Number of objects known now.
   [[nodiscard]] std::size_t size() const { return known_.size(); }
 
  private:
@@ -117,7 +117,7 @@ class ObjectTable {
 };
 
 /// The order of keys in a list of pairs of names and values, as a field: a function that walks the
-/// list may do other things in another order.
+/// list may behave differently in another order.
 [[nodiscard]] Field key_order_field(std::string list, const std::vector<std::string_view>& keys);
 
 }  // namespace lockstep::worker

@@ -1,4 +1,4 @@
-// A call in a trace of a function whose gradient is the user's.
+// A call, in a trace, of a function with a user-defined gradient.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,21 @@
 
 namespace lockstep::worker {
 
-/// What a backward function is given. Everything is of the trace that is under way.
+/// Arguments of a backward function. All tensors belong to the trace in progress.
 struct BackwardCall {
-  std::vector<Tensor> grads;    // of the loss by each output; zeros where it does not depend on one
-  std::vector<Tensor> inputs;   // as the function was called with
-  std::vector<Tensor> outputs;  // what it gave
-  std::vector<bool> wanted{};   // by input: its gradient is asked for
+  std::vector<Tensor> grads;    // of the loss by each output; zeros for an unused output
+  std::vector<Tensor> inputs;   // arguments of the function
+  std::vector<Tensor> outputs;  // results of the function
+  std::vector<bool> wanted{};   // by input: true if its gradient is asked for
 };
-/// One gradient per input, with its dtype and sizes; an empty tensor where there is none.
+/// Returns one gradient per input, with its dtype and sizes; an empty tensor for no gradient.
 using BackwardFunction = std::function<std::vector<Tensor>(const BackwardCall& call)>;
 
 struct OwnGradient {
-  std::vector<NodeId> inputs, outputs;  // outputs: nodes of their own, next to each other
+  std::vector<NodeId> inputs, outputs;  // outputs: distinct nodes, next to each other
   BackwardFunction backward;
   shapes::Location where;
-  std::string name = "custom_backward";  // as errors call it
+  std::string name = "custom_backward";  // name in errors
 };
 
 }  // namespace lockstep::worker

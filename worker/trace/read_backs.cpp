@@ -18,7 +18,7 @@ bool mentions_any(const Expr& expr, const std::vector<Symbol>& symbols) {
   });
 }
 
-/// ": matmul in train.cpp:41 needs it": the first that does.
+/// ": matmul in train.cpp:41 needs it": the first node, check or uniform size that does.
 std::string need_of(const Recording& recording, const Node& sync,
                     const std::vector<shapes::DeferredAssert>& asserts,
                     const std::vector<UniformSize>& uniform) {
@@ -43,7 +43,7 @@ std::vector<std::string> read_back_lines(const Recording& recording,
                                          const std::vector<UniformSize>& uniform,
                                          std::map<Symbol, std::string> of_masks) {
   std::map<Symbol, std::string> lines = std::move(of_masks);
-  std::vector<std::string> without_values;  // lists of no elements
+  std::vector<std::string> without_values;  // lists without elements
   for (const Node& node : recording.nodes) {
     if (op_row(node.op).kind != OpClass::HostSync) continue;
     if (!node.binds.empty() && lines.contains(node.binds[0])) continue;

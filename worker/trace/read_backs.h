@@ -1,5 +1,5 @@
-// What the host reads back while a graph runs, for a reader of the log. Called by the tracer at the
-// end of a trace.
+// Lines for the log about values that the host reads back while a graph runs. Called by the tracer
+// at the end of a trace.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// One line per count of a mask, as `of_masks` has it, and per other host sync: what is read back,
-/// where, and the first line that needs it; in the order in which they were recorded.
+/// One line per count of a mask, taken from `of_masks`, and per other host sync: what is read back,
+/// where, and the first line that needs it; in the order of recording.
 [[nodiscard]] std::vector<std::string> read_back_lines(
     const Recording& recording, const std::vector<shapes::DeferredAssert>& asserts,
     const std::vector<UniformSize>& uniform, std::map<shapes::Symbol, std::string> of_masks);

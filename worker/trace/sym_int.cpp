@@ -28,7 +28,7 @@ SymBool asked(shapes::Predicate predicate, const IntOperand& a, const IntOperand
 
 const Expr& of(const IntOperand& a) { return a.value.expr(); }
 
-/// What knows the values, while they are known.
+/// The environment that knows the values; throws if the trace has ended.
 shapes::ShapeEnv& open_env(const std::shared_ptr<Trace>& trace, const Line& where) {
   trace->need_open("an integer", where);
   return trace->env();

@@ -33,7 +33,7 @@ class SymInt {
   [[nodiscard]] const std::shared_ptr<Trace>& trace() const { return trace_; }
   /// The value as a number. Specialises the symbols to their agreed hints by a guard. Throws
   /// DataDependentError for a value that is known only when the graph runs. Throws TraceUsageError
-  /// after the trace has ended, as every function here does that needs a value.
+  /// after the trace has ended, like every function here that needs a value.
   [[nodiscard]] std::int64_t to_int(Line where = Line::current()) const;
   /// "2*s0 + 1"
   [[nodiscard]] std::string text() const { return expr_.text(); }
@@ -99,18 +99,18 @@ class SymBool {
 [[nodiscard]] SymBool operator>(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymBool operator>=(const IntOperand& a, const IntOperand& b);
 
-/// The condition must be true. It is known from here on. Unless proven, it is tested when the graph
-/// runs; if it is false then, that is a joint error of all ranks. Throws ConstraintError if it
-/// cannot be true.
+/// Requires that the condition is true; it counts as known from here on. Unless proven, it is
+/// tested when the graph runs; if it is false then, all ranks get a joint error. Throws
+/// ConstraintError if it cannot be true.
 void check(const SymBool& condition, std::string message = {}, Line where = Line::current());
-/// True: proven. False: proven false, or open. Records nothing.
+/// True if proven; false if disproven or open. Records nothing.
 [[nodiscard]] bool statically_true(const SymBool& condition);
 /// The value under the agreed hints, without a guard: for choices that are right for any value but
 /// faster for some. `fallback` for values that exist only when the graph runs.
 [[nodiscard]] std::int64_t peek(const SymInt& value, std::int64_t fallback,
                                 Line where = Line::current());
-/// A branch as by `if`, except that an answer left open by values that exist only when the graph
-/// runs is false (true). Then nothing is recorded, and both ways of the branch must be correct.
+/// A branch as by `if`, but an answer that depends on values that exist only when the graph runs is
+/// false (true). Then nothing is recorded, and both branches must be correct.
 [[nodiscard]] bool guard_or_false(const SymBool& condition);
 [[nodiscard]] bool guard_or_true(const SymBool& condition);
 /// True if `condition` holds for the sizes of any (of every) rank of the group. The answer is the

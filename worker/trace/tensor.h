@@ -32,7 +32,7 @@ class Tensor {
   Tensor() = default;
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) = default;
-  // Only of what has a name: `x[mask] = y` would change nothing (write x = masked_put(x, mask, y)).
+  // Lvalues only: `x[mask] = y` would change nothing (write x = masked_put(x, mask, y)).
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & = default;
   ~Tensor() = default;
@@ -41,7 +41,7 @@ class Tensor {
 
   [[nodiscard]] bool traced() const { return trace_ != nullptr; }
   [[nodiscard]] bool empty() const { return !trace_ && !array_; }
-  /// The data. Of a traced tensor there is no data: throws DataDependentError during the trace,
+  /// The data. A traced tensor has none: throws DataDependentError during the trace,
   /// TraceUsageError after it. Both errors name the line.
   [[nodiscard]] const Array& array(Line where = Line::current()) const {
     if (trace_) refuse_data(where);
@@ -51,8 +51,8 @@ class Tensor {
   /// Requires a traced tensor. Node numbers change when the trace ends.
   [[nodiscard]] NodeId node() const { return node_; }
 
-  // Properties that a traced tensor has as well, until its trace ends. After that, and for an empty
-  // tensor: TraceUsageError.
+  // Properties of concrete tensors, and of traced ones until their trace ends. After that, and for
+  // an empty tensor: TraceUsageError.
   [[nodiscard]] DType dtype(Line where = Line::current()) const;
   [[nodiscard]] int ndim(Line where = Line::current()) const;
   /// Negative dims count from the end. Throws TraceUsageError for a dim that does not exist.
@@ -61,8 +61,8 @@ class Tensor {
   [[nodiscard]] SymInt numel(Line where = Line::current()) const;
 
   /// The rows at which the bool tensor `at`, over the leading dims, is true: [u, ..]
-  /// (selection_ops.h). Of an i64 tensor the rows at these indices; several, `x[{i, {}, j}]`, are
-  /// index(x, {i, {}, j}) (index_ops.h).
+  /// (selection_ops.h). With an i64 tensor, the rows at these indices; several indices, `x[{i, {},
+  /// j}]`, are index(x, {i, {}, j}) (index_ops.h).
   [[nodiscard]] Tensor operator[](const TensorOperand& at) const;
   [[nodiscard]] Tensor operator[](std::initializer_list<Index> at) const;
 
@@ -71,10 +71,10 @@ class Tensor {
   /// DataDependentError.
   explicit operator bool() const;
 
-  /// The user's marks of the dims, for this call; empty: no marks. They are read when inputs are
-  /// flattened.
+  /// The user's marks of the dims, for this call; empty: no marks. Flattening the inputs reads
+  /// them.
   [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
-  /// Marks a dim of an input. Throws TraceUsageError for a traced tensor, which is no input.
+  /// Marks a dim of an input. Throws TraceUsageError for a traced tensor, which is not an input.
   void mark(std::int64_t dim, Mark mark, Line where = Line::current());
 
  private:
@@ -86,7 +86,7 @@ class Tensor {
 };
 
 /// A float input: a number outside a trace, a value of the run inside one. In arithmetic it takes
-/// the dtype of the tensor that it meets, as a plain number does.
+/// the dtype of the tensor beside it, as a plain number does.
 class SymFloat {
  public:
   SymFloat() = default;
@@ -109,7 +109,7 @@ class SymFloat {
   Tensor tensor_;
 };
 
-/// Marks this dim for calls that get this handle; a mark overrides automatic dynamic.
+/// Marks this dim for calls with this handle; a mark overrides automatic dynamic.
 inline void mark_dynamic(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
   tensor.mark(dim, Mark::Dynamic, where);
 }
@@ -122,7 +122,7 @@ inline void mark_unbacked(Tensor& tensor, std::int64_t dim, Line where = Line::c
 inline void mark_static(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
   tensor.mark(dim, Mark::Static, where);
 }
-/// As maybe_dynamic, and the same on all ranks: a size that differs is ConstraintViolation.
+/// As maybe_dynamic, and required to be the same on all ranks: a difference is ConstraintViolation.
 inline void mark_uniform(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
   tensor.mark(dim, Mark::Uniform, where);
 }

@@ -124,7 +124,7 @@ std::vector<Tensor> TracedBody::replay(Trace& trace, std::map<NodeId, Tensor> gi
   for (const auto& [id, tensor] : given) now[id] = trace.operand(tensor, {});
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node node = recorded_[i];
-    // What leads to given values alone is not needed again.
+    // A node whose inputs were skipped only leads to given values and is not needed.
     const bool left_out =
         std::ranges::any_of(node.inputs, [&](NodeId input) { return !now.contains(input); });
     if (now.contains(nodes_[i]) || node.op == Op::Input || left_out) continue;

@@ -209,7 +209,7 @@ Tensor Trace::add_node(Node node, const Line& where) {
   return {shared_from_this(), append(std::move(node), scope())};
 }
 
-/// Whoever reads of an op has to know which one it is.
+/// Refuses a second op of the same name: a name must identify the op to readers.
 void Trace::need_one_definition(const OwnDefinition& own, const shapes::Location& where) {
   const auto [known, fresh] = own_ops_.emplace(own.name, own.fingerprint());
   if (fresh || known->second == own.fingerprint()) return;
@@ -237,7 +237,7 @@ Expr Trace::one_or(const Expr& size, const Line& where) {
   return size;
 }
 
-/// What the host reads takes numbers.
+/// Host syncs need sizes that are numbers.
 void Trace::fix_sizes(const Node& node, const Line& where) {
   if (settled_.empty() || op_row(node.op).kind != OpClass::HostSync) return;
   for (const NodeId input : node.inputs)
@@ -303,7 +303,7 @@ void Trace::need_uniform(UniformSize size) {
   uniform_.push_back(std::move(size));
 }
 
-/// Over the frame's group, by what the trace has said so far.
+/// Over the frame's group, by what the trace has recorded so far.
 bool Trace::is_uniform(const Expr& size) {
   if (setup_.peers_may_differ) return false;
   std::vector<UniformSize> needed;
@@ -324,7 +324,7 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
         "{}: {}({}) asks for a value that exists only when the graph runs; use where(), or check() "
         "what must hold",
         here(where).text(), name, predicate.text(env_.source_namer())));
-  // All ranks would answer the same: a branch like any other.
+  // All ranks would give the same answer: an ordinary branch.
   if (is_uniform(predicate.expr)) return static_cast<bool>(condition);
   const auto mine = predicate.evaluate([this](Symbol s) { return local_value(s); });
   if (!mine) env_.fails_without_value(predicate.expr, here(where));
@@ -345,7 +345,7 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
   asked_before_.push_back(env_.asked().size());
   group_guards_.push_back(
       {predicate, all ? GroupGuard::Over::All : GroupGuard::Over::Any, answer, here(where)});
-  // What holds on every rank holds here: worth knowing in the branch that asked.
+  // A condition of every rank holds here: useful in the branch that asked.
   if (all && answer) env_.check(predicate, here(where), "group_all");
   if (!all && !answer) env_.check(predicate.negated(), here(where), "group_any");
   return answer;
@@ -446,7 +446,7 @@ Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& 
     if (setup.reliance == nullptr) return;
     if (trace)
       *setup.reliance = trace->reliance(std::move(error));
-    else  // what was declared does not hold for these sizes
+    else  // the declared constraints do not hold for these sizes
       setup.reliance->sizes = {.error = std::move(error), .only_here = true};
   };
   const auto failed = [&](std::string_view what) {

@@ -1,5 +1,5 @@
-// The tracer: runs the user's function once on symbolic inputs and makes a graph of what it does.
-// Everything it decides is a pure function of the decision, the group's answers and the function.
+// The tracer: runs the user's function once on symbolic inputs and makes a graph of its operations.
+// All its decisions are a pure function of the decision, the group's answers and the function.
 #pragma once
 
 #include <functional>
@@ -23,88 +23,88 @@
 
 namespace lockstep::worker {
 
-/// How a trace asks its group: the job over its communicator, tests with an answer of their own.
+/// How a trace asks its group: the job asks over its communicator, tests have their own answers.
 class TraceHost {
  public:
   virtual ~TraceHost() = default;
-  /// True on every rank if `mine`, that `asked` holds here, is true on any. Collective. An error
-  /// ends the trace with it.
+  /// Returns true on every rank if `mine`, the value of `asked` here, is true on any rank.
+  /// Collective. An error ends the trace with that error.
   [[nodiscard]] virtual Result<bool> group_any(bool mine, const shapes::Predicate& asked) = 0;
-  /// The value of the group's lowest rank on every rank. Collective. An error ends the trace with
-  /// it.
+  /// Returns the value of the group's lowest rank on every rank. Collective. An error ends the
+  /// trace with that error.
   [[nodiscard]] virtual Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) = 0;
 };
 
-/// How a question that the group could not answer leaves the user's function: the trace ends with
-/// that status as it is. Internal.
+/// Leaves the user's function when the group could not answer a question: the trace ends with this
+/// status unchanged. Internal.
 struct GroupFailure {
   Status status;
 };
 
-/// What a trace relies on: other inputs that bear it out are traced alike.
+/// What a trace depends on. Other inputs for which it holds give the same graph.
 struct TraceReliance {
-  shapes::PointTrace sizes;         // questions of the group as if all ranks were alike
-  std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": of inputs that are no sizes
+  shapes::PointTrace sizes;         // group questions count as if all ranks had the same sizes
+  std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": conditions on inputs but sizes
 };
 
-/// What a trace is made of. References outlive the trace.
+/// Inputs of a trace. References outlive the trace.
 struct TraceSetup {
   std::string frame;
   const Decision& decision;
-  /// This rank's real sizes and scalars, for group_any and host values; read nowhere else. Null:
-  /// the decision's hints, and no host values.
+  /// This rank's real sizes and scalars, used only for group_any and host values. Null: the
+  /// decision's hints, and no host values.
   const Observation* observation = nullptr;
-  /// Ranks of the frame's group: a constant of the graph.
+  /// Number of ranks of the frame's group: a constant of the graph.
   int group_size = 1;
-  /// Who they are, so that collectives stay among them; without members: not known.
+  /// The frame's group, within which collectives must stay; without members: not known.
   Group group{};
-  /// Of the job's groups; null: of no group is it known.
+  /// Nesting of the job's groups; null: not known for any group.
   const Nesting* nesting = nullptr;
-  /// No rank may wait for another: collectives are refused.
+  /// True if no rank may wait for another: collectives are refused.
   bool local = false;
   /// Null: group_any takes this rank's answer, as in a group of one.
   TraceHost* host = nullptr;
-  /// Other ranks may trace other graphs with the same collectives (same_collectives).
+  /// True if other ranks may trace other graphs with the same collectives (same_collectives).
   bool peers_may_differ = false;
-  /// What holds of the sizes in every call (constraints.h).
+  /// Constraints on the sizes that hold in every call (constraints.h).
   std::vector<std::string> constraints{};
-  /// Floats are constants (DecisionConfig).
+  /// True if floats are constants (DecisionConfig).
   bool specialize_float = false;
-  /// What an Autocast that names no dtype casts to.
+  /// The dtype of an Autocast that names none.
   DType low_precision = DType::BF16;
-  /// What becomes of branches that say more than a bound.
+  /// How branches that say more than a bound are recorded.
   shapes::ShapeOptions shapes{};
-  /// Graph::answers of the trace that this one repeats, in place of asking; null: there is none.
-  /// Questions beyond these take this rank's answer.
+  /// Graph::answers of the trace that this one repeats, used in place of asking; null: none. Later
+  /// questions take this rank's answer.
   const std::vector<std::int64_t>* answers = nullptr;
-  /// Told when the trace ends, well or not; null: nobody asks.
+  /// Filled in when the trace ends, successfully or not; null: not needed.
   TraceReliance* reliance = nullptr;
 };
 
 struct OwnGradient;
 class TracedBody;
 
-/// The graph under construction; what functions of the tensor language record into. Held by shared
+/// The graph under construction, into which functions of the tensor language record. Held by shared
 /// pointer: a handle that outlives the trace finds it ended and is refused. One thread.
 class Trace : public std::enable_shared_from_this<Trace> {
  public:
   /// Creates the symbols and the input nodes.
   [[nodiscard]] static std::shared_ptr<Trace> start(const TraceSetup& setup);
 
-  // Inputs by number of their source in the decision. Each requires the kind that its name tells.
+  // Inputs by number of their source in the decision. Each requires the kind in its name.
   [[nodiscard]] Tensor tensor_input(std::size_t source);
   [[nodiscard]] SymInt int_input(std::size_t source);
-  /// One that the user declared as a number: pinned to the agreed one.
+  /// An integer that the user declared as a number: pinned to the agreed value.
   [[nodiscard]] std::int64_t fixed_int_input(std::size_t source);
-  /// A number where floats are specialised.
+  /// A number if floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
-  /// One that the user declared as a number: pinned to the agreed one. Where no rank's floats are
-  /// known it is `example`.
+  /// A float that the user declared as a number: pinned to the agreed value. If no rank's floats
+  /// are known, returns `example`.
   [[nodiscard]] double fixed_float_input(std::size_t source, double example);
   [[nodiscard]] bool bool_input(std::size_t source) const;
-  /// What the ranks agreed on; throws TraceUsageError where the frame has no such field.
+  /// The joined value of a field; throws TraceUsageError if the frame has no such field.
   [[nodiscard]] const JoinedField& joined_field(std::string_view name) const;
-  /// The number of the source; throws TraceUsageError where the frame has no such input.
+  /// The number of the source; throws TraceUsageError if the frame has no such input.
   [[nodiscard]] std::size_t source(std::string_view name) const;
   /// This rank's number in a group, the frame's unless named: 0-d i64, a runtime value (source
   /// rank_source()).
@@ -117,25 +117,25 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void output(std::string name, const Tensor& value);
 
   // For the functions of the tensor language.
-  /// The user's line; the forward op's line while its gradient is recorded.
+  /// The user's line; while a gradient is recorded, the forward op's line.
   [[nodiscard]] shapes::Location here(const Line& where) const;
-  /// Throws TraceUsageError, naming `what` was used and the line (none: a default one), where the
-  /// trace has ended.
+  /// Throws TraceUsageError if the trace has ended: `what` was used at the line (a default line:
+  /// none).
   void need_open(std::string_view what, const Line& where) const;
-  /// Handles that live on are refused from here on. finish() does it too.
+  /// Refuses handles from here on. finish() does it, too.
   void close() { ended_ = true; }
   [[nodiscard]] bool is_open() const { return !ended_; }
-  /// What products of f32 are cast to; nullopt: autocast is off (autocast.h).
+  /// The dtype that products of f32 are cast to; nullopt: autocast is off (autocast.h).
   [[nodiscard]] std::optional<DType> autocast() const { return autocast_; }
   void set_autocast(std::optional<DType> dtype) { autocast_ = dtype; }
   [[nodiscard]] DType low_precision() const { return setup_.low_precision; }
   void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
-  /// Appends a node, whose meta the shape rule completes; an equal node that is there already is
-  /// returned in its place (common subexpression elimination), except for collectives and host
-  /// syncs. Throws TraceUsageError with the rule's words.
+  /// Appends a node and completes its meta by the shape rule. Returns an equal earlier node in its
+  /// place (common subexpression elimination), except for collectives and host syncs. Throws
+  /// TraceUsageError with the rule's message.
   Tensor add_node(Node node, const Line& where);
-  /// The value that `tensor` stands for, in a body an input that shows a value from around it.
-  /// Throws TraceUsageError if it is not of this trace, or of a body that has ended.
+  /// The node of `tensor`; in a body, for a value of an outer graph, the input that stands for it.
+  /// Throws TraceUsageError if it belongs to another trace, or to a body that has ended.
   [[nodiscard]] NodeId operand(const Tensor& tensor, const Line& where);
   /// Throws TraceUsageError, with the line, if `n` is an integer of another trace.
   void need_own(const SymInt& n, const Line& where) const;
@@ -148,48 +148,49 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] SymInt integer(shapes::Expr expr) {
     return {env_.simplify(expr), shared_from_this()};
   }
-  /// A size as a number, where an op needs one: a constant, or a symbol for no other reason than
-  /// that the frame settles, which is the agreed number from here on (a guard). nullopt: neither.
+  /// A size as a number, for an op that needs one: a constant, or a symbol that exists only because
+  /// the frame settles, which a guard pins to the agreed number. nullopt: neither.
   [[nodiscard]] std::optional<std::int64_t> number(const shapes::Expr& size, const Line& where);
-  /// The size; 1 where it would be that number. Only a 1 that is known is broadcast.
+  /// The size; 1 if number() gives 1. Only a size known to be 1 broadcasts.
   [[nodiscard]] shapes::Expr one_or(const shapes::Expr& size, const Line& where);
-  /// Symbols for no other reason than that the frame settles: equal on all ranks, in every call so
-  /// far.
+  /// True if the symbols of the size exist only because the frame settles: equal on all ranks, in
+  /// every call so far.
   [[nodiscard]] bool only_settled(const shapes::Expr& size) const;
-  /// The integers that `x` holds, bound by one ToList or Item node per tensor: asked again, the
-  /// same ones. `name`: what an Item is to the user, where that is not the op. Their range is what
-  /// the ops that made `x` say (count_limit.h), and at least `least`, which the caller knows for
+  /// The integers that `x` holds, bound by one ToList or Item node per tensor: repeated calls give
+  /// the same symbols. `name`: the user's name for an Item, if not the op. Their range follows from
+  /// the ops that made `x` (count_limit.h), and is at least `least`, which the caller knows for
   /// certain.
   [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where,
                                               std::string name = {},
                                               std::int64_t least = shapes::Range::kMin);
-  /// `x` as a backed integer, a bool as 0 or 1, where inputs alone tell it before the graph runs: a
-  /// 0-d integer or bool that was passed in, or comparisons of what was computed from float inputs.
-  /// nullopt otherwise.
+  /// `x` as a backed integer, a bool as 0 or 1, if inputs alone give it before the graph runs: a
+  /// 0-d integer or bool input, or comparisons of values computed from float inputs. nullopt
+  /// otherwise.
   [[nodiscard]] std::optional<SymInt> host_value(const Tensor& x);
   [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
-  /// A size that is known before the graph runs is the same on all ranks of the group.
+  /// Requires that a size known before the graph runs is the same on all ranks of the group.
   void need_uniform(UniformSize size);
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
   void add_own_gradient(OwnGradient gradient);
-  /// Another one each time: for its outputs, so that no two are one node.
+  /// A new number each time: for the outputs of own gradients, so that no two are one node.
   [[nodiscard]] std::int64_t own_number() { return ++own_count_; }
 
   // Bodies of control flow (traced_body.h). Nodes are numbered across all of them.
-  /// Nodes go to a new body from here on.
+  /// Starts a body: later nodes belong to it.
   void begin_body();
-  /// An input of the body under way, whose value is given by the node that has the body.
+  /// An input of the body in progress; the node that has the body gives its value.
   [[nodiscard]] Tensor body_input(const TensorMeta& meta);
-  /// Ends it with these results.
+  /// Ends the body with these results.
   [[nodiscard]] TracedBody end_body(const std::vector<Tensor>& results, const Line& where);
   void abandon_body() { scopes_.pop_back(); }
-  /// Of which `id` is an output; null: the gradient follows from the op.
+  /// The own gradient of which `id` is an output; null: the gradient follows from the op.
   [[nodiscard]] const OwnGradient* own_gradient(NodeId id) const;
 
-  /// What the trace has relied on so far. `error`: why it fails here.
+  /// What the trace has depended on so far. `error`: why it fails here.
   [[nodiscard]] TraceReliance reliance(std::optional<std::string> error) const;
-  /// Ends the trace: places asserts and inputs, puts what was learnt about sizes into all nodes.
+  /// Ends the trace: places asserts and inputs, and substitutes what is known about sizes in all
+  /// nodes.
   [[nodiscard]] Graph finish();
 
  private:
@@ -199,9 +200,10 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void add_inputs();
   NodeId append(Node node, std::uint32_t scope);
   [[nodiscard]] std::uint32_t scope() const { return scopes_.empty() ? 0 : scopes_.back().number; }
-  /// What shows a value of a graph around the body under way; `id` itself where it is of that body.
+  /// The input that stands for a value of an outer graph in the body in progress; `id` itself if it
+  /// belongs to that body.
   [[nodiscard]] NodeId shown_here(NodeId id, const Line& where);
-  /// The value that an input of a body shows, as far out as it can be told.
+  /// The outermost value that an input of a body stands for.
   [[nodiscard]] NodeId origin(NodeId id) const;
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;
   void fix_sizes(const Node& node, const Line& where);
@@ -210,10 +212,10 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
   [[nodiscard]] std::int64_t agreed(std::int64_t mine);
-  /// The agreed number of a float source, and a guard on it; `mine`: the bits here.
+  /// The agreed number of a float source, pinned by a guard; `mine`: the bits here.
   [[nodiscard]] double pinned(const std::string& source, std::int64_t mine, std::string why);
   [[nodiscard]] bool is_uniform(const shapes::Expr& size);
-  /// To the question that is next, in the trace that this one repeats.
+  /// The answer to the next question in the trace that this one repeats.
   [[nodiscard]] std::optional<std::int64_t> earlier_answer() const;
   [[nodiscard]] std::optional<std::vector<HostValue::Step>> host_steps(NodeId id) const;
   [[nodiscard]] shapes::Expr host_symbol(HostValue value, shapes::Range range);
@@ -222,15 +224,15 @@ class Trace : public std::enable_shared_from_this<Trace> {
   shapes::ShapeEnv env_;
   std::vector<Node> nodes_;
   std::vector<shapes::Expr> symbols_;          // of the decision, by number
-  std::set<shapes::Symbol> settled_;           // of those, SymbolDecision::settled
+  std::set<shapes::Symbol> settled_;           // the settled ones of symbols_
   std::vector<std::optional<NodeId>> inputs_;  // per source
   std::map<std::string, NodeId> ranks_;        // by group
   std::vector<Graph::Output> outputs_;
   std::vector<GroupGuard> group_guards_;
-  std::vector<std::size_t> asked_before_;  // of each of those: questions of sizes that came before
-  std::vector<UniformSize> uniform_;       // what the program says; collectives ask for more
+  std::vector<std::size_t> asked_before_;  // by group guard: number of size questions before it
+  std::vector<UniformSize> uniform_;       // stated by the program; collectives add theirs
   UniformFacts facts_{nodes_,
-                      known_nesting()};  // of the nodes that a question of the group has come past
+                      known_nesting()};  // of the nodes before the last question to the group
   std::vector<SymbolBinding> host_values_;
   std::vector<std::int64_t> answers_;
   std::map<NodeId, std::vector<shapes::Symbol>> read_back_;
@@ -238,14 +240,14 @@ class Trace : public std::enable_shared_from_this<Trace> {
   struct Scope {
     std::uint32_t number = 0;
     std::map<shapes::Fingerprint, NodeId> same_nodes{};
-    std::vector<NodeId> inputs{};      // params, then what shows outer values
-    std::vector<NodeId> captured{};    // those values, in the graph around
+    std::vector<NodeId> inputs{};      // own inputs, then those that stand for outer values
+    std::vector<NodeId> captured{};    // these outer values, in the outer graph
     std::map<NodeId, NodeId> shown{};  // by value
   };
-  std::vector<Scope> scopes_;  // bodies under way, the innermost one last
+  std::vector<Scope> scopes_;  // bodies in progress, the innermost last
   std::uint32_t scope_count_ = 0;
-  std::vector<std::uint32_t> scope_of_;                 // by node; 0: of no body
-  std::map<NodeId, NodeId> captured_as_;                // by an input of a body: the value outside
+  std::vector<std::uint32_t> scope_of_;                 // by node; 0: in no body
+  std::map<NodeId, NodeId> captured_as_;                // by input of a body: the outer value
   std::map<std::string, shapes::Fingerprint> own_ops_;  // by name
   std::set<NodeId> stopped_;
   std::map<NodeId, std::shared_ptr<const OwnGradient>> own_gradients_;  // by output
@@ -255,7 +257,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool ended_ = false;
 };
 
-/// Runs `body` under a fresh trace and gives the finished graph. Whatever `body` throws becomes a
+/// Runs `body` in a fresh trace and returns the finished graph. Whatever `body` throws becomes a
 /// Status with Code::TraceError: what happened, the user's line, what to do.
 [[nodiscard]] Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& body);
 

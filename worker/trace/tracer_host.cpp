@@ -1,5 +1,5 @@
-// What a trace knows of scalar inputs before the graph runs: 0-d integers, and what floats compare
-// to. Each becomes a backed symbol with the value of the group's lowest rank as its hint.
+// Scalar inputs that a trace knows before the graph runs: 0-d integers, and comparisons of floats.
+// Each becomes a backed symbol with the value of the group's lowest rank as its hint.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,10 +16,10 @@ using shapes::Expr;
 using shapes::Range;
 using Steps = std::vector<HostValue::Step>;
 
-/// What a branch may be computed from; longer ones are left to the graph.
+/// Most steps of a branch condition; longer conditions are left to the graph.
 constexpr std::size_t kMaxSteps = 64;
 
-/// Ops that a branch may be computed by; others are left to the graph.
+/// Ops of a branch condition; others are left to the graph.
 constexpr std::pair<Op, Code> kCodes[] = {
     {Op::Neg, Code::Neg}, {Op::Not, Code::Not}, {Op::Add, Code::Add}, {Op::Sub, Code::Sub},
     {Op::Mul, Code::Mul}, {Op::Div, Code::Div}, {Op::Lt, Code::Lt},   {Op::Le, Code::Le},
@@ -49,11 +49,11 @@ Range range_of(DType dtype) {
   }
 }
 
-/// True of `number` and of no other float, but that not-a-numbers are all alike.
+/// Steps that are true for `number` and no other float, where all not-a-numbers count as one.
 Steps only(const std::string& source, double number) {
   const HostValue::Step input{Code::Input, source};
   if (std::isnan(number)) return {input, input, {Code::Ne}};
-  // Both zeros compare alike; their reciprocals do not.
+  // Both zeros compare equal; their reciprocals do not.
   if (number == 0)
     return {{Code::Number, {}, 1}, input, {Code::Div}, {Code::Number, {}, 1 / number}, {Code::Eq}};
   return {input, {Code::Number, {}, number}, {Code::Eq}};
@@ -71,7 +71,7 @@ std::optional<std::int64_t> Trace::earlier_answer() const {
 }
 
 std::int64_t Trace::agreed(std::int64_t mine) {
-  // Where ranks may differ in their branches each takes its own, as with sizes.
+  // If ranks may differ in their branches, each takes its own value, as with sizes.
   const bool asks = setup_.host != nullptr && !setup_.local && !setup_.peers_may_differ;
   Result<std::int64_t> value = earlier_answer().value_or(mine);
   if (asks && setup_.answers == nullptr) value = setup_.host->broadcast_from_lowest(mine);
