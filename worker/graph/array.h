@@ -1,5 +1,5 @@
-// A concrete tensor: dtype, sizes, contiguous row-major bytes, on the host or on a device. What
-// programs pass in and get back, and what kernels and the interpreter work on.
+// A concrete tensor: dtype, sizes, contiguous row-major bytes, on the host or on a device. Programs
+// pass and receive them; kernels and the interpreter work on them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace lockstep::worker {
 
-/// Elements that lie elsewhere than in the host's memory: on a device.
+/// Elements outside the host's memory: on a device.
 class FarMemory {
  public:
   virtual ~FarMemory() = default;
@@ -22,11 +22,11 @@ class FarMemory {
   [[nodiscard]] virtual Result<void> fetch(void* to, std::size_t bytes) const = 0;
 };
 
-/// Shared, 64-byte aligned storage: copying an Array shares it (as a tensor handle does
-/// everywhere); `clone` copies. The runtime never writes into an Array that was handed to it as an
-/// input. Elements on a device are brought to the host when they are first looked at, and live
-/// there alone once they may have been written to; a device that cannot give them is a
-/// std::runtime_error with its sentence. One thread for all Arrays of a device.
+/// Shared, 64-byte aligned storage: copying an Array shares it, like a tensor handle; `clone`
+/// copies. The runtime never writes into an Array that it received as an input. Elements on a
+/// device are copied to the host at the first access, and live only there after an access that may
+/// write. If the device cannot provide them, std::runtime_error with its message is thrown. One
+/// thread for all Arrays of a device.
 class Array {
  public:
   Array() = default;
@@ -36,19 +36,18 @@ class Array {
   /// Converts each value to `dtype`. Requires as many values as elements.
   [[nodiscard]] static Array of(DType dtype, std::vector<std::int64_t> sizes,
                                 std::span<const double> values);
-  /// Elements that belong to somebody else, who keeps them for as long as this is used. Never
-  /// written to.
+  /// Elements owned by the caller, who keeps them while this is in use. Never written to.
   [[nodiscard]] static Array borrowed(DType dtype, std::vector<std::int64_t> sizes,
                                       const void* elements);
-  /// On memory of the caller's, which outlives it and all copies of it.
+  /// An Array over memory of the caller, which outlives it and all copies of it.
   [[nodiscard]] static Array over(DType dtype, std::vector<std::int64_t> sizes, void* memory);
   /// Elements on a device.
   [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
                                  std::shared_ptr<const FarMemory> memory);
-  /// Elements on a device of which not even the number is known: whoever asks for sizes or elements
-  /// gets the memory's error.
+  /// Elements on a device whose number is not known either: asking for sizes or elements gives the
+  /// memory's error.
   [[nodiscard]] static Array unsized(DType dtype, std::shared_ptr<const FarMemory> memory);
-  /// Views `storage` of another with other sizes; same number of elements.
+  /// A view of the same storage with other sizes. Requires the same number of elements.
   [[nodiscard]] Array reshaped(std::vector<std::int64_t> sizes) const;
   [[nodiscard]] Array clone() const;
 
@@ -59,7 +58,7 @@ class Array {
   }
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] std::size_t bytes() const;
-  /// On the host.
+  /// The elements on the host.
   [[nodiscard]] void* data() {
     if (storage_ == nullptr) return nullptr;
     if (storage_->far) bring_home();
@@ -71,7 +70,7 @@ class Array {
     if (storage_->far) bring_home();
     return storage_->host.get();
   }
-  /// Where the elements are on a device; null where the host alone has them.
+  /// The elements' place on a device; null if only the host has them.
   [[nodiscard]] std::shared_ptr<const FarMemory> far_memory() const {
     return storage_ ? storage_->far : nullptr;
   }
@@ -90,7 +89,7 @@ class Array {
 
  private:
   struct Storage {
-    std::shared_ptr<std::byte> host;  // null: not looked at yet
+    std::shared_ptr<std::byte> host;  // null: not fetched yet
     std::shared_ptr<const FarMemory> far;
   };
   void bring_home() const;
@@ -102,7 +101,7 @@ class Array {
 };
 
 /// The number in a 0-d array: an integer or bool as it is, a float as the bits of a double. nullopt
-/// where there are more or fewer elements.
+/// for an empty array, or one with dims.
 [[nodiscard]] std::optional<std::int64_t> scalar_in(const Array& array);
 
 }  // namespace lockstep::worker

@@ -37,7 +37,7 @@ std::string line_of(const Graph& body, std::size_t k) {
   return where.file.empty() ? "" : fmt::format(" ({})", where.text());
 }
 
-/// The inputs of bodies are the operands that they are named after, and each operand but the first
+/// Checks that the inputs of bodies are operands by name, and that each operand but the first
 /// `named` ones is an input.
 std::optional<Status> inputs_error(const Node& node, Metas operands, std::size_t named) {
   std::map<std::string, std::size_t> places;
@@ -57,7 +57,7 @@ std::optional<Status> inputs_error(const Node& node, Metas operands, std::size_t
 }
 
 std::optional<Status> symbols_error(const Node& node) {
-  // A scan has its trips before them, and its body the trip's row after them.
+  // A scan's exprs begin with its trips; its body's symbols end with the trip's row.
   const std::size_t first = node.op == Op::Scan ? 1 : 0;
   for (const auto& body : node.bodies) {
     bool equal = node.exprs.size() == body->symbols.size();

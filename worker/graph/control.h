@@ -1,7 +1,7 @@
-// Control flow in a graph: nodes with bodies. A body is a graph of its own. Its inputs are called
-// after the operands that they show (operand_name()), and it speaks of the same symbols as the
-// graph around it: those it uses are its `symbols`, which get their values from the node's exprs.
-// The results of such a node are nodes of their own (Op::Result).
+// Control flow in a graph: nodes with bodies. A body is a graph of its own. Its inputs are named
+// after the operands that they stand for (operand_name()). It uses the symbols of the outer graph:
+// those in use are its `symbols`, and the node's exprs give their values. The results of such a
+// node are separate nodes (Op::Result).
 #pragma once
 
 #include <functional>
@@ -13,28 +13,29 @@
 
 namespace lockstep::worker {
 
-/// How many bodies a node of that kind has.
+/// Number of bodies of a node of this kind.
 [[nodiscard]] std::size_t bodies_of(Op op);
-/// What shows operand `operand`, in a body of Cond counted without the predicate.
+/// Name of the body input for operand `operand`; in Cond operands are counted without the
+/// predicate.
 [[nodiscard]] std::string operand_name(std::size_t operand);
-/// The operands that go to bodies.
+/// The operands of the bodies.
 [[nodiscard]] std::span<const NodeId> body_operands(const Node& node);
 
-/// The node is a collective, or a body of it holds one, or a host call: ranks have to come there
-/// together.
+/// True if the node is a collective, or a body holds a collective or host call: ranks have to reach
+/// it together.
 [[nodiscard]] bool meets_peers(const Node& node);
 
-/// The results of a node with bodies, in the order of Result::ints[0]. Of a scan: the last carries,
-/// then what each trip gives, stacked, and then the carries before each trip, stacked: gradients
-/// need them, and only results that there is a node of are kept.
+/// The results of a node with bodies, in the order of Result::ints[0]. A scan has the last carries,
+/// then the values of each trip, stacked, and then the carries before each trip, stacked, which
+/// gradients need. Only results that have a node are kept.
 [[nodiscard]] std::vector<TensorMeta> result_metas(const Node& node);
 
-/// The shape rule: bodies take what they are given, branches give alike, carries keep dtype and
-/// sizes. The meta is none (i64 without sizes). Errors: TraceError.
+/// The shape rule: inputs of bodies are operands, branches give the same dtypes and sizes, carries
+/// keep theirs. The node has no value itself (i64 without sizes). Errors: TraceError.
 [[nodiscard]] Result<TensorMeta> control_meta(const Node& node, std::span<const TensorMeta> in);
 
-/// Puts `by(e)` in the place of each expression, within bodies too, and gives bodies the symbols
-/// that they then speak of. The last symbol of a scan's body is the number of the trip's row.
+/// Replaces each expression e by `by(e)`, within bodies too, and updates the bodies' lists of
+/// symbols. The last symbol of a scan's body is the number of the trip's row.
 void rewrite_exprs(Node& node, const std::function<shapes::Expr(const shapes::Expr&)>& by);
 
 }  // namespace lockstep::worker

@@ -1,6 +1,6 @@
-// What the ops that make an integer value say of its elements: truths as numbers are 0 or 1, and a
-// sum of such is a count. Used by the tracer for the ranges of values read back, and by
-// SettledFacts for what no rank can fail on.
+// Limits of integer values, from the ops that make them: bools as numbers are 0 or 1, and a sum of
+// these is a count. Used by the tracer for the ranges of values read back, and by SettledFacts for
+// asserts that no rank can fail.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Every element of `id` lies in [0, result], whatever the data. Nullopt where the ops do not say.
-/// Operands come earlier in `nodes`, as in a graph.
+/// A limit such that every element of `id` lies in [0, limit], whatever the data; nullopt if the
+/// ops give none. Operands come earlier in `nodes`, as in a graph.
 [[nodiscard]] std::optional<shapes::Expr> count_limit(std::span<const Node> nodes, NodeId id);
 
 }  // namespace lockstep::worker

@@ -12,8 +12,8 @@ bool equal_constant_splits(const Node& node) {
          std::ranges::all_of(node.exprs, [&](const Expr& e) { return e == node.exprs[0]; });
 }
 
-/// The op treats each of `ranks` equal blocks of the operand's elements, in row-major order, alike
-/// and apart from the others.
+/// True if the op treats each of `ranks` equal blocks of the operand's elements, in row-major
+/// order, alike and separately.
 bool works_by_blocks(const Node& node, const Node& operand, std::int64_t ranks) {
   if (node.op == Op::Reshape || node.op == Op::Cast) return true;
   const auto rows =

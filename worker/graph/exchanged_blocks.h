@@ -1,4 +1,4 @@
-// Values that an exchange of equal blocks has brought, beside those that were sent. Pure: a
+// Values received in an exchange of equal blocks, matched with the values that were sent. Pure: a
 // function of the graph. Called by settled_facts and split_lists.
 #pragma once
 
@@ -16,20 +16,20 @@ class ExchangedBlocks {
  public:
   explicit ExchangedBlocks(const Graph& graph);
 
-  /// What was made of what was sent just as `id` is made of what was received: block p of `id`,
-  /// here, is block (this rank) of the answer on rank p. None: `id` is not made so.
+  /// The node made of sent values just as `id` is made of received ones: block p of `id`, here, is
+  /// block (this rank) of that node on rank p. nullopt: there is no such node.
   [[nodiscard]] std::optional<NodeId> sent(NodeId id) const;
-  /// The exchange that brought what such a node is made of.
+  /// The exchange that received the values of such a node `id`.
   [[nodiscard]] const Node& exchange(NodeId id) const;
-  /// One number that every rank has sent to all its peers, by one and the same expression.
+  /// A number that every rank has sent to all its peers, given by one expression.
   struct Number {
     shapes::Expr sent;     // what this rank sent
-    std::size_t peer = 0;  // whose number the symbol is
+    std::size_t peer = 0;  // rank that sent the symbol's value
     const Node* exchange = nullptr;
   };
-  /// None: the symbol is no such number.
+  /// nullopt: the symbol is no such number.
   [[nodiscard]] std::optional<Number> number(shapes::Symbol symbol) const;
-  /// The list that binds the symbol, and as which element. None: it is bound before the run.
+  /// The list that binds the symbol, and the element. nullopt: it is bound before the run.
   [[nodiscard]] std::optional<std::pair<NodeId, std::size_t>> binder(shapes::Symbol symbol) const;
 
  private:

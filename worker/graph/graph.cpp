@@ -26,13 +26,13 @@ class Prints {
     skeleton_.add(same);
     return *this;
   }
-  /// May have constants in it.
+  /// Adds text that may contain constants.
   Prints& text(const std::string& text) {
     exact_.add(text);
     skeleton_.add(without_numbers(text));
     return *this;
   }
-  /// One constant.
+  /// Adds one constant.
   Prints& constant(std::int64_t value) {
     exact_.add(value);
     skeleton_.add(std::int64_t{0});
@@ -67,7 +67,7 @@ Prints::Both prints_of(const Node& node) {
   for (const NodeId id : node.inputs) out.add(std::int64_t{id});
   out.exprs(node.exprs).count(node.ints.size());
   for (const std::int64_t i : node.ints) node.op == Op::Broadcast ? out.constant(i) : out.add(i);
-  // One kind of not-a-number: its sign and payload differ between machines.
+  // One not-a-number for all: sign and payload differ between machines.
   const double number =
       std::isnan(node.number) ? std::numeric_limits<double>::quiet_NaN() : node.number;
   out.constant(std::bit_cast<std::int64_t>(number)).add(node.text).count(node.asserts.size());
@@ -75,7 +75,7 @@ Prints::Both prints_of(const Node& node) {
   out.add(static_cast<std::int64_t>(node.meta.dtype)).exprs(node.meta.sizes);
   out.count(node.binds.size());
   for (const shapes::Symbol symbol : node.binds) out.symbol(symbol);
-  // Left out where there are none, as uniform sizes below.
+  // Omitted if empty, like the uniform sizes below.
   if (!node.bodies.empty()) out.count(node.bodies.size());
   for (const auto& body : node.bodies) {
     const GraphPrints prints = prints_of(*body);
@@ -111,7 +111,7 @@ GraphPrints prints_of(const Graph& graph) {
     out.text(guard.predicate.text())
         .add(static_cast<std::int64_t>(guard.over))
         .add(std::int64_t{guard.value});
-  // Left out where there are none: what was stored before there were such sizes stays valid.
+  // Omitted if empty: fingerprints from before uniform sizes existed stay valid.
   if (!graph.uniform.empty()) out.add("uniform").count(graph.uniform.size());
   for (const UniformSize& size : graph.uniform) out.text(size.expr.text()).add(size.group);
   const Prints::Both whole = out.finish();
@@ -161,8 +161,8 @@ std::vector<Fingerprint> Graph::joint_prefixes() const {
     for (const std::int64_t value : node.ints) out.add(value);
     if (node.bodies.empty()) add_count(out, node.exprs.size());
     if (node.own) out.add(node.own->fingerprint());
-    // The number of rows that all_to_all gives may differ between ranks, and all sizes of what a
-    // rank makes alone; no others may.
+    // The number of rows received by all_to_all may differ between ranks, and so may all sizes of
+    // an own op or host call; no others may.
     std::size_t d = node.op == Op::AllToAll ? 1 : node.own ? node.meta.sizes.size() : 0;
     for (; d < node.meta.sizes.size(); ++d) out.add(joint_size_text(node.meta.sizes[d]));
     for (const auto& body : node.bodies) out.add(body->collectives_fingerprint());

@@ -1,4 +1,4 @@
-// Graphs as people read them.
+// Text of graphs for readers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,7 +15,7 @@ std::string list_text(const std::vector<shapes::Expr>& exprs) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
-/// What stands between the parentheses besides operands.
+/// Adds what is printed between the parentheses besides operands.
 void add_attributes(const Node& node, std::vector<std::string>& parts) {
   if (node.op == Op::Input) parts.push_back(fmt::format("\"{}\"", node.text));
   if (node.op == Op::Full) parts.push_back(fmt::format("{}", node.number));
@@ -57,7 +57,7 @@ std::string Graph::node_text(NodeId id) const {
   std::vector<std::string> parts;
   for (const NodeId input : node.inputs) parts.push_back(fmt::format("%{}", input));
   add_attributes(node, parts);
-  // Of equal names the digest tells which definition it is.
+  // The digest distinguishes definitions with one name.
   const std::string which = node.own ? fmt::format("{} \"{}\" {}", op_row(node.op).name, node.text,
                                                    node.own->fingerprint().text().substr(0, 8))
                                      : std::string(op_row(node.op).name);

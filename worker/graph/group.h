@@ -10,23 +10,23 @@
 
 namespace lockstep::worker {
 
-/// Some ranks of a job, under a name that says what they share ("tensor", "expert"). Ranks of other
-/// sets under the same name have a group of their own. Value type.
+/// Some ranks of a job, under a name that says what they share ("tensor", "expert"). Other sets of
+/// ranks under the same name are groups of their own. Value type.
 struct Group {
-  /// Empty: no group in particular. For a frame that is all ranks of the job, for a collective the
-  /// group of its frame.
+  /// Empty: the default. For a frame that is all ranks of the job, for a collective the group of
+  /// its frame.
   std::string name;
   RankSet members;  // ranks of the job; empty: this rank is in none of the sets
   Rank rank{};      // this rank's place among the members
 
   [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
   [[nodiscard]] bool empty() const { return members.empty(); }
-  /// "tensor [0-1]": tells the sets of one name apart.
+  /// "tensor [0-1]": distinguishes the sets of one name.
   [[nodiscard]] std::string label() const { return name + " [" + members.text() + "]"; }
   bool operator==(const Group&) const = default;
 };
 
-/// By name the groups within each group: every set of theirs lies in one of its sets.
+/// By name, the groups within each group: each of their sets lies in one of its sets.
 using Nesting = std::map<std::string, std::set<std::string>>;
 
 }  // namespace lockstep::worker

@@ -14,7 +14,7 @@ struct Format {
   int fraction, lowest;
 };
 Format format_of(DType dtype) { return dtype == DType::F16 ? Format{10, -14} : Format{7, -126}; }
-/// The exponent's bits, all set: infinity, and beyond it what is not a number.
+/// Infinity: all bits of the exponent set. Greater bits are not-a-numbers.
 int infinity_of(const Format& format) { return 0x7fff >> format.fraction << format.fraction; }
 
 }  // namespace
@@ -40,7 +40,7 @@ std::uint16_t half_bits(DType dtype, long double value) {
   if (exponent > -format.lowest + 1) return static_cast<std::uint16_t>(sign | infinity);
   const long double units =
       std::nearbyint(std::ldexp(std::fabs(value), format.fraction - exponent));
-  // Of a normal number the leading unit is the exponent's last bit; a carry makes the next
+  // The leading unit of a normal number is the exponent's lowest bit; a carry gives the next
   // exponent.
   const int rest = ((exponent - format.lowest) << format.fraction) + static_cast<int>(units);
   return static_cast<std::uint16_t>(sign | std::min(rest, infinity));

@@ -6,7 +6,7 @@ namespace {
 
 using shapes::Expr;
 
-/// The 0-d integer that the node shows everywhere.
+/// The 0-d integer that fills the node, if known.
 std::optional<Expr> one_value(const Graph& graph, NodeId id) {
   while (graph.nodes[id].op == Op::Expand || graph.nodes[id].op == Op::Reshape)
     id = graph.nodes[id].inputs[0];
@@ -17,7 +17,7 @@ std::optional<Expr> one_value(const Graph& graph, NodeId id) {
   return std::nullopt;
 }
 
-/// All elements are at least 0 and less than it. Conservative: most are not known.
+/// A limit such that all elements are at least 0 and below it. Conservative: most are not known.
 std::optional<Expr> known_limit(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes[id];
   switch (node.op) {
@@ -34,7 +34,7 @@ std::optional<Expr> known_limit(const Graph& graph, NodeId id) {
     case Op::Gather:
     case Op::IndexSelect:
       return known_limit(graph, node.inputs[0]);
-    case Op::Sub: {  // a dim turned round: limit - 1 - place
+    case Op::Sub: {  // a flipped dim: limit - 1 - place
       const auto limit = known_limit(graph, node.inputs[1]);
       const auto from = one_value(graph, node.inputs[0]);
       if (limit && from && *from == *limit - 1) return limit;

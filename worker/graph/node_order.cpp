@@ -59,7 +59,7 @@ std::vector<Node> NodeOrder::place(Checks checks) {
   return std::move(placed_);
 }
 
-/// With the asserts that can be tested now.
+/// Places the node, and the asserts that can then be tested.
 void NodeOrder::put(NodeId id) {
   for (NodeId& input : nodes_[id].inputs) input = place_[input];
   place_[id] = static_cast<NodeId>(placed_.size());
@@ -90,7 +90,7 @@ void NodeOrder::put_reads_before(NodeId exchange) {
   }
 }
 
-/// `id` and what it is made of, as far as not placed; false where one of these has to wait.
+/// Collects `id` and what it is made of, unless placed; false if one of these has to wait.
 bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   if (done_[id] || found.contains(id)) return true;
   const Node& node = nodes_[id];
@@ -108,8 +108,8 @@ bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   return std::ranges::all_of(node.inputs, [&](NodeId input) { return gather_early(input, found); });
 }
 
-/// An assert that stands before a node may be what keeps it within its operand, so a node passes
-/// none; but where all sizes are numbers no assert speaks of them.
+/// An assert before a node may be what keeps the node within its operand, so a node does not move
+/// past any. If all sizes are numbers, no assert concerns them.
 bool NodeOrder::may_come_early(const Node& node, NodeId id) const {
   const auto operand_constant = [&](NodeId input) {
     return constant(done_[input] ? placed_[place_[input]].meta.sizes : nodes_[input].meta.sizes);

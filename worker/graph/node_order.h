@@ -1,5 +1,5 @@
-// The order of a finished graph's nodes: inputs first, asserts as soon as they can be tested, what
-// nothing needs left out. Called by the tracer at the end of a trace.
+// The order of a finished graph's nodes: inputs first, asserts as soon as they can be tested,
+// unneeded nodes left out. Called by the tracer at the end of a trace.
 #pragma once
 
 #include <map>
@@ -10,32 +10,31 @@
 
 namespace lockstep::worker {
 
-/// Otherwise nodes keep the order in which they were recorded. Kept are inputs, collectives, host
-/// syncs, outputs and what these are made of. One use.
+/// Otherwise nodes keep the order in which they were recorded. Keeps inputs, collectives, host
+/// syncs, outputs and the nodes that these need. One use.
 class NodeOrder {
  public:
   NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs);
 
-  /// An assert comes right after the node that binds the last symbol it mentions, or after the
-  /// inputs.
+  /// Adds an assert. It comes right after the node that binds its last symbol, or after the inputs.
   void add(const shapes::DeferredAssert& deferred);
 
   enum class Checks {
     WhereTheyStand,
-    /// Values that are read back, with the asserts on them, come before an exchange of counts that
-    /// they do not depend on: a rank whose own counts are wrong then knows it in time to say so in
-    /// the exchange (error_sync_points.h).
+    /// Values read back, with the asserts on them, come before an exchange of counts that they do
+    /// not depend on: a rank whose own counts are wrong then knows it in time to report it in the
+    /// exchange (error_sync_points.h).
     BeforeCounts,
   };
   [[nodiscard]] std::vector<Node> place(Checks checks);
-  /// Where a node went.
+  /// The new number of a node.
   [[nodiscard]] NodeId placed(NodeId id) const { return place_[id]; }
 
  private:
   struct Due {
     shapes::DeferredAssert what;
-    std::set<NodeId> binders;  // those not placed yet
-    NodeId after = 0;          // the last of them in the order of recording
+    std::set<NodeId> binders;  // not placed yet
+    NodeId after = 0;          // the last binder in the order of recording
   };
   void put(NodeId id);
   void put(const shapes::DeferredAssert& deferred);

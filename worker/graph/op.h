@@ -1,5 +1,5 @@
-// The op table: one row per op, with all that other rooms ask of an op by its kind. What an op does
-// stands in tables by op (op_map.h). A switch or a table that lacks an op does not compile.
+// The op table: one row per op, with what other rooms need to know of an op by its kind. What an op
+// does is in tables by op (op_map.h). A switch or a table that lacks an op does not compile.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ enum class OpClass : std::uint8_t {
   HostSync,
   Check,
   Own,
-  Control,  // has bodies, and its results as nodes of their own
+  Control,  // has bodies; its results are separate nodes
   Result
 };
 
-/// What dtypes the first operand may have.
+/// Dtypes that the first operand may have.
 enum class Takes : std::uint8_t { Any, Number, Float, Integer, Bool, I64 };
 
 struct OpRow {
@@ -33,8 +33,8 @@ struct OpRow {
     Exact = 2,           // equal operands give the same bits, also floats, on every machine
     GivesBool = 4,
     RefusesValues = 8,  // such as an index out of range, or counts that do not add up
-    AutocastLow = 16,   // where autocast is on, of f32: in its low precision
-    AutocastF32 = 32,   // where autocast is on, of f16 and bf16: in f32, and the result stays f32
+    AutocastLow = 16,   // in autocast, f32 operands are cast to its low precision
+    AutocastF32 = 32,   // in autocast, f16 and bf16 operands are cast to f32; the result stays f32
   };
 
   std::string_view name{};  // "add", as printed and as users call it
@@ -44,9 +44,9 @@ struct OpRow {
   int exprs = 0, ints = 0;  // attributes of the node; -1: any number
   int traits = 0;
   // Of elementwise ops only:
-  int cost = 1;                 // rough, of one element, in simple operations
+  int cost = 1;                 // approximate number of simple operations per element
   std::string_view text;        // in C: {a}, {b} and {c} are the operands, {t} is the result's type
-  std::string_view int_text{};  // of integers, where it is another
+  std::string_view int_text{};  // for integers, if different
   Op op{};
 
   [[nodiscard]] constexpr bool is(Trait trait) const { return (traits & trait) != 0; }
@@ -194,14 +194,14 @@ inline constexpr auto kOps = [] {
 
 constexpr const OpRow& op_row(Op op) { return kOps.at(static_cast<std::size_t>(op)); }
 
-/// Goes along the last dim, each element after the one before.
+/// True for scans: along the last dim, each element after the one before.
 constexpr bool is_scan(const OpRow& row) {
   return row.op == Op::Cumsum || row.op == Op::Cumprod || row.op == Op::CumArgmax ||
          row.op == Op::LogCumsumExp;
 }
 
-/// Ranks compare how many there are and in which order: none is merged with an equal one, moved
-/// past another or left out.
+/// True for ops whose number and order ranks compare: no such node is merged with an equal one,
+/// moved past another or left out.
 constexpr bool is_joint(Op op) {
   const OpClass kind = op_row(op).kind;
   return kind == OpClass::Collective || kind == OpClass::HostSync || op == Op::HostCall;
@@ -209,17 +209,18 @@ constexpr bool is_joint(Op op) {
 
 /// f16, bf16, f32, f64
 [[nodiscard]] bool is_float(DType dtype);
-/// Of a dtype of ints or bools; floats take any number.
+/// True if a dtype of ints or bools holds the number; true for every number if floats.
 [[nodiscard]] bool is_value_of(DType dtype, double number);
-/// Not bool: what arithmetic works on.
+/// True for all dtypes but bool: those that arithmetic works on.
 [[nodiscard]] bool is_number(DType dtype);
-/// Its elements are elements of its first operand, picked by a list of indices that is checked.
+/// True if the result's elements are elements of the first operand, picked by a checked list of
+/// indices.
 constexpr bool picks(Op op) {
   return op == Op::IndexSelect || op == Op::Gather || op == Op::CheckedIndex;
 }
-/// Whether f16 and bf16 are operands of the op itself: of what moves, chooses and casts elements,
-/// of products and of collectives. The language records all else as the op of f32 between casts, so
-/// it is computed in f32 and rounded once (op_builder.h).
+/// True if the op itself takes f16 and bf16: ops that move, choose and cast elements, products and
+/// collectives. The language records every other op as the op of f32 between casts, so it is
+/// computed in f32 and rounded once (op_builder.h).
 [[nodiscard]] bool takes_half(const Node& node);
 
 }  // namespace lockstep::worker

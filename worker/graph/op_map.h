@@ -1,6 +1,5 @@
-// A table by op: what a room does with each op of a class, or with each one that has some trait.
-// Made while compiling; it does not compile where an op is missing, there twice, or of another
-// class.
+// A table by op: what a room does with each op of a class, or with each op that has some trait.
+// Made at compile time; it does not compile if an op is missing, repeated, or of another class.
 #pragma once
 
 #include <initializer_list>
@@ -25,7 +24,7 @@ class OpMap {
     Op op;
     T value;
   };
-  /// One entry for each op whose row is `wanted`.
+  /// Requires one entry for each op whose row is `wanted`.
   consteval OpMap(bool (*wanted)(const OpRow&), std::initializer_list<Entry> entries) {
     std::array<bool, kOps.size()> given{};
     for (const Entry& entry : entries) {
@@ -37,7 +36,7 @@ class OpMap {
     for (std::size_t i = 0; i < kOps.size(); ++i)
       if (wanted(kOps[i]) && !given[i]) throw "an op has no entry";
   }
-  /// T{} of an op that is not wanted.
+  /// T{} for an op that is not wanted.
   constexpr const T& operator[](Op op) const { return values_.at(static_cast<std::size_t>(op)); }
 
  private:

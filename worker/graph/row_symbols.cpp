@@ -40,7 +40,7 @@ class Rows {
     });
   }
 
-  /// The node makes row i of its value from rows i of the operands that have such rows.
+  /// True if the node makes row i of its value from rows i of the operands that have such rows.
   [[nodiscard]] bool by_rows(const Node& node) const {
     const bool rows = has_rows(node);
     bool any = rows;
@@ -50,7 +50,7 @@ class Rows {
       case OpClass::Source:
         return true;
       case OpClass::Elementwise:
-        // Zeros by which integers are divided.
+        // Not where integers would be divided by the appended zeros.
         return (node.op != Op::Div && node.op != Op::Mod) || is_float(node.meta.dtype);
       case OpClass::View:
         if (node.op == Op::Expand) return rows;
@@ -62,7 +62,7 @@ class Rows {
         if (node.op != Op::Matmul || !rows || !has_rows(node, 0)) return false;
         return has_rows(node, 1) == (node.meta.sizes.size() == 3);
       case OpClass::Index:
-        // Appended indices have to be in range, and only those of an input are known to be 0.
+        // Appended indices must be in range, and only those of an input are known to be 0.
         return node.op == Op::IndexSelect && rows && !has_rows(node, 0) &&
                graph_.nodes[node.inputs[1]].op == Op::Input;
       case OpClass::Collective:

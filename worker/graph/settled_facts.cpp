@@ -11,7 +11,7 @@ using shapes::Expr;
 using shapes::Predicate;
 using shapes::Symbol;
 
-/// x // n times n is x, where the predicate is x % n == 0.
+/// For the predicate x % n == 0: x // n times n is x.
 std::optional<Predicate> whole_quotient(const Predicate& predicate) try {
   const auto terms = predicate.expr.terms();
   if (predicate.relation != Predicate::Relation::Equal || terms.size() != 1 ||
@@ -33,7 +33,7 @@ SettledFacts::SettledFacts(const Graph& graph, const ExchangedBlocks& blocks)
   for (const SymbolBinding& binding : graph.symbols)
     if (binding.source.find(".size(") != std::string::npos)
       settled_.push_back(shapes::greater_equal(Expr::symbol(binding.symbol), 0));
-  // An entry is looked up by them, on all ranks.
+  // Guards hold on all ranks: they decide which entry runs.
   for (const shapes::Guard& guard : graph.guards) settled_on_all(guard.predicate);
 }
 
@@ -53,7 +53,7 @@ void SettledFacts::pass(NodeId id) {
     pending_.push_back(predicate);
 }
 
-/// Counts cannot be negative, nor more than what was counted, on any rank.
+/// Counts are not negative and not above the number of counted elements, on any rank.
 void SettledFacts::pass_counts(const Node& at) try {
   const auto limit = at.binds.empty() ? std::nullopt : count_limit(graph_.nodes, at.inputs.at(0));
   for (const Symbol symbol : at.binds) {
@@ -62,7 +62,7 @@ void SettledFacts::pass_counts(const Node& at) try {
     settled_.push_back(shapes::less_equal(Expr::symbol(symbol), *limit));
   }
 } catch (const shapes::OverflowError&) {
-  // Then the asserts are tested when the graph runs, and told of.
+  // The asserts are then tested when the graph runs, and reported.
 }
 
 void SettledFacts::settle() {
@@ -103,7 +103,7 @@ bool SettledFacts::add_up(std::span<const Expr> counts, const Expr& rows) const 
   return false;
 }
 
-/// A predicate on one received number: it holds of what every rank sends.
+/// True for a predicate on one received number that holds for the number that every rank sends.
 bool SettledFacts::holds_of_the_number(const Predicate& predicate) const {
   const auto symbols = predicate.expr.symbols();
   const auto number = symbols.size() == 1 ? blocks_.number(symbols[0]) : std::nullopt;
@@ -120,7 +120,7 @@ bool SettledFacts::in_doubt(Symbol symbol) const {
   });
 }
 
-/// A predicate on one received value: the rank that sent it has asserted the same of all that it
+/// True for a predicate on one received value, if its sender has asserted the same for all that it
 /// sends at that place of a block.
 bool SettledFacts::holds_on_the_sender(const Predicate& predicate) const {
   const auto symbols = predicate.expr.symbols();

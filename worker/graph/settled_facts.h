@@ -1,6 +1,7 @@
-// What the asserts of a graph have made certain on all ranks at a place in it: those that every
-// rank has passed and told of, and what follows from them for counts that went through an exchange.
-// Conservative: what it does not say may hold or not. Called by error_sync_points.
+// Facts that the asserts of a graph have made certain on all ranks at a place in it: asserts that
+// every rank has passed and reported, and what follows from them for counts that went through an
+// exchange. Conservative: a fact that it does not give may hold or not. Called by
+// error_sync_points.
 #pragma once
 
 #include <span>
@@ -11,21 +12,21 @@
 
 namespace lockstep::worker {
 
-/// Fed with the nodes in order. Refers to the graph and to what was exchanged in it.
+/// Takes the nodes in order. Refers to the graph and to its exchanged blocks.
 class SettledFacts {
  public:
   SettledFacts(const Graph& graph, const ExchangedBlocks& blocks);
 
-  /// Takes in what node `id` is. An assert is certain here if `holds` says so of its predicate.
+  /// Adds the facts of node `id`. An assert is certain here if its predicate `holds`.
   void pass(NodeId id);
-  /// All ranks have told of what they passed: every rank passed it.
+  /// All ranks have reported what they passed, so every rank passed the pending asserts.
   void settle();
 
   /// True on every rank that reached this place with its peers.
   [[nodiscard]] bool holds(const shapes::Predicate& predicate) const;
-  /// The counts are never negative and add up to `rows`.
+  /// True if the counts are never negative and add up to `rows`.
   [[nodiscard]] bool add_up(std::span<const shapes::Expr> counts, const shapes::Expr& rows) const;
-  /// An assert that is neither certain nor told of mentions the symbol.
+  /// True if an assert that is neither certain nor reported mentions the symbol.
   [[nodiscard]] bool in_doubt(shapes::Symbol symbol) const;
 
  private:

@@ -26,7 +26,7 @@ Status rule_error(const Node& node, fmt::format_string<Args...> format, Args&&..
   return Status{Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, words)};
 }
 
-/// They differ whatever the symbols are.
+/// True if they differ for all values of the symbols.
 bool surely_differ(const Expr& a, const Expr& b) { return (a - b).constant().value_or(0) != 0; }
 bool surely_negative(const Expr& e) { return e.constant().value_or(0) < 0; }
 bool is_dim(std::int64_t dim, const TensorMeta& meta) {
@@ -47,7 +47,7 @@ Outcome input_rule(const Node& node, Metas) {
   return node.meta;
 }
 
-/// Scalar and Assert.
+/// For Scalar and Assert.
 Outcome single_rule(const Node&, Metas) { return TensorMeta{DType::I64, {}}; }
 
 Outcome full_rule(const Node& node, Metas) {
@@ -108,7 +108,7 @@ Outcome permute_rule(const Node& node, Metas in) {
   return out;
 }
 
-/// Whether the dims that the node names are dims of `x`, ascending.
+/// Checks that the dims that the node names are dims of `x`, ascending.
 std::optional<Status> dims_error(const Node& node, const TensorMeta& x) {
   for (std::size_t i = 0; i < node.ints.size(); ++i) {
     if (!is_dim(node.ints[i], x))
@@ -125,7 +125,7 @@ Outcome flip_rule(const Node& node, Metas in) {
   return in[0];
 }
 
-/// Slice and Pad.
+/// For Slice and Pad.
 Outcome part_rule(const Node& node, Metas in) {
   const TensorMeta& x = in[0];
   const std::int64_t dim = node.ints[0];
@@ -267,7 +267,7 @@ Outcome index_add_rule(const Node& node, Metas in) {
   return out;
 }
 
-/// Along the last dim: scans and Argsort.
+/// For scans and Argsort, along the last dim.
 Outcome rows_rule(const Node& node, Metas in) {
   const TensorMeta& x = in[0];
   if (x.sizes.empty()) return rule_error(node, "a 0-d tensor has no last dim");
@@ -340,7 +340,7 @@ Outcome reduce_scatter_rule(const Node& node, Metas in) {
     out.sizes[0] = *rows / n;
     return out;
   }
-  // Of a symbol the caller knows best how its share is written.
+  // The caller chooses how the share of a symbol is written.
   if (!equal_but_for(node.meta, x, 0) || surely_differ(node.meta.sizes[0] * n, x.sizes[0]))
     return rule_error(node, "{} is no share of {} among {} ranks", meta_text(node.meta),
                       meta_text(x), n);
@@ -388,7 +388,7 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
 });
 // clang-format on
 
-/// What cannot be negative whatever the op.
+/// Refuses sizes and row counts that are negative.
 std::optional<Status> negative_error(const Node& node) {
   const OpClass kind = op_row(node.op).kind;
   for (const Expr& size : node.meta.sizes)
@@ -400,7 +400,7 @@ std::optional<Status> negative_error(const Node& node) {
   return std::nullopt;
 }
 
-/// "" where the op takes such operands.
+/// The dtypes that the op takes, in words; "" if it takes this one.
 std::string_view missing(Takes takes, DType dtype) {
   switch (takes) {
     case Takes::Any:

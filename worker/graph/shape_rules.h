@@ -8,10 +8,10 @@
 
 namespace lockstep::worker {
 
-/// The meta of the result, from the op, its attributes and the operands' metas; where the op takes
-/// sizes or dtype from the node's own meta, that meta once it is found to fit. No rule depends on
-/// the value of a symbol, so every rule is valid at sizes 0 and 1.
-/// Errors: TraceError, in words for the user: what does not fit and what to do.
+/// The meta of the result, from the op, its attributes and the operands' metas. If the op takes
+/// sizes or dtype from the node's own meta, the result is that meta, once checked. No rule depends
+/// on the value of a symbol, so every rule is valid at sizes 0 and 1.
+/// Errors: TraceError, with a message for the user: what does not fit and what to do.
 [[nodiscard]] Result<TensorMeta> result_meta(const Node& node,
                                              std::span<const TensorMeta> operands);
 

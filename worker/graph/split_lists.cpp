@@ -17,7 +17,7 @@ std::string text_of(std::span<const Expr> exprs) {
 
 }  // namespace
 
-/// A rank on which the assert fails has failed, and is told of before its lists are used.
+/// A rank on which the assert fails has failed, and reports it before its lists are used.
 void SplitLists::pass(const Node& node) {
   if (node.op != Op::Assert) return;
   const shapes::Predicate& predicate = node.asserts.at(0).predicate;
@@ -39,7 +39,7 @@ Symbol SplitLists::read_back(Symbol symbol) const {
 }
 
 bool SplitLists::fit(const Node& node, const UniformFacts& uniform) {
-  if (graph_.peers_may_differ) return false;  // what others' lists are made of is not known
+  if (graph_.peers_may_differ) return false;  // how other ranks make their lists is not known
   const std::span exprs(node.exprs);
   std::string in = text_of(exprs.first(exprs.size() / 2));
   std::string out = text_of(exprs.subspan(exprs.size() / 2));
@@ -59,7 +59,8 @@ bool SplitLists::made_to_fit(const Node& node, const UniformFacts& uniform) cons
          numbers_of_peers(node, in, out) || numbers_of_peers(node, out, in);
 }
 
-/// Every rank told its peers one number: `own` is that number each time, `theirs` what each told.
+/// True if every rank sent its peers one number: `own` repeats this rank's, `theirs` has each
+/// peer's.
 bool SplitLists::numbers_of_peers(const Node& node, Exprs own, Exprs theirs) const {
   for (std::size_t peer = 0; peer < own.size(); ++peer) {
     const auto symbol = theirs[peer].as_symbol();
@@ -71,8 +72,8 @@ bool SplitLists::numbers_of_peers(const Node& node, Exprs own, Exprs theirs) con
   return true;
 }
 
-/// Every number is one and the same function of a block: of the peer's block of what this rank
-/// sent, or of the block that came from the peer.
+/// True if every number is the same function of one block: of the block that this rank sent to the
+/// peer, or of the block received from the peer.
 bool SplitLists::received_is_sent(const Node& node, Exprs sent, Exprs received) const {
   const auto first = of_first_block(node, 0, sent[0], Side::Sent);
   if (!first) return false;
@@ -83,7 +84,7 @@ bool SplitLists::received_is_sent(const Node& node, Exprs sent, Exprs received) 
   return true;
 }
 
-/// `rows` by the first block of lists that were sent; nullopt where it is made of anything but the
+/// `rows` in terms of the first block of the sent lists; nullopt if it is made of anything but the
 /// block of that peer, in lists of that side.
 std::optional<Expr> SplitLists::of_first_block(const Node& node, std::size_t peer, const Expr& rows,
                                                Side side) const try {

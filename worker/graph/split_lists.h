@@ -1,6 +1,6 @@
-// Whether the split lists of an all_to_all fit together, that is whether every rank sends each peer
-// as many rows as the peer expects: what a graph says before it runs. The lists that it leaves open
-// are compared in the run (split_comparison.h).
+// Whether the split lists of an all_to_all fit: every rank sends each peer as many rows as the peer
+// expects. Decided by the graph before it runs; the lists that it leaves open are compared in the
+// run (split_comparison.h).
 #pragma once
 
 #include <map>
@@ -17,17 +17,17 @@
 
 namespace lockstep::worker {
 
-/// Fed with the nodes in order. Static, so every rank that runs the graph has the same answers.
-/// Refers to the graph and to what was exchanged in it.
+/// Takes the nodes in order. Static, so every rank that runs the graph has the same answers. Refers
+/// to the graph and to its exchanged blocks.
 class SplitLists {
  public:
   SplitLists(const Graph& graph, const ExchangedBlocks& blocks) : graph_(graph), blocks_(blocks) {}
 
-  /// Takes in what the node makes certain.
+  /// Adds what the node makes certain.
   void pass(const Node& node);
-  /// The lists of an AllToAll fit on every rank that comes here with its peers: all are one size,
-  /// one is what an exchange brought of the other, or they fitted before, also the other way round.
-  /// Where this is false they have to be compared, and are taken to fit from then on.
+  /// True if the lists of an AllToAll fit on every rank that reaches it with its peers: all are one
+  /// size, one is what an exchange received of the other, or they fitted before, also swapped. If
+  /// false, they have to be compared, and count as fitting from then on.
   [[nodiscard]] bool fit(const Node& node, const UniformFacts& uniform);
 
  private:
@@ -40,14 +40,14 @@ class SplitLists {
                                                            const shapes::Expr& rows,
                                                            Side side) const;
 
-  /// The symbol, or the one that was read back and is equal to it.
+  /// The symbol, or an equal one that was read back.
   [[nodiscard]] shapes::Symbol read_back(shapes::Symbol symbol) const;
 
   const Graph& graph_;
   const ExchangedBlocks& blocks_;
-  /// Group and lists, in the order of the texts of the lists.
+  /// Group and texts of the lists, the texts in order.
   std::set<std::tuple<std::string, std::string, std::string>> fitted_;
-  /// What asserts say of symbols that are bound before the run: each to the last of its likes.
+  /// Equalities that asserts give: a symbol bound before the run, to the last symbol equal to it.
   std::map<shapes::Symbol, shapes::Symbol> equal_;
 };
 

@@ -15,14 +15,14 @@ namespace {
 using shapes::Expr;
 using shapes::Symbol;
 
-/// Further groups of one graph are taken to have no uniform sizes.
+/// Limit of groups in one graph; further groups count as having no uniform sizes.
 constexpr int kMostGroups = 64;
 
 bool is_backed(const Expr& size) {
   return std::ranges::none_of(size.symbols(), [](Symbol symbol) { return symbol.unbacked; });
 }
 
-/// Gives the same bits wherever its operands are the same: arithmetic on floats need not, between
+/// True if equal operands give the same bits on every rank: arithmetic on floats may not, between
 /// compilers and machines.
 bool is_exact(const Node& node) {
   if (node.op == Op::HostCall) return false;
@@ -30,7 +30,7 @@ bool is_exact(const Node& node) {
   return !is_float(node.meta.dtype) || op_row(node.op).is(OpRow::Exact);
 }
 
-/// The collective gives all ranks of its group the same bits.
+/// True if the collective gives all ranks of its group the same bits.
 bool gives_all_the_same(const Node& node) {
   using collectives::Reduce;
   if (node.op == Op::Broadcast || node.op == Op::AllGather) return true;
@@ -39,21 +39,21 @@ bool gives_all_the_same(const Node& node) {
   return !is_float(node.meta.dtype) || reduce == Reduce::Min || reduce == Reduce::Max;
 }
 
-/// a / b where that is a whole number.
+/// a / b if that is a whole number.
 std::optional<std::int64_t> quotient(std::int64_t a, std::int64_t b) {
   if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min()) || a % b != 0)
     return std::nullopt;
   return a / b;
 }
 
-/// Atoms are there once: equal ones are the same one.
+/// Atoms are unique: equal atoms are one object.
 bool same_factors(const Expr::Term& a, const Expr::Term& b) {
   return std::ranges::equal(a.factors, b.factors, [](const auto& x, const auto& y) {
     return x.atom == y.atom && x.power == y.power;
   });
 }
 
-/// How often `part` is in `whole`, by its first term that is no constant.
+/// How many times `part` is in `whole`, by its first term that is no constant.
 std::optional<std::int64_t> times_in(const Expr& whole, const Expr& part) {
   for (const Expr::Term& term : part.terms()) {
     if (term.factors.empty()) continue;
@@ -64,7 +64,7 @@ std::optional<std::int64_t> times_in(const Expr& whole, const Expr& part) {
   return std::nullopt;
 }
 
-/// The trips of a scan, and what the bodies count on.
+/// The trips of a scan, and the needs of the bodies.
 std::vector<Expr> needs_of_bodies(const Node& node) {
   std::vector<Expr> needs;
   if (node.op == Op::Scan) needs.push_back(node.exprs.at(0));
@@ -116,7 +116,7 @@ void UniformFacts::learn(const Expr& size, const std::string& group) {
 
 bool UniformFacts::uniform(const Expr& size, const std::string& group) const try {
   if (size.constant()) return true;
-  // Of a group that has not been named nothing is known but what holds for the frame's.
+  // For a group not named so far, only facts about the frame's group are known.
   const Groups in = bit(group);
   return uniform_in(size, in == 0 ? kFrame : in);
 } catch (const shapes::OverflowError&) {
@@ -140,7 +140,7 @@ bool UniformFacts::of_uniform_parts(const Expr& size, Groups group) const {
   });
 }
 
-/// A multiple of a size that is known, and what is left is uniform as well.
+/// True for a multiple of a known size plus a uniform rest.
 bool UniformFacts::made_of_a_known_one(const Expr& size, Groups group) const {
   return std::ranges::any_of(known_, [&](const Known& known) {
     if ((known.groups & group) == 0) return false;

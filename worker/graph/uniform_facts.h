@@ -1,8 +1,8 @@
-// What a graph says of sizes and values that are the same on all ranks of a group. Uniform are
-// constants, what the graph lists as uniform (uniform_size.h), what is computed from uniform sizes,
-// and integers read back from what a collective gives to all ranks alike. Pure: a function of the
-// graph, so every rank has the same answers. Used by the tracer, which adds what collectives still
-// need, and by error_sync_points, which has the rest compared.
+// Sizes and values of a graph that are the same on all ranks of a group. These are uniform:
+// constants, sizes listed in the graph (uniform_size.h), sizes computed from uniform sizes, and
+// integers read back from the result of a collective that is equal on all ranks. Pure: a function
+// of the graph, so every rank has the same answers. Used by the tracer, which adds what collectives
+// still need, and by error_sync_points, which has the rest compared.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,36 @@
 
 namespace lockstep::worker {
 
-/// The sizes of a collective that all ranks of its group must have alike: those of the operand, but
-/// for the rows of an all_to_all with splits; its split, where all are one size. Of a node whose
-/// bodies hold collectives: what they need, and how many trips a scan makes.
+/// The sizes of a collective that all ranks of its group need equal: those of the operand, except
+/// the rows of an all_to_all with splits; its split, if all are one size. For a node whose bodies
+/// hold collectives: the needs of the bodies, and the number of trips of a scan.
 [[nodiscard]] std::vector<shapes::Expr> uniform_needs(const std::vector<Node>& nodes,
                                                       const Node& collective);
 
-/// Fed with the nodes in order. Refers to them and to the nesting of the groups.
+/// Takes the nodes in order. Refers to them and to the nesting of the groups.
 class UniformFacts {
  public:
   UniformFacts(const std::vector<Node>& nodes, const Nesting& nesting)
       : nodes_(nodes), nesting_(nesting) {}
 
-  /// Takes in what the next node makes known.
+  /// Adds what the next node makes known.
   void pass();
   [[nodiscard]] NodeId next() const { return static_cast<NodeId>(values_.size()); }
-  /// The sizes have been found to be the same on all ranks of the group.
+  /// From here on the size counts as the same on all ranks of the group.
   void learn(const shapes::Expr& size, const std::string& group);
-  /// True on every rank that comes here with its peers. An empty name: the frame's group, which
-  /// contains all others.
+  /// True if the size is the same on every rank that gets here with its peers. An empty name: the
+  /// frame's group, which contains all others.
   [[nodiscard]] bool uniform(const shapes::Expr& size, const std::string& group) const;
-  /// The value of a node that has been passed is the same on all ranks of the frame's group.
+  /// True if the value of a passed node is the same on all ranks of the frame's group.
   [[nodiscard]] bool uniform(NodeId id) const { return (values_.at(id) & kFrame) != 0; }
 
  private:
-  /// A bit per group that has been named; bit 0 is the frame's, and what is the same on all its
-  /// ranks has all bits.
+  /// A bit per named group; bit 0 is the frame's. A size that is the same on all ranks of the frame
+  /// has all bits.
   using Groups = std::uint64_t;
   static constexpr Groups kFrame = 1, kAll = ~Groups{0};
   [[nodiscard]] Groups bit(const std::string& group) const;
-  /// That of a group, and of those within it.
+  /// The bits of a group and of the groups within it.
   [[nodiscard]] Groups named(const std::string& group);
   [[nodiscard]] Groups added(const std::string& group);
   [[nodiscard]] bool of_uniform_parts(const shapes::Expr& size, Groups group) const;
@@ -64,12 +64,13 @@ class UniformFacts {
   std::vector<Groups> values_;  // by node: the groups on whose ranks its value is the same
 };
 
-/// What the next node needs beyond what is known, which is known from then on; added to `uniform`
-/// in so far as sizes that are known before the run go into it.
+/// Learns the needs of the next node that are not known yet, and adds those made of sizes known
+/// before the run to `uniform`.
 void add_needs(const std::vector<Node>& nodes, UniformFacts& facts,
                std::vector<UniformSize>& uniform);
-/// What the collectives of a graph need beyond what is known, over sizes that are known before it
-/// runs: the rest of Graph::uniform. Where peers may differ nothing is known of what they need.
+/// Adds to Graph::uniform what the collectives of a graph need beyond what is known, over sizes
+/// known before it runs. If peers may differ, nothing is known of their needs, and nothing is
+/// added.
 void add_uniform_needs(Graph& graph);
 
 }  // namespace lockstep::worker

@@ -12,7 +12,7 @@ using Words = std::optional<std::string>;
 
 bool below_zero(const Expr& e) { return e.constant().value_or(0) < 0; }
 
-/// Three numbers per windowed dim, dims ascending, among the first `dims`.
+/// Requires three numbers per windowed dim, dims ascending, among the first `dims`.
 Words attribute_error(const Node& node, std::size_t dims) {
   if (node.ints.empty() || node.ints.size() % 3 != 0) return "needs three numbers per dim";
   std::int64_t before = -1;
@@ -26,7 +26,7 @@ Words attribute_error(const Node& node, std::size_t dims) {
   return std::nullopt;
 }
 
-/// `whole` has the elements that all windows of `parts` need.
+/// Requires that `whole` has the elements that all windows of `parts` need.
 Words reach_error(const std::vector<Windowed>& windows, const std::vector<Expr>& parts,
                   const std::vector<Expr>& whole) {
   for (const Windowed& at : windows) {

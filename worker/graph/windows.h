@@ -1,4 +1,4 @@
-// The dims of Unfold and Overlay that have windows: for their shape rule, and for who runs them.
+// The windowed dims of Unfold and Overlay, for their shape rule and for the code that runs them.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace lockstep::worker {
 
-/// A dim that has windows, and the dim that counts the elements within a window: element k of
-/// window w is the whole's element w * stride + k * dilation.
+/// A windowed dim, and the dim that counts the elements within a window: element k of window w is
+/// the whole's element w * stride + k * dilation.
 struct Windowed {
   std::size_t dim = 0, kernel = 0;
   std::int64_t stride = 1, dilation = 1;
 };
-/// Of a node whose value (Unfold) or operand (Overlay) has `ndim` dims.
+/// The windowed dims of a node whose value (Unfold) or operand (Overlay) has `ndim` dims.
 [[nodiscard]] std::vector<Windowed> windowed_dims(const Node& node, std::size_t ndim);
 
-/// Why the operand `x` has no such windows.
+/// Why the operand `x` has no such windows; nullopt if it has.
 [[nodiscard]] std::optional<std::string> windows_error(const Node& node, const TensorMeta& x);
 
 }  // namespace lockstep::worker
