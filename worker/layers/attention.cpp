@@ -15,7 +15,7 @@ using shapes::Expr;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Softmax over the last dim; zeros where all scores are minus infinity, with no gradient.
+/// Softmax over the last dim; zeros without gradient where all scores are minus infinity.
 Tensor masked_softmax(const Tensor& scores, const Line& where) {
   const At at{where};
   const Tensor best = amax(detach(scores, where), {-1}, Keep::Keep, where);
@@ -94,7 +94,7 @@ Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& va
     return ndim == 2 ? padded : transpose(padded, 1, 2, where);
   };
   AttentionOptions inner{.is_causal = options.is_causal, .scale = options.scale};
-  // What is behind a segment's end is also behind each of its rows.
+  // With is_causal no mask is needed: padding is behind every row of its segment.
   if (!options.is_causal) {
     const Tensor real = padding_mask(query.lengths, most, where);
     inner.mask = unsqueeze(ndim == 2 ? real : unsqueeze(real, 1, where), -2, where);
@@ -131,7 +131,7 @@ Tensor rotary_embedding(const Tensor& x, const Tensor& positions, const RotaryOp
   const TensorOperand cosine(cast(cos(angle, where), x.dtype(), where), where),
       sine(cast(sin(angle, where), x.dtype(), where), where);
 
-  // Pairs side by side: [.., 2, D/2], or [.., D/2, 2].
+  // Elements of a pair are along dim `dim`: [.., 2, D/2], or [.., D/2, 2].
   const bool split_half = options.form == RotaryForm::HalfSplit;
   std::vector<Expr> sizes = meta_of(x).sizes;
   sizes.pop_back();

@@ -10,11 +10,11 @@ namespace lockstep::worker {
 
 struct AttentionOptions {
   Tensor mask{};                  // bool: true takes part; floats: added to the scores; broadcasts
-  bool is_causal = false;         // query i sees keys 0, ..., i; not beside a mask
+  bool is_causal = false;         // query i sees keys 0, ..., i; not together with a mask
   std::optional<double> scale{};  // by default 1 / sqrt(E)
 };
-/// softmax(query key^T * scale) value: query [.., L, E], key [.., S, E], value [.., S, V] to
-/// [.., L, V]. A query that sees no key gives zeros.
+/// softmax(query key^T * scale) value: query [.., L, E], key [.., S, E], value [.., S, V] to [..,
+/// L, V]. A query that sees no key gives zeros.
 [[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key,
                                                   const Tensor& value,
                                                   const AttentionOptions& options = {},
@@ -23,16 +23,16 @@ struct AttentionOptions {
 struct JaggedAttentionOptions {
   bool is_causal = false;
   std::optional<double> scale{};
-  std::optional<SymInt> at_most{};  // rows of a segment; by default the longest, read back
+  std::optional<SymInt> at_most{};  // most rows of a segment; by default the longest, read back
 };
-/// The same within each segment: query [R, E] or, of H heads, [R, H, E], with a key and a value for
-/// each of its rows. Only the scores are padded. Rows that are more than at_most are a joint error
-/// when the graph runs.
+/// As above, within each segment: query [R, E] or, with H heads, [R, H, E], with a key and a value
+/// for each of its rows. Pads the scores only. A segment with more rows than at_most is a joint
+/// error when the graph runs.
 [[nodiscard]] Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& value,
                                       const JaggedAttentionOptions& options = {},
                                       Line where = Line::current());
 
-/// Which two elements of a row are turned together.
+/// The pairs of elements of a row that are rotated together.
 enum class RotaryForm : std::uint8_t {
   HalfSplit,    // i and i + D/2
   Interleaved,  // 2i and 2i + 1
@@ -41,9 +41,9 @@ struct RotaryOptions {
   RotaryForm form = RotaryForm::HalfSplit;
   double base = 10000;
 };
-/// Turns pair i of each row of x [.., L, D] by position * base^(-2i/D) radians. Positions are
-/// numbers or floats that broadcast against x without its last dim, as [L] does. D is even, which
-/// is checked. Angles are computed in f64.
+/// Rotates pair i of each row of x [.., L, D] by position * base^(-2i/D) radians. Positions are
+/// numbers or floats that broadcast against x without its last dim, as [L] does. Checks that D is
+/// even. Angles are computed in f64.
 [[nodiscard]] Tensor rotary_embedding(const Tensor& x, const Tensor& positions,
                                       const RotaryOptions& options = {},
                                       Line where = Line::current());

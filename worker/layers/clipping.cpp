@@ -7,7 +7,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The sum of all squares.
+/// The sum of the squares of all elements.
 Tensor square_of(const std::vector<Tensor>& grads, const Line& where) {
   const At at{where};
   if (grads.empty()) refuse(where, "clip_grad_norm", "takes at least one gradient");

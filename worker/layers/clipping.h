@@ -1,4 +1,4 @@
-// Gradients kept small. Names and meanings follow torch.nn.utils. If operands do not fit, every
+// Clipping of gradients. Names and meanings follow torch.nn.utils. If operands do not fit, every
 // function throws TraceUsageError with the user's line.
 #pragma once
 
@@ -11,15 +11,15 @@ namespace lockstep::worker {
 
 struct Clipped {
   std::vector<Tensor> grads;
-  Tensor norm;  // of all gradients together, before: 0-d f32, or f64 where one of them is
+  Tensor norm;  // of all gradients before clipping: 0-d f32, or f64 if one of them is
 };
-/// Times min(1, most / (norm + 1e-6)), norm being the root of the sum of all squares of this rank.
+/// Gradients times min(1, most / (norm + 1e-6)); norm: root of the sum of all squares on this rank.
 [[nodiscard]] Clipped clip_grad_norm(const std::vector<Tensor>& grads, const FloatOperand& most);
-/// The same where each rank of the group holds its own share of every parameter: the squares are
-/// summed over the group, by one all_reduce. The frame's group: a default Group.
+/// As above, if each rank of the group holds its own share of every parameter: sums the squares
+/// over the group, by one all_reduce. A default Group is the frame's group.
 [[nodiscard]] Clipped clip_grad_norm(const std::vector<Tensor>& grads, const FloatOperand& most,
                                      const Group& group);
-/// Each element within -most to most.
+/// Clamps each element to -most to most.
 [[nodiscard]] std::vector<Tensor> clip_grad_value(const std::vector<Tensor>& grads,
                                                   const FloatOperand& most);
 

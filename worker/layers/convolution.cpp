@@ -31,7 +31,7 @@ class Convolution {
     const std::vector<Expr> sizes = meta_of(seen).sizes;
     const auto behind_places = sizes.begin() + static_cast<std::ptrdiff_t>(2 + dims_);
     const std::vector<Expr> places(sizes.begin() + 2, behind_places);
-    // Columns are places of all samples, so a kernel's row is copied from rows of x.
+    // Columns are the places of all samples, so each kernel row is copied from rows of x.
     Dims order{1};
     for (std::size_t d = 2 + dims_; d < sizes.size(); ++d)
       order.push_back(static_cast<std::int64_t>(d));
@@ -136,7 +136,7 @@ Tensor convolution(std::string_view what, const Tensor& given, const Tensor& ker
     seen[0] = channels;
     const At at{where};
     Tensor added = view(of_sizes(what, "bias", bias, {channels}, where), seen, where);
-    // Autocast takes the bias along to the dtype of the product.
+    // In autocast the bias takes the dtype of the product.
     if (is_half(out.dtype()) && x.trace()->autocast() && added.dtype() == DType::F32)
       added = cast(added, out.dtype(), where);
     out = at(out) + at(added);

@@ -1,5 +1,5 @@
-// Convolutions: products of a weight with what each place sees of x (im2col), so that forward and
-// backward are large products. Names, defaults and results are those of torch.nn.functional.
+// Convolutions: products of a weight with the window of x at each place (im2col), so that forward
+// and backward are large products. Names, defaults and results are those of torch.nn.functional.
 #pragma once
 
 #include <lockstep/worker/language/tensor_ops.h>
@@ -10,14 +10,14 @@ namespace lockstep::worker {
 struct ConvOptions {
   Dims stride{1};
   Dims padding{0};    // zeros on either side
-  bool same = false;  // instead: as many zeros as give the sizes of x; an odd one goes behind
+  bool same = false;  // instead: zeros that keep the sizes of x; an odd one goes behind
   Dims dilation{1};
-  std::int64_t groups = 1;  // of channels: each sees channels of its own
+  std::int64_t groups = 1;  // of channels: each uses its own channels
 };
 
 /// x [N, C, L] or [C, L], weight [O, C / groups, K], bias [O] or none: [N, O, (L + 2 padding -
-/// dilation (K - 1) - 1) / stride + 1]. Sizes may be symbolic; that the kernel lies within the
-/// padded x is checked. Throws TraceUsageError for operands that do not fit.
+/// dilation (K - 1) - 1) / stride + 1]. Sizes may be symbolic. Checks that the kernel lies within
+/// the padded x. Throws TraceUsageError for operands that do not fit.
 [[nodiscard]] Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                             const ConvOptions& options = {}, Line where = Line::current());
 /// x [N, C, H, W] or [C, H, W], weight [O, C / groups, KH, KW].

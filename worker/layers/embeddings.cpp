@@ -11,7 +11,7 @@ namespace {
 
 using shapes::Expr;
 
-/// Where the index is the padding's; empty where there is none.
+/// Bools: true where the index is padding_idx; empty without one.
 Tensor padding_of(std::string_view what, const Tensor& index, const Tensor& table,
                   std::optional<std::int64_t> padding, const Line& where) {
   const At at{where};
@@ -25,7 +25,7 @@ Tensor padding_of(std::string_view what, const Tensor& index, const Tensor& tabl
   return at(index) == at(scalar(*index.trace(), row, where));
 }
 
-/// Rows [.., D], without gradient where `padding`, unless empty, is true.
+/// Rows [.., D], without gradient where `padding` is true; an empty `padding` is nowhere true.
 Tensor rows_at(std::string_view what, const Tensor& index, const Tensor& table,
                const Tensor& padding, const Line& where) {
   const At at{where};
@@ -70,7 +70,7 @@ Tensor lengths_of(const BagOptions& options, const SymInt& total, const Line& wh
   return at(slice(edges, 0, 1, bags, where)) - at(slice(edges, 0, 0, bags, where));
 }
 
-/// Rows [.., D] times their weights [..].
+/// Rows [.., D] times weights [..].
 Tensor times_weights(const Tensor& rows, const Tensor& weights, const Line& where) {
   const At at{where};
   return at(rows) * at(unsqueeze(weights, -1, where));
@@ -97,7 +97,7 @@ Tensor embedding_bag(const Tensor& given, const Tensor& table, const BagOptions&
   need_floats(kWhat, table, where);
   const Tensor padding = padding_of(kWhat, index, table, options.padding_idx, where);
   Tensor rows = widened(rows_at(kWhat, index, table, {}, where), where);
-  // What counts, as numbers of i64, and the rows of what does not as `neutral`.
+  // Which elements count, as i64; rows that do not count become neutral.
   const Tensor counted = padding.empty() ? ones(*trace, index.sizes(where), DType::I64, where)
                                          : cast(logical_not(padding, where), DType::I64, where);
   const bool largest = options.mode == BagMode::Max;

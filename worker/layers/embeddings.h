@@ -1,6 +1,6 @@
 // Embeddings: rows of a table by number. Names and meanings follow torch.nn.functional. A number
-// that is no row is an error when the graph runs. An empty tensor as an option: none. If operands
-// do not fit, every function throws TraceUsageError with the user's line.
+// out of range is an error when the graph runs. An empty tensor as an option means none. If
+// operands do not fit, every function throws TraceUsageError with the user's line.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace lockstep::worker {
 
-/// Rows of table [R, D] at index i64 [..]: [.., D]. The row `padding_idx` (from the end where
-/// negative) takes no gradient.
+/// Rows of table [R, D] at index i64 [..]: [.., D]. The row `padding_idx` (negative: from the end)
+/// gets no gradient.
 [[nodiscard]] Tensor embedding(const Tensor& index, const Tensor& table,
                                std::optional<std::int64_t> padding_idx = {},
                                Line where = Line::current());
@@ -18,17 +18,17 @@ namespace lockstep::worker {
 enum class BagMode : std::uint8_t { Sum, Mean, Max };
 
 struct BagOptions {
-  // Of an index of one dim, one of these two.
-  Tensor offsets{};                  // i64 [B]: where each bag starts, the first at 0
+  // An index of one dim needs one of these two.
+  Tensor offsets{};                  // i64 [B]: start of each bag, the first at 0
   bool include_last_offset = false;  // offsets [B + 1] end with the length of the index
-  Tensor lengths{};                  // i64 [B]: elements of each bag
+  Tensor lengths{};                  // i64 [B]: number of elements of each bag
   BagMode mode = BagMode::Mean;
-  Tensor per_sample_weights{};                // of the index's sizes, for sums
-  std::optional<std::int64_t> padding_idx{};  // this row is left out of its bags
+  Tensor per_sample_weights{};                // of the index's sizes; for sums only
+  std::optional<std::int64_t> padding_idx{};  // this row is left out of the bags
 };
 /// The sum, mean or largest of the rows of table [R, D] in each bag: [B, D], zeros for an empty
-/// bag. Index is i64 [B, L], a bag per row; or [N], bags one behind the other. That lengths add up
-/// to N is checked when the graph runs.
+/// bag. Index is i64 [B, L], a bag per row; or [N], with one bag after the other. Checks when the
+/// graph runs that lengths add up to N.
 [[nodiscard]] Tensor embedding_bag(const Tensor& index, const Tensor& table,
                                    const BagOptions& options = {}, Line where = Line::current());
 

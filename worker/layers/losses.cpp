@@ -22,7 +22,7 @@ std::int64_t class_dim(std::string_view what, const Tensor& x, const Line& where
   return x.ndim() == 1 ? 0 : 1;
 }
 
-/// A tensor per class as it broadcasts against x.
+/// A tensor with one element per class, shaped to broadcast against x.
 Tensor per_class(std::string_view what, const Tensor& weight, const Tensor& x, std::int64_t dim,
                  const Line& where) {
   const Expr classes = meta_of(x).sizes[static_cast<std::size_t>(dim)];
@@ -31,7 +31,7 @@ Tensor per_class(std::string_view what, const Tensor& weight, const Tensor& x, s
   return view(of_sizes(what, "weight", weight, {classes}, where), seen, where);
 }
 
-/// Labels, which of them count, and how much.
+/// Labels, which of them count, and their weights.
 struct Targets {
   Tensor labels;  // 0 where they do not count
   Tensor counts;  // bool
@@ -62,12 +62,12 @@ Targets targets_of(std::string_view what, const Tensor& x, const Tensor& labels,
   return out;
 }
 
-/// The element of each label along `dim`.
+/// The element of x at each label along `dim`.
 Tensor picked(const Tensor& x, const Tensor& labels, std::int64_t dim, const Line& where) {
   return squeeze(gather(x, dim, unsqueeze(labels, dim, where), where), dim, where);
 }
 
-/// `each`, already times the weights, over the elements that count.
+/// Reduces `each`, already weighted, over the elements that count.
 Tensor reduced_by_label(const Tensor& each, const Tensor& weight, Reduction reduction,
                         const Line& where) {
   const At at{where};
@@ -75,7 +75,7 @@ Tensor reduced_by_label(const Tensor& each, const Tensor& weight, Reduction redu
   return at(sum(each, {}, Keep::Drop, where)) / at(sum(weight, {}, Keep::Drop, where));
 }
 
-/// `loss` where the label counts, times the label's weight.
+/// `loss` times the label's weight, 0 where the label is ignored.
 Tensor weighted(const Tensor& loss, const Targets& targets, const Line& where) {
   const At at{where};
   const Tensor counted = lockstep::worker::where(targets.counts, at(loss), at(0.0));
@@ -87,7 +87,7 @@ Tensor entropy_of_labels(const Tensor& x, const Tensor& labels, const CrossEntro
   const At at{where};
   const Targets targets =
       targets_of("cross_entropy", x, labels, options.weight, options.ignore_index, dim, where);
-  // As log_softmax(), of which only the labels' elements are made.
+  // As log_softmax(), but only for the labels' elements.
   const Tensor top = amax(detach(x, where), {dim}, Keep::Keep, where);
   const Tensor shifted = at(x) - at(top);
   const Tensor total = log(sum(exp(shifted, where), {dim}, Keep::Drop, where), where);
@@ -123,7 +123,7 @@ Tensor entropy_of_probabilities(const Tensor& x, const Tensor& target,
                       where);
 }
 
-/// |x - target|, of equal sizes.
+/// x - target|; requires equal sizes.
 Tensor distance(const Tensor& x, const Tensor& target, const Line& where) {
   const At at{where};
   return abs(at(x) - at(target), where);
@@ -229,7 +229,7 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, do
     return narrowed(huber_loss(widened(x, where), widened(target, where), reduction, delta, where),
                     x.dtype(), InAutocast::StayF32, where);
   const TensorOperand apart(distance(x, target, where), where);
-  // The distance is cut in two at delta, so that no side has to be chosen.
+  // Splits the distance at delta, so that no branch has to be chosen.
   const TensorOperand near(minimum(apart, at(delta)), where);
   const Tensor bent = at(near * near) * at(0.5);
   const Tensor straight = at(apart - near) * at(delta);

@@ -1,6 +1,6 @@
-// Losses. Names and meanings follow torch.nn.functional: classes lie in dim 1, of a 1-D tensor in
-// dim 0; what is left is averaged, summed or given as it is. An empty tensor as weight: none. If
-// operands do not fit, every function throws TraceUsageError with the user's line.
+// Losses. Names and meanings follow torch.nn.functional: classes lie in dim 1, in a 1-D tensor in
+// dim 0; losses of elements are averaged, summed or returned. An empty tensor as weight means none.
+// If operands do not fit, every function throws TraceUsageError with the user's line.
 #pragma once
 
 #include <lockstep/worker/language/tensor_ops.h>
@@ -11,24 +11,24 @@ enum class Reduction : std::uint8_t { None, Mean, Sum };
 
 struct NllOptions {
   Tensor weight{};                   // per class [C]
-  std::int64_t ignore_index = -100;  // elements with this label count for nothing
+  std::int64_t ignore_index = -100;  // elements with this label are ignored
   Reduction reduction = Reduction::Mean;
 };
 /// Minus the log-probability of each label: x [N, C, ..] with labels i64 [N, ..], or [C] with one
-/// label. A label that is no class is an error when the graph runs, unless it is ignore_index. The
-/// mean is over the elements that count, by the weights of their labels; of none it is not a
-/// number.
+/// label. A label out of range is an error when the graph runs, unless it is ignore_index. The mean
+/// is over the elements that are not ignored, weighted by their labels; it is not a number if there
+/// are none.
 [[nodiscard]] Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels,
                               const NllOptions& options = {}, Line where = Line::current());
 
 struct CrossEntropyOptions {
   Tensor weight{};
-  std::int64_t ignore_index = -100;  // of labels only
+  std::int64_t ignore_index = -100;  // for labels only
   Reduction reduction = Reduction::Mean;
   double label_smoothing = 0;  // this part of each target is spread evenly over the classes
 };
-/// Of logits x [N, C, ..] and labels as nll_loss takes them, or of probabilities of the sizes of x.
-/// The mean over probabilities is one over the elements, without weights.
+/// Takes logits x [N, C, ..], and labels as nll_loss does or probabilities with the sizes of x.
+/// With probabilities the mean is over the elements, without weights.
 [[nodiscard]] Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                                    const CrossEntropyOptions& options = {},
                                    Line where = Line::current());

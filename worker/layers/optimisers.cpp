@@ -9,8 +9,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Zeros of these sizes for a parameter: traced beside a traced one, else concrete. Of f32 where it
-/// has a master.
+/// Zeros of these sizes for a parameter: traced for a traced one, else concrete. f32 if it has a
+/// master.
 Tensor zeros_beside(const Tensor& param, const Sizes& sizes, const Line& where) {
   const DType dtype = is_half(param.dtype(where)) ? DType::F32 : param.dtype(where);
   if (param.traced()) return zeros(*param.trace(), sizes, dtype, where);
@@ -34,7 +34,7 @@ void need_parts(std::string_view what, std::size_t params, std::string_view name
     refuse(where, what, fmt::format("{} parameters, but {} {}", params, parts, name));
 }
 
-/// The number of this step, from 1.
+/// Number of this step, from 1.
 struct Count {
   Tensor whole, number;  // i64, f64
 };
@@ -65,7 +65,7 @@ Tensor decayed(const Tensor& param, const SymFloat& rate, double decay, const Li
   return at(param) * at(rest);
 }
 
-/// A step of parameters of which none is f16 or bf16, made on the masters.
+/// Runs `step` on f32 master weights in place of f16 and bf16 parameters.
 template <class State, class Step>
 Updated<State> on_masters(std::string_view what, const std::vector<Tensor>& params,
                           std::vector<Tensor> grads, const State& state, const Line& where,
@@ -77,7 +77,7 @@ Updated<State> on_masters(std::string_view what, const std::vector<Tensor>& para
   return out;
 }
 
-/// `direct`: the decay goes to the parameter itself.
+/// `direct`: weight decay applies to the parameter itself.
 Updated<AdamState> adam_step(std::string_view what, const std::vector<Tensor>& params,
                              const std::vector<Tensor>& grads, const AdamState& state,
                              const AdamOptions& options, bool direct, const Line& where) {

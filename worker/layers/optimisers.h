@@ -1,8 +1,8 @@
-// Optimisers. Each is a pure function: parameters, gradients and state in, new ones out. Names,
-// defaults and results are those of torch.optim. Numbers of steps are part of the state, so no step
-// is a constant of the program, and a rate that is a float input or a schedule's (schedules.h)
-// compiles once. Parameters of f16 and bf16 have master weights: copies in f32 in the state, which
-// the steps are made on; state is f32, and gradients may be either.
+// Optimisers. Each is a pure function from parameters, gradients and state to new parameters and
+// state. Names, defaults and results are those of torch.optim. The number of steps is part of the
+// state, so no step is a constant of the program, and a rate that is a float input or comes from a
+// schedule (schedules.h) compiles once. Parameters of f16 and bf16 have master weights, f32 copies
+// in the state, on which steps are made; the state is f32, and gradients may be of either dtype.
 //
 //   struct Input { Model model; AdamState adam; Batch batch; SymFloat rate; ... fields() ... };
 //   const std::vector<Tensor> params = tensors_of(in.model);
@@ -23,7 +23,7 @@ namespace lockstep::worker {
 
 namespace detail {
 
-/// Hands each tensor of a nested value to `on`, in order of the walk.
+/// Passes each tensor of a nested value to `on`, in order of the walk.
 template <class On>
 class TensorWalk : public NamelessWalk {
  public:
@@ -43,14 +43,14 @@ void for_tensors(T& nested, On on) {
 
 }  // namespace detail
 
-/// The tensors of a nested value as inputs have them (language/inputs.h), in order of the walk.
+/// The tensors of a nested value, as of inputs (language/inputs.h), in order of the walk.
 template <class T>
 [[nodiscard]] std::vector<Tensor> tensors_of(T nested) {
   std::vector<Tensor> out;
   detail::for_tensors(nested, [&](Tensor& tensor) { out.push_back(tensor); });
   return out;
 }
-/// `nested` with these tensors in place of its own. Requires as many; throws std::out_of_range.
+/// `nested` with `tensors` in place of its own. Requires as many; throws std::out_of_range.
 template <class T>
 [[nodiscard]] T with_tensors(T nested, const std::vector<Tensor>& tensors) {
   std::size_t next = 0;
@@ -58,7 +58,7 @@ template <class T>
   return nested;
 }
 
-/// What a step gives.
+/// Result of a step.
 template <class State>
 struct Updated {
   std::vector<Tensor> params;
@@ -66,7 +66,7 @@ struct Updated {
 };
 
 struct SgdState {
-  Tensor step;                    // 0-d i64: how many steps were made
+  Tensor step;                    // 0-d i64: number of steps made
   std::vector<Tensor> momentum;   // one per parameter; none without momentum
   std::vector<Tensor> masters{};  // f32, one per parameter of f16 or bf16
   template <class V>
@@ -79,7 +79,7 @@ struct SgdOptions {
   double momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;
 };
-/// Zeros, and master weights: of concrete parameters concrete ones.
+/// Zeros and master weights: concrete ones for concrete parameters.
 [[nodiscard]] SgdState sgd_start(const std::vector<Tensor>& params, const SgdOptions& options = {},
                                  Line where = Line::current());
 [[nodiscard]] Updated<SgdState> sgd(const std::vector<Tensor>& params,
@@ -87,7 +87,7 @@ struct SgdOptions {
                                     const SgdOptions& options = {}, Line where = Line::current());
 
 struct AdamState {
-  Tensor step;                        // 0-d i64: how many steps were made
+  Tensor step;                        // 0-d i64: number of steps made
   std::vector<Tensor> first, second;  // moments, one per parameter
   std::vector<Tensor> masters{};      // f32, one per parameter of f16 or bf16
   template <class V>
@@ -98,24 +98,24 @@ struct AdamState {
 struct AdamOptions {
   SymFloat rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  std::optional<double> weight_decay{};  // by default 0, of adamw 0.01
+  std::optional<double> weight_decay{};  // by default 0, for adamw 0.01
 };
 [[nodiscard]] AdamState adam_start(const std::vector<Tensor>& params, Line where = Line::current());
-/// Kingma and Ba 2015, with both bias corrections; weight decay is added to the gradients.
+/// Kingma and Ba 2015, with both bias corrections; adds weight decay to the gradients.
 [[nodiscard]] Updated<AdamState> adam(const std::vector<Tensor>& params,
                                       const std::vector<Tensor>& grads, const AdamState& state,
                                       const AdamOptions& options = {},
                                       Line where = Line::current());
-/// Loshchilov and Hutter 2019: weight decay is apart from the gradients.
+/// Loshchilov and Hutter 2019: weight decay applies to the parameters, not to the gradients.
 [[nodiscard]] Updated<AdamState> adamw(const std::vector<Tensor>& params,
                                        const std::vector<Tensor>& grads, const AdamState& state,
                                        const AdamOptions& options = {},
                                        Line where = Line::current());
 
 struct AdafactorState {
-  Tensor step;  // 0-d i64: how many steps were made
-  // Of each parameter [.., N, M] the mean squares of rows [.., N, 1] and columns [.., 1, M]; of one
-  // with fewer dims its squares.
+  Tensor step;  // 0-d i64: number of steps made
+  // For each parameter [.., N, M]: mean squares of rows [.., N, 1] and columns [.., 1, M]. For a
+  // parameter with fewer dims: its mean squares.
   std::vector<std::vector<Tensor>> factors;
   std::vector<Tensor> masters{};  // f32, one per parameter of f16 or bf16
   template <class V>
@@ -124,16 +124,16 @@ struct AdafactorState {
   }
 };
 struct AdafactorOptions {
-  SymFloat rate = 1e-2;  // the largest step relative to the parameter, and for weight decay
+  SymFloat rate = 1e-2;  // largest step relative to the parameter; also for weight decay
   double beta2_decay = -0.8;
   std::optional<double> eps1{};  // by default the distance from 1 to the dtype's next number
-  double eps2 = 1e-3;            // the least size that a parameter is taken to have
-  double clip = 1;               // the largest root mean square of an update: torch's d
+  double eps2 = 1e-3;            // least size assumed for a parameter
+  double clip = 1;               // largest root mean square of an update: torch's d
   double weight_decay = 0.01;
 };
 [[nodiscard]] AdafactorState adafactor_start(const std::vector<Tensor>& params,
                                              Line where = Line::current());
-/// Shazeer and Stern 2018, as torch has it.
+/// Shazeer and Stern 2018, as in torch.
 [[nodiscard]] Updated<AdafactorState> adafactor(const std::vector<Tensor>& params,
                                                 const std::vector<Tensor>& grads,
                                                 const AdafactorState& state,

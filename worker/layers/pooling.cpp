@@ -14,7 +14,7 @@ namespace {
 
 using shapes::Expr;
 
-/// Of the last dims, which are one window: numbers 0, 1, .. row-major.
+/// Number of each element within its window, 0, 1, .. row-major; the window is the last dims.
 Tensor window_places(const Tensor& u, const Dims& window, const Line& where) {
   const std::vector<SymInt> sizes = u.sizes(where);
   const At at{where};
@@ -27,12 +27,12 @@ Tensor window_places(const Tensor& u, const Dims& window, const Line& where) {
   return place;
 }
 
-/// Elements by window, whose dims come last, and which of them lie within x; empty: all.
+/// Elements by window, with the window dims last, and which of them lie within x; empty: all.
 struct Windows {
   Tensor elements, within;
 };
 
-/// Without the window dims: where in its window the largest element of x stands.
+/// Place of the largest element of x within each window; without the window dims.
 Tensor first_largest(const Windows& windows, const Tensor& largest, const Dims& window,
                      const Line& where) {
   const Tensor& u = windows.elements;
@@ -42,7 +42,7 @@ Tensor first_largest(const Windows& windows, const Tensor& largest, const Dims& 
   const Tensor top = expanded(view(largest, wide, where), meta_of(u).sizes, where);
   Tensor is_top = at(u) == at(top);
   if (is_float(u.dtype())) is_top = at(is_top) | at(isnan(u, where));
-  // Padding may hold the same value.
+  // Padding may hold the same value as x.
   if (!windows.within.empty()) is_top = at(is_top) & at(windows.within);
   SymInt none = 1;
   for (const std::int64_t dim : window) none = none * u.size(dim, where);
@@ -51,7 +51,7 @@ Tensor first_largest(const Windows& windows, const Tensor& largest, const Dims& 
   return amin(place, window, Keep::Drop, where);
 }
 
-/// The largest element of each window; of equal ones the first has the gradient.
+/// The largest element of each window; the first of equal elements gets the gradient.
 Tensor largest(const Windows& windows, const Dims& window, const Line& where) {
   const Tensor& u = windows.elements;
   if (!is_float(u.dtype())) return amax(u, window, Keep::Drop, where);
@@ -133,7 +133,7 @@ class Pool {
       const Tensor start = iota(value.sizes(where_), dim(d), where_);
       const Tensor first = at(at(start) * at(stride_[d])) - at(padding_[d]);
       Tensor place = at(first) + at(at(within[d]) * at(dilation_[d]));
-      if (!u.within.empty()) {  // a window that is dilated may see nothing of x
+      if (!u.within.empty()) {  // a dilated window may cover no element of x
         const SymInt last = x_.size(dim(d), where_) - 1;
         place = minimum(at(maximum(at(place), at(0))), at(last));
       }
@@ -158,14 +158,14 @@ class Pool {
     for (std::size_t i = 0; i < times; ++i) t = unsqueeze(t, -1, where_);
     return t;
   }
-  /// What is added behind dim d: of a last window that lies partly behind there may be more.
+  /// Padding behind dim d; more if a last window may lie partly behind.
   [[nodiscard]] std::int64_t behind(std::size_t d) const {
     return padding_[d] + (options_.ceil_mode ? stride_[d] - 1 : 0);
   }
-  /// How many windows; each starts within x or the padding in front of it.
+  /// Number of windows; each starts within x or the padding in front of it.
   [[nodiscard]] Expr windows_along(std::size_t d) const {
     const Expr rest = whole_[d] + 2 * padding_[d] - span(d);
-    // The first window of ceil_mode may lie partly behind, too.
+    // With ceil_mode the first window may lie partly behind, too.
     const Expr room = options_.ceil_mode ? rest + stride_[d] - 1 : rest;
     Trace& trace = *x_.trace();
     if (room.constant().value_or(0) < 0)
@@ -179,7 +179,7 @@ class Pool {
                       fmt::format("{} needs a window that lies within x and its padding", what_));
     const Expr all = floor_div(room, stride_[d]);
     if (!options_.ceil_mode) return trace.env().simplify(all + 1);
-    // Where no window can start behind x, the minimum is known.
+    // If no window can start behind x, the minimum is known.
     if (padding_[d] + stride_[d] <= span(d)) return trace.env().simplify(all + 1);
     const Expr starts = floor_div(whole_[d] + padding_[d] - 1, stride_[d]);
     return trace.env().simplify(min(all, starts) + 1);
@@ -191,7 +191,7 @@ class Pool {
       if (padding_[d] > 0 || behind(d) > 0) out = pad(out, dim(d), padding_[d], behind(d), where_);
     return out;
   }
-  /// Padded with what is never larger.
+  /// Padded with the lowest value.
   [[nodiscard]] Windows lowered() const {
     const Tensor zeros_around = padded();
     if (zeros_around.node() == x_.node()) return {windows(x_), {}};
@@ -200,7 +200,7 @@ class Pool {
     for (std::size_t d = 0; d < dims_; ++d)
       if (padding_[d] > 0 || behind(d) > 0)
         is_x = pad(is_x, dim(d), padding_[d], behind(d), where_);
-    // The lowest value of any dtype is the largest of no elements.
+    // The lowest value of a dtype is the largest of no elements.
     const Tensor lowest =
         is_float(x_.dtype())
             ? filled(trace, {x_.dtype(), {}}, -std::numeric_limits<double>::infinity(), where_)
@@ -219,7 +219,7 @@ class Pool {
     return emit(Op::Unfold, {x}, std::move(node), where_);
   }
 
-  /// How many elements of x, or of x and its padding, lie in each window along dim d: i64.
+  /// Number of elements of x, or of x and its padding, in each window along dim d: i64.
   [[nodiscard]] Tensor elements_of_windows(std::size_t d) const {
     const At at{where_};
     Trace& trace = *x_.trace();
@@ -238,12 +238,12 @@ class Pool {
   const PoolOptions& options_;
   Line where_;
   Dims kernel_, stride_, padding_, dilation_;
-  std::vector<Expr> whole_;  // the sizes of x
-  Dims window_;              // the windows' own dims
+  std::vector<Expr> whole_;  // sizes of x
+  Dims window_;              // dims of the windows
 };
 
-/// Along one dim after the other, the last one first: parts of x of about equal size, each made one
-/// by `joined`. So the first of equal elements is the first one row-major.
+/// Divides x into parts of about equal size and applies `joined` to each, one dim after another,
+/// the last first. So the first of equal elements is the first one row-major.
 template <class Joined>
 Tensor adaptive(std::string_view what, const Tensor& x, const Dims& sizes, Joined joined,
                 const Line& where) {
@@ -260,7 +260,7 @@ Tensor adaptive(std::string_view what, const Tensor& x, const Dims& sizes, Joine
     if (n == -1) continue;
     std::vector<Tensor> parts;
     for (std::int64_t part = 0; part < n; ++part) {
-      // They begin and end within x, whatever its size is.
+      // The parts begin and end within x, whatever its size.
       Node node{.exprs = {trace->env().simplify(floor_div(whole * part, n))},
                 .ints = {dim},
                 .meta = meta_of(out)};

@@ -93,7 +93,7 @@ SymFloat sequential_rate(const TensorOperand& step, std::int64_t steps, const Sy
   const At at{where};
   const TensorOperand n(number_of("sequential_rate", step), where);
   const Tensor early = n < at(static_cast<double>(steps));
-  // A plain number takes the dtype of the other, or f64.
+  // A plain number takes the dtype of the other operand, or f64.
   const Tensor zero = full_like(n.tensor, 0, where);
   const Tensor first = at(zero) + at(before);
   return SymFloat(chosen(early, at(first), at(after)));
