@@ -10,7 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The gradients of one loss: from its node down to the lowest one wanted.
+/// The gradients of one loss: from its node down to the lowest wanted node.
 class Sweep {
  public:
   Sweep(Trace& trace, NodeId loss, std::span<const NodeId> wrt)
@@ -25,7 +25,7 @@ class Sweep {
           wanted_[id] = true;
     }
   }
-  /// Leaves no line behind, and autocast as it was, also when a rule throws.
+  /// Resets the line and autocast, also when a rule throws.
   ~Sweep() {
     trace_.stand_at(std::nullopt);
     trace_.set_autocast(autocast_);
@@ -38,19 +38,19 @@ class Sweep {
     grads_[loss.node()] = ones_like(loss);
     walk();
   }
-  /// What comes to `id` besides what the walk finds.
+  /// Adds a gradient of `id` besides those that the walk finds.
   void start(NodeId id, const Tensor& gradient) { add(id, gradient); }
   void walk() {
     for (auto id = static_cast<NodeId>(grads_.size()); id-- > 0;) {
       if (const OwnGradient* own = trace_.own_gradient(id)) {
-        // The last of its outputs that a way back comes to: all others have their gradients.
+        // The walk reaches this output last: all others have their gradients.
         if (id == own->outputs.front()) step(*own);
       } else if (wanted_[id] && grads_[id].traced() && !trace_.gradient_stops(id)) {
         step(id);
       }
     }
   }
-  /// Empty where the loss does not depend on the node.
+  /// Empty if the loss does not depend on the node.
   [[nodiscard]] Tensor grad(NodeId id) const { return id < grads_.size() ? grads_[id] : Tensor(); }
 
  private:
@@ -96,7 +96,7 @@ class Sweep {
       call.inputs.push_back(tensor(id));
       call.wanted.push_back(wanted_[id]);
     }
-    trace_.stand_at(std::nullopt);  // the function has lines of its own
+    trace_.stand_at(std::nullopt);  // the function records its own lines
     const std::vector<Tensor> grads = own.backward(call);
     trace_.stand_at(own.where);
     if (grads.size() != own.inputs.size())

@@ -10,19 +10,19 @@
 namespace lockstep::worker {
 
 /// Gradients of `loss` (0-d float) with respect to each of `wrt`, with their sizes and dtypes;
-/// zeros where the loss does not depend on one. With collectives on the way it is the gradient of
-/// the sum of all ranks' losses. Contributions are added in descending order of the nodes they come
-/// from, so the result does not depend on anything but the graph. Adds no guards, asserts or
-/// symbols. Ties: amax and amin share evenly among equal values, maximum and minimum give each side
-/// half; relu and abs have derivative 0 at 0. Throws TraceUsageError where the way to `wrt` leads
-/// through an op without gradient.
+/// zeros if the loss does not depend on it. With collectives in between it is the gradient of the
+/// sum of all ranks' losses. Contributions are added in descending order of the nodes they come
+/// from, so the result depends on the graph only. Adds no guards, asserts or symbols. Ties: amax
+/// and amin share evenly among equal values, maximum and minimum give each side half; relu and abs
+/// have derivative 0 at 0. Throws TraceUsageError if a path to `wrt` contains an op without
+/// gradient.
 [[nodiscard]] std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt,
                                        Line where = Line::current());
 [[nodiscard]] std::vector<Tensor> grad(const Tensor& loss, std::initializer_list<Tensor> wrt,
                                        Line where = Line::current());
 
-/// Of outputs whose gradients are known (`grads`: empty where there is none) by each of `wrt`, as
-/// grad(); for gradients of control flow.
+/// As grad(), from outputs whose gradients are known (`grads`; empty: none); for gradients of
+/// control flow.
 [[nodiscard]] std::vector<Tensor> pull_back(Trace& trace, const std::vector<Tensor>& outputs,
                                             const std::vector<Tensor>& grads,
                                             const std::vector<Tensor>& wrt);

@@ -16,7 +16,7 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using SharedBody = std::shared_ptr<const TracedBody>;
 
-/// A body under way, given up where its function throws.
+/// A body in progress, abandoned if its function throws.
 class BodyUnderWay {
  public:
   explicit BodyUnderWay(Trace& trace) : trace_(trace) { trace.begin_body(); }
@@ -48,7 +48,7 @@ SharedBody traced_body(Trace& trace, std::string_view what, const Tensors& input
   return body.end(what, f(body.inputs(inputs)), where);
 }
 
-/// What the bodies use from around them, each once, after `operands`.
+/// Appends the outer values that the bodies use, each once, to `operands`.
 void add_captured(std::vector<NodeId>& operands, Trace& trace,
                   const std::vector<SharedBody>& bodies) {
   const auto own = static_cast<std::ptrdiff_t>(operands.size());
@@ -58,7 +58,7 @@ void add_captured(std::vector<NodeId>& operands, Trace& trace,
         operands.push_back(trace.operand(Tensor(trace.shared_from_this(), id), {}));
 }
 
-/// Records the node and its results, which get this gradient. `node` has its own operands.
+/// Records the node and its results, with this gradient. `node` has its own operands only.
 Tensors record(Trace& trace, Node node, const std::vector<SharedBody>& bodies,
                std::optional<shapes::Symbol> row, const BackwardFunction& backward,
                const Line& where) {
@@ -88,21 +88,21 @@ Tensors record(Trace& trace, Node node, const std::vector<SharedBody>& bodies,
   return results;
 }
 
-/// A gradient that is there and is not zero everywhere.
+/// True for a gradient that exists and is not zero everywhere.
 bool counts(Trace& trace, const Tensor& gradient) {
   if (!gradient.traced() || !is_float(gradient.dtype())) return false;
   const Node& node = trace.node(gradient.node());
   return node.op != Op::Full || node.number != 0;
 }
 
-/// Those of a call's gradients that count; empty in the place of others.
+/// The gradients that count; empty tensors in place of the others.
 Tensors counting(Trace& trace, const Tensors& grads) {
   Tensors out;
   for (const Tensor& gradient : grads) out.push_back(counts(trace, gradient) ? gradient : Tensor());
   return out;
 }
 
-/// Operands whose gradients are asked for and which have one.
+/// Operands from `from` on whose gradients are asked for and exist.
 std::vector<std::size_t> wanted_of(const BackwardCall& call, std::size_t from) {
   std::vector<std::size_t> out;
   for (std::size_t i = from; i < call.inputs.size(); ++i)
@@ -110,7 +110,7 @@ std::vector<std::size_t> wanted_of(const BackwardCall& call, std::size_t from) {
   return out;
 }
 
-/// What stands for each value that `body` took from around it, of the node's operands now.
+/// The present operand for each outer value that `body` captured.
 Tensors captured_now(const TracedBody& body, const std::vector<NodeId>& then, const Tensors& now) {
   Tensors out;
   for (const NodeId id : body.captured())
@@ -171,7 +171,7 @@ Tensor row_of(const Tensor& xs, const shapes::Expr& t, const Line& where) {
               where);
 }
 
-/// A scan as it is recorded: all of its results, and what its gradient needs to know of it.
+/// What the gradient of a recorded scan needs to know of it.
 struct ScanRecord {
   SharedBody body;
   std::vector<NodeId> own;  // inputs of the body for carries
@@ -179,7 +179,7 @@ struct ScanRecord {
   std::size_t ys = 0;
 };
 
-/// `t` stands for the number of the row.
+/// Returns all results of the node. `t` is the number of the row.
 Tensors record_scan(Trace& trace, const ScanFunction& f, const Tensors& init, const Tensors& xs,
                     const shapes::Expr& t, bool reversed, const Line& where);
 
@@ -195,8 +195,8 @@ class ScanGradient {
         carries_(scan_.own.size()),
         xs_(scan_.rows.size()) {}
 
-  /// A scan the other way: carried are gradients of carried values, and sums of those of captured
-  /// ones.
+  /// A scan in the other direction. It carries the gradients of carried values, and sums of the
+  /// gradients of captured ones.
   Tensors operator()(const BackwardCall& call) const {
     Trace& trace = *call.outputs.at(0).trace();
     Way way;
@@ -231,16 +231,16 @@ class ScanGradient {
   }
 
  private:
-  /// What takes part, by number of operand or result.
+  /// The operands and results that take part, by number.
   struct Way {
     Tensors grads;
     std::vector<std::size_t> carries, stacked, xs, captured;
   };
-  /// In a dtype that has sums.
+  /// `x` in a dtype that has sums.
   static Tensor sum_of(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::F32) : x; }
 
-  /// `carry`: gradients of carries, sums; `rows`: carries before the trip, xs, gradients of what
-  /// was stacked.
+  /// `carry`: gradients of carries, then sums; `rows`: carries before the trip, xs, gradients of
+  /// stacked results.
   Scanned trip(const BackwardCall& call, const Way& way, const Tensors& carry,
                const Tensors& rows) const {
     Trace& trace = *carry_or(rows, carry).trace();
@@ -278,7 +278,7 @@ class ScanGradient {
 
   ScanRecord scan_;
   std::vector<NodeId> captured_;
-  shapes::Expr t_;  // only bodies speak of it, each of its own
+  shapes::Expr t_;  // used in bodies only, by each for its own row
   bool reversed_;
   Line where_;
   std::size_t carries_, xs_;
@@ -321,7 +321,7 @@ Tensors record_scan(Trace& trace, const ScanFunction& f, const Tensors& init, co
     if (std::find(then.begin() + static_cast<std::ptrdiff_t>(operands.size()), then.end(), id) ==
         then.end())
       then.push_back(id);
-  for (std::size_t k = 0; k < operands.size(); ++k) then[k] = ~NodeId{0};  // not captured ones
+  for (std::size_t k = 0; k < operands.size(); ++k) then[k] = ~NodeId{0};  // these are not captured
   const SharedBody body = scan.body;
   return record(trace, std::move(node), {body}, t.as_symbol(),
                 ScanGradient(std::move(scan), std::move(then), t, reversed, where), where);

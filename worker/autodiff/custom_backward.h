@@ -1,4 +1,4 @@
-// Functions with a gradient of the user's, in place of the one that follows from their ops.
+// Functions with a user-defined gradient, in place of the one that follows from their ops.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@ namespace lockstep::worker {
 using TracedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
 /// `forward` with `backward` as its gradient, which is recorded into the same graph when grad()
-/// comes past; both are called while tracing only. What forward computes with besides its inputs
-/// gets no gradient through it. Usual reasons: a gradient that is more exact or cheaper than the
-/// recorded one, one that is passed straight through a rounding, one that is clipped.
+/// reaches it; both are called while tracing only. Tensors that forward uses besides its inputs get
+/// no gradient through it. Usual reasons: a gradient that is more exact or cheaper than the
+/// recorded one, passed straight through a rounding, or clipped.
 ///
 ///   const auto rounded = custom_backward(
 ///       [](const std::vector<Tensor>& x) { return std::vector{round(x[0])}; },
 ///       [](const BackwardCall& call) { return call.grads; });
 ///   const Tensor y = rounded({x})[0];
 ///
-/// Throws TraceUsageError: for inputs and outputs as other ops do; at grad(), where a gradient's
-/// number, dtype or sizes do not fit its input.
+/// Throws TraceUsageError: for inputs and outputs as other ops do; in grad(), if the gradients'
+/// number, dtypes or sizes do not fit the inputs.
 class CustomBackward {
  public:
   CustomBackward(TracedFunction forward, BackwardFunction backward)

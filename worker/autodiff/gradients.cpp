@@ -16,8 +16,8 @@ namespace {
 using shapes::Expr;
 using Gradients = std::vector<Tensor>;
 
-// Operands below always have equal metas, so ops are recorded as they are, without broadcasting and
-// its checks. The lines are those of the forward ops: the trace stands there.
+// Operands below always have equal metas, so ops are recorded directly, without broadcasting and
+// its checks. Lines are those of the forward ops: the trace is set to them.
 Tensor op2(Op op, const Tensor& a, const Tensor& b) {
   return emit(op, {a, b}, {}, Line::current());
 }
@@ -44,7 +44,7 @@ Tensor reordered(const Tensor& x, Dims dims) {
 Tensor last_two_swapped(const Tensor& x) {
   return x.ndim() == 2 ? reordered(x, {1, 0}) : reordered(x, {0, 2, 1});
 }
-/// A reduction's result with its dims put back as 1, spread over the operand.
+/// A reduction's result with its dims restored as 1, spread over the operand.
 Tensor unreduced(const Backward& b, const Tensor& x) {
   std::vector<Expr> kept = meta_of(b.inputs[0]).sizes;
   for (const std::int64_t dim : b.node.ints) kept[static_cast<std::size_t>(dim)] = 1;
@@ -72,7 +72,7 @@ Gradients tanh_rule(const Backward& b) {
 Gradients sigmoid_rule(const Backward& b) {
   return {mul(b.grad, mul(b.value, op2(Op::Sub, constant(b, b.grad, 1), b.value)))};
 }
-/// Of not-a-number too, as everything that it does not cut off.
+/// Passes the gradient wherever x is not cut off, also at not-a-number.
 Gradients relu_rule(const Backward& b) {
   const Tensor none = zero(b, b.grad);
   return {choose(op2(Op::Le, b.value, none), none, b.grad)};
@@ -116,9 +116,9 @@ Gradients div_rule(const Backward& b) {
   const Tensor first = op2(Op::Div, b.grad, b.inputs[1]);
   return {first, b.wanted[1] ? op1(Op::Neg, mul(first, b.value)) : Tensor()};
 }
-/// Constant between jumps, at which torch gives 0 too.
+/// Constant between jumps; 0 at the jumps, too, as in torch.
 Gradients flat_rule(const Backward& b) { return Gradients(b.inputs.size()); }
-/// x^0 has no slope, also where x is 0; 0^y has none where y is not negative.
+/// x^0 has slope 0, also at x = 0; 0^y has slope 0 where y is not negative.
 Gradients pow_rule(const Backward& b) {
   const Tensor none = zero(b, b.grad);
   const auto& [base, power] = std::tie(b.inputs[0], b.inputs[1]);
@@ -134,7 +134,7 @@ Gradients pow_rule(const Backward& b) {
   }
   return out;
 }
-/// At the origin there is no slope.
+/// At the origin the gradient is 0.
 Gradients atan2_rule(const Backward& b) {
   const auto& [y, x] = std::tie(b.inputs[0], b.inputs[1]);
   const Tensor none = zero(b, b.grad);
@@ -142,7 +142,7 @@ Gradients atan2_rule(const Backward& b) {
   const Tensor by = choose(op2(Op::Eq, square, none), none, op2(Op::Div, b.grad, square));
   return {b.wanted[0] ? mul(by, x) : Tensor(), b.wanted[1] ? op1(Op::Neg, mul(by, y)) : Tensor()};
 }
-/// Of Mod and Fmod: a less as many times b as the quotient, which is constant, says.
+/// For Mod and Fmod: a less b times the quotient, which is constant between jumps.
 Gradients remainder_rule(const Backward& b) {
   if (!b.wanted[1]) return {b.grad, Tensor()};
   const Tensor times = b.node.op == Op::Mod
@@ -150,8 +150,8 @@ Gradients remainder_rule(const Backward& b) {
                            : op1(Op::Trunc, op2(Op::Div, b.inputs[0], b.inputs[1]));
   return {b.grad, op1(Op::Neg, mul(b.grad, times))};
 }
-/// The larger (smaller) side takes the gradient; on a tie each side takes half, and with a
-/// not-a-number, where neither loses, both take all of it.
+/// The larger (smaller) side gets the gradient. On a tie each side gets half. With a not-a-number
+/// neither side loses, and both get all of it.
 Gradients extremum_rule(const Backward& b) {
   const Op loses = b.node.op == Op::Maximum ? Op::Lt : Op::Gt;
   const Tensor none = zero(b, b.grad);
@@ -260,7 +260,7 @@ Gradients index_add_rule(const Backward& b) {
   return {Tensor(), op2(Op::IndexSelect, b.grad, b.inputs[0])};
 }
 
-/// The same exchange the other way round, with the forward's own counts.
+/// The exchange with its lists swapped, with the forward's own counts.
 Gradients all_to_all_rule(const Backward& b) {
   const auto middle = b.node.exprs.begin() + static_cast<std::ptrdiff_t>(b.node.exprs.size() / 2);
   Node node{.text = b.node.text};

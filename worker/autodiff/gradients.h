@@ -7,7 +7,7 @@
 
 namespace lockstep::worker {
 
-/// One node on the way back.
+/// One node in the backward pass.
 struct Backward {
   Trace& trace;
   const Node& node;
@@ -17,8 +17,8 @@ struct Backward {
   std::vector<bool> wanted;    // per operand
 };
 
-/// Gradients by operand, each with its operand's meta; empty where not wanted or not defined
-/// (bools, indices). Records ops but no guards, asserts or symbols.
+/// Gradients by operand, each with its operand's meta; empty if not wanted or not defined (bools,
+/// indices). Records ops but no guards, asserts or symbols.
 using GradientRule = std::vector<Tensor> (*)(const Backward&);
 
 /// Null for ops that are not differentiable (op.h).

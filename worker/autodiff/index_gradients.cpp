@@ -13,7 +13,7 @@ Tensor number_like(const Tensor& x, double value) {
   return filled(*x.trace(), meta_of(x), value, Line::current());
 }
 
-/// An IndexPut node on its way back.
+/// The gradient of an IndexPut node.
 class Returned {
  public:
   explicit Returned(const Backward& b)
@@ -33,7 +33,7 @@ class Returned {
   }
 
  private:
-  /// The rows of a value of x's sizes that were joined.
+  /// The rows at the index, of a tensor of x's sizes.
   [[nodiscard]] Tensor taken(const Tensor& of) const { return on(Op::IndexSelect, {of, index_}); }
   [[nodiscard]] Tensor added(const Tensor& rows) const {
     return on(Op::IndexAdd, {index_, rows}, Node{.exprs = {meta_of(x_).sizes[0]}});
@@ -51,7 +51,7 @@ class Returned {
       out[2] = taken(b_.grad);
       return out;
     }
-    // The last row at each place.
+    // Finds the last row at each place.
     Node order{.ints = {0}, .meta = {DType::I64, meta_of(index_).sizes}};
     order.op = Op::Iota;
     const Tensor number = b_.trace.add_node(std::move(order), Line::current());
@@ -66,8 +66,8 @@ class Returned {
     return out;
   }
 
-  // What is zero gets the product of the others, if it is the only one; all else the product over
-  // itself, if nothing is zero.
+  // A zero gets the product of the other factors if it is the only zero; any other factor gets the
+  // product over itself if nothing is zero.
   [[nodiscard]] std::vector<Tensor> multiplied() const {
     const auto is_zero = [](const Tensor& t) { return on(Op::Eq, {t, number_like(t, 0)}); };
     const auto counted = [&](const Tensor& t) {
@@ -106,8 +106,9 @@ class Returned {
 
 }  // namespace
 
-// Added up at the places that were read; of one index each it is a choice, element by element. The
-// gather itself may not be part of the graph, so the indices are checked here as well.
+// Adds up the gradient at the places that were read; with one index along the dim, `where` selects
+// element by element. The gather node may not be in the graph, so the indices are checked here,
+// too.
 std::vector<Tensor> gather_gradient(const Backward& b) {
   const Line here = Line::current();
   const std::vector<Expr> sizes = meta_of(b.inputs[0]).sizes;

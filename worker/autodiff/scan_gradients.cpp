@@ -9,7 +9,7 @@ namespace lockstep::worker {
 namespace {
 
 using shapes::Expr;
-using Pair = std::vector<Tensor>;  // x and the gradient that comes in
+using Pair = std::vector<Tensor>;  // x and the incoming gradient
 
 Tensor of(Op op, const std::vector<Tensor>& operands, Node attributes = {}) {
   return emit(op, operands, std::move(attributes), Line::current());
@@ -29,8 +29,8 @@ Tensor scanned_back(Op op, const Tensor& x) {
   return of(Op::Flip, {of(op, {of(Op::Flip, {x}, last)})}, last);
 }
 
-/// Both forms are the same function of x and the gradient that comes in. `fast` has selections by
-/// what is zero, which have no slope; so its own gradient is that of `plain`, which has none.
+/// Both forms are the same function of x and the incoming gradient. `fast` selects by what is zero,
+/// and selections have no slope; so its gradient is taken from `plain`, which has no selections.
 Tensor with_gradient_of(const std::function<Tensor(const Pair&)>& fast,
                         const std::function<Tensor(const Pair&)>& plain, const Pair& operands,
                         const shapes::Location& line) {
@@ -38,7 +38,7 @@ Tensor with_gradient_of(const std::function<Tensor(const Pair&)>& fast,
       [fast](const Pair& in) { return Pair{fast(in)}; },
       [plain, line](const BackwardCall& call) {
         call.inputs[0].trace()->stand_at(line);  // grad() leaves none behind
-        Pair apart;                              // from what the gradient that comes in is made of
+        Pair apart;                              // copies, cut off from the incoming gradient
         for (const Tensor& x : call.inputs)
           apart.push_back(
               of(Op::Reshape, {x},
@@ -66,13 +66,14 @@ Tensor each_left_out(const Tensor& x) {
   return chosen(same(place(last - 1), place(last)), value_like(rows, 1), rows);
 }
 
-/// Of [.., n], over the last dim: the product of all but each, times the gradient.
+/// For [.., n], over the last dim: the product of all other elements, times the gradient.
 Tensor plain_product(const Pair& in) {
   const Tensor others = of(Op::Prod, {each_left_out(in[0])}, {.ints = {in[0].ndim()}});
   return times(others, in[1]);
 }
 
-/// A zero is left out of the product of the others, which only one zero lets through.
+/// Product of the elements that are not zero: without a zero each element gets it over itself; a
+/// single zero gets it whole; all else gets 0.
 Tensor fast_product(const Pair& in) {
   const Tensor& x = in[0];
   const auto over_row = [&](Op op, const Tensor& t) {
@@ -91,8 +92,8 @@ Tensor fast_product(const Pair& in) {
   return times(in[1], without);
 }
 
-/// Up to the first zero of a row what follows has the element as a factor; at the zero it is left
-/// out, which leaves what follows up to the second one; behind it nothing changes anything.
+/// Before the first zero of a row, an element is a factor of all later products. The first zero
+/// gets the products up to the second zero, without itself. Elements behind the first zero get 0.
 Tensor fast_running_product(const Pair& in) {
   const auto& [x, gradient] = std::tie(in[0], in[1]);
   const Tensor none = value_like(x, 0), one = value_like(x, 1);
@@ -109,7 +110,7 @@ Tensor fast_running_product(const Pair& in) {
                 chosen(first, at_zero, none));
 }
 
-/// Of [.., n]: for each element what the products that have it as a factor give.
+/// For [.., n]: for each element the sum over the products that have it as a factor.
 Tensor plain_running_product(const Pair& in) {
   const Tensor products = of(Op::Cumprod, {each_left_out(in[0])});
   const std::vector<Expr> sizes = meta_of(products).sizes;
@@ -132,7 +133,7 @@ Tensor plain_running_product(const Pair& in) {
 std::vector<Tensor> prod_gradient(const Backward& b) {
   const Line here = Line::current();
   const std::vector<Expr> sizes = meta_of(b.inputs[0]).sizes;
-  // What is reduced becomes one last dim.
+  // The reduced dims become one last dim.
   Dims order, back(sizes.size());
   std::vector<Expr> kept, gone, moved;
   const auto take = [&](bool reduced, std::vector<Expr>& into) {
@@ -168,13 +169,15 @@ std::vector<Tensor> cumprod_gradient(const Backward& b) {
                            b.node.where)};
 }
 
-// exp(x - value) by the gradients that follow, in logarithms: those above 0 and those below.
+// exp(x - value) times the gradients of later elements, in logarithms: separately for those above 0
+// and below.
 std::vector<Tensor> logcumsumexp_gradient(const Backward& b) {
   const bool wide = b.grad.dtype() == DType::F64;
   const Tensor lowest = value_like(
       b.grad, wide ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest());
   const Tensor none = value_like(b.grad, 0), size = of(Op::Log, {of(Op::Abs, {b.grad})});
-  // All before such a value is minus infinity as well, whose exponential is 0 beside any number.
+  // All elements before such a value are minus infinity, too; their exponential is 0 beside any
+  // number.
   const Tensor empty = same(b.value, value_like(b.value, -std::numeric_limits<double>::infinity()));
   const Tensor value = chosen(empty, none, b.value);
   const auto side = [&](Op has_sign) {

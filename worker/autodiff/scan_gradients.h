@@ -1,5 +1,5 @@
-// Gradients of products and scans, for the table in gradients.cpp. Products are right with zeros,
-// also where gradients are taken of their gradients.
+// Gradients of products and scans, for the table in gradients.cpp. Those of products are right with
+// zeros, also in second gradients.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace lockstep::worker {
 [[nodiscard]] std::vector<Tensor> prod_gradient(const Backward& b);
 [[nodiscard]] std::vector<Tensor> cumsum_gradient(const Backward& b);
 [[nodiscard]] std::vector<Tensor> cumprod_gradient(const Backward& b);
-/// 0 for what stands before the first element above minus infinity.
+/// 0 for elements before the first one above minus infinity.
 [[nodiscard]] std::vector<Tensor> logcumsumexp_gradient(const Backward& b);
 
 }  // namespace lockstep::worker

@@ -29,7 +29,7 @@ std::vector<TensorMeta> asked(const ShapeRule& rule, const std::vector<TensorMet
   }
 }
 
-/// Result `i` with the sizes that the rule says.
+/// Result `i` with the sizes that the rule gives.
 Tensor with_sizes(const Tensor& result, const TensorMeta& said, std::size_t i, const Line& where) {
   const TensorMeta found = meta_of(result);
   if (found == said) return result;

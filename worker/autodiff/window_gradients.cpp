@@ -13,7 +13,7 @@ std::vector<Tensor> unfold_gradient(const Backward& b) {
   Node node{.ints = b.node.ints, .meta = {b.grad.dtype(), to}};
   std::copy(from.begin(), from.end(), node.meta.sizes.begin());
   const Tensor apart = emit(Op::Overlay, {b.grad}, std::move(node), here);
-  // The windows' dims come before those that have windows, so rows are added to rows.
+  // Window dims move in front of the windowed dims, so that rows are added to rows.
   const std::int64_t first = b.node.ints[0];
   Dims order, windows;
   for (std::int64_t d = 0; d < first; ++d) order.push_back(d);
@@ -25,7 +25,7 @@ std::vector<Tensor> unfold_gradient(const Backward& b) {
   return {emit(Op::Sum, {permute(apart, order, here)}, Node{.ints = windows}, here)};
 }
 
-// Of all that a window sees, each element's own.
+// Takes each window element's own gradient from the window: the diagonal.
 std::vector<Tensor> overlay_gradient(const Backward& b) {
   const Line here = Line::current();
   const auto ndim = static_cast<std::int64_t>(meta_of(b.value).sizes.size());

@@ -7,7 +7,7 @@
 
 namespace lockstep::worker {
 
-/// What windows share is added up, window element by window element.
+/// Adds up overlapping windows, window element by window element.
 [[nodiscard]] std::vector<Tensor> unfold_gradient(const Backward& b);
 [[nodiscard]] std::vector<Tensor> overlay_gradient(const Backward& b);
 
