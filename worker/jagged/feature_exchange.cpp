@@ -12,10 +12,10 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// How many ranks, and how the features lie on them.
+/// Number of ranks, and the features on each.
 struct Layout {
   std::int64_t ranks = 1, features = 0, slots = 0;
-  Numbers feature_at;  // of each slot of each rank; `features` where there is none
+  Numbers feature_at;  // of each slot of each rank; `features` for an empty slot
 };
 
 Layout layout_of(std::string_view what, const Tensor& like, std::span<const Rank> owner,
@@ -39,7 +39,7 @@ Layout layout_of(std::string_view what, const Tensor& like, std::span<const Rank
   return out;
 }
 
-/// These numbers as i64 [n], by runs of equal steps.
+/// The numbers as i64 [n], recorded by runs of equal steps.
 Tensor constants(Trace& trace, const Numbers& numbers, const Line& where) {
   std::vector<Tensor> runs;
   for (std::size_t at = 0; at < numbers.size();) {
@@ -62,15 +62,14 @@ bool in_order(const Numbers& numbers, std::int64_t count) {
   return true;
 }
 
-/// Rows of x [features, B] by slot: [ranks * slots, B], zeros where there is no feature.
+/// Rows of x [features, B] by slot: [ranks * slots, B], zeros for empty slots.
 Tensor by_slot(const Tensor& x, const Layout& layout, const Line& where) {
   if (in_order(layout.feature_at, layout.features)) return x;
   return index_select(pad(x, 0, 0, 1, where), constants(*x.trace(), layout.feature_at, where),
                       where);
 }
 
-/// Dims 0 and 1, of which the first has the size `first`, in the other order: [a * b, B, ..] to
-/// [b, a * B, ..] as [a, b, B, ..] to [b, a, B, ..].
+/// Swaps two dims: [a * b, B, ..] to [b, a * B, ..], as [a, b, B, ..] to [b, a, B, ..].
 Tensor swapped(const Tensor& x, std::int64_t a, std::int64_t b, const Line& where) {
   Sizes split = x.sizes(where), joined = split;
   split[0] = b;
@@ -84,7 +83,7 @@ Tensor sums_before(const Tensor& lengths, const Line& where) {
   return emit(Op::Sub, {cumsum(lengths, where), lengths}, {}, where);
 }
 
-/// The rows of `values` in another order of their segments, which start at `starts`.
+/// The rows of `values` in another order of their segments; a segment starts at `starts`.
 Tensor reordered_rows(const Tensor& values, const Tensor& starts, const Tensor& lengths,
                       const Line& where) {
   const Tensor flat = reshape(lengths, {-1}, where);
@@ -94,7 +93,7 @@ Tensor reordered_rows(const Tensor& values, const Tensor& starts, const Tensor& 
                       where);
 }
 
-/// Rows to or from each rank, by lengths [ranks * slots, B].
+/// Number of rows to or from each rank, by lengths [ranks * slots, B].
 Sizes rows_of_ranks(const Tensor& lengths, const Layout& layout, const Line& where) {
   const Tensor blocks =
       reshape(lengths, {layout.ranks, lengths.size(1, where) * layout.slots}, where);
@@ -122,7 +121,7 @@ KeyedJagged exchange_features(const KeyedJagged& x, std::span<const Rank> owner,
   (void)trace_of(kWhat, std::vector{x.values, x.lengths}, where);
   const Layout layout = layout_of(kWhat, x.lengths, owner, group, where);
   Jagged all = all_features(x, where);
-  // None is negative where they are all checked to be at most as many as the rows.
+  // Each length is checked to be at least 0 and at most the number of rows.
   all.lengths = checked_lengths(kWhat, all.lengths, x.values.size(0, where).expr(), where);
   check(x.lengths.size(0, where) == layout.features,
         "exchange_features needs one owner for each feature", where);
@@ -132,7 +131,7 @@ KeyedJagged exchange_features(const KeyedJagged& x, std::span<const Rank> owner,
     return reshape(flat, {layout.features, batch}, where);
   };
   const Tensor sent = by_slot(like_features(all.lengths), layout, where);
-  // A column more, because a collective's rows are not empty where the batch is.
+  // One more column: a collective's rows must not be empty if the batch is.
   const Tensor sending = pad(sent, 1, 0, 1, where);
   const Tensor coming = all_to_all_single(sending, group, where);
   const Sizes to = rows_of_ranks(sending, layout, where);
@@ -144,7 +143,7 @@ KeyedJagged exchange_features(const KeyedJagged& x, std::span<const Rank> owner,
                             by_slot(like_features(sums_before(all.lengths, where)), layout, where),
                             sent, where);
   values = all_to_all_single(values, from, to, group, where);
-  // They came by rank, then by slot.
+  // Values are received by rank, then by slot.
   const Tensor lengths = swapped(received, layout.ranks, layout.slots, where);
   if (layout.ranks == 1 || layout.slots == 1) return {values, lengths};
   const Tensor starts = sums_before(reshape(received, {-1}, where), where);
@@ -177,7 +176,7 @@ Tensor exchange_back(const Tensor& pooled, std::span<const Rank> owner, const Gr
       reshape(transpose(reshape(pooled, split, where), 0, 1, where), rows, where);
   const Tensor back = reshape(all_to_all_single(by_rank, group, where), sizes, where);
   if (in_order(layout.feature_at, layout.features)) return back;
-  // Where each feature is among the slots; those without one sort behind all.
+  // The place of each feature among the slots; empty slots sort behind all.
   const Tensor places = argsort(constants(*back.trace(), layout.feature_at, where), where);
   return index_select(back, slice(places, 0, 0, layout.features, where), where);
 }
@@ -192,7 +191,7 @@ KeyedJagged same_batch(const KeyedJagged& x, const Group& group, Line where) {
   const Tensor most =
       all_reduce(scalar(*trace, batch, where), collectives::Reduce::Max, group, where);
   const SymInt all = item(most, Values::NonNegative, where);
-  // The rows go by feature, so samples without any move none of them.
+  // Rows are in order of features, and empty samples have no rows, so no row moves.
   return {x.values, pad(x.lengths, 1, 0, all - batch, where)};
 }
 

@@ -1,4 +1,4 @@
-// What this room asks of lengths before it builds on them. For its files only.
+// Checks of lengths. For the files of this room only.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace lockstep::worker {
 
-/// `lengths` as i64, of i32 too. Throws TraceUsageError, naming `what`, for any other dtype and for
-/// another number of dims.
+/// `lengths`, i64 or i32, as i64. Throws TraceUsageError, naming `what`, for any other dtype and
+/// for another number of dims.
 [[nodiscard]] Tensor wide_lengths(std::string_view what, const Tensor& lengths, int ndim,
                                   const Line& where);
 

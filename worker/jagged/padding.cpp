@@ -18,7 +18,7 @@ void need_padded(const Tensor& dense, const Line& where) {
            fmt::format("takes a tensor [segments, length, ..], not {}", meta_text(meta_of(dense))));
 }
 
-/// Where each row lies in a dense tensor [S * size, ..].
+/// Place of each row in a dense tensor [S * size, ..].
 Tensor places_in_dense(std::string_view what, const Jagged& x, const SymInt& size,
                        const Line& where) {
   const Tensor place = checked_index(what, place_of_rows(x, where), size.expr(), false, where);
@@ -40,7 +40,7 @@ SymInt longest(const Tensor& lengths, Line where) {
 SymInt longest(const Jagged& x, Line where) {
   (void)trace_of("longest", std::vector{x.values, x.lengths}, where);
   const Tensor lengths = wide_lengths("longest", x.lengths, x.lengths.ndim(where), where);
-  // Lengths of more than there are fail where they are added up.
+  // Lengths above the number of rows fail when they are added up.
   const Tensor most = amax(lengths, {}, Keep::Drop, where);
   const Tensor bounded = minimum(TensorOperand(most, where), {x.values.size(0, where), where});
   return item(maximum(TensorOperand(bounded, where), TensorOperand(0, where)), Values::NonNegative,
@@ -93,7 +93,7 @@ Jagged from_padded(const Tensor& dense, const Tensor& given, Line where) {
   (void)trace_of(kFromPadded, std::vector{dense, given}, where);
   need_padded(dense, where);
   const Tensor lengths = wide_lengths(kFromPadded, given, 1, where);
-  // No more than there are: lengths that say so fail where they are added up.
+  // At most the places of the dense tensor: larger totals fail when the lengths are added up.
   const SymInt most = dense.size(0, where) * dense.size(1, where);
   const Tensor total = minimum(TensorOperand(sum(lengths, {}, Keep::Drop, where), where),
                                TensorOperand(most, where));

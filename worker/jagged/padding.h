@@ -1,25 +1,25 @@
-// From jagged to dense tensors, in which the rows behind each segment are filled up, and back.
+// From jagged to dense tensors, whose segments are filled up at the end, and back.
 #pragma once
 
 #include <lockstep/worker/jagged/jagged.h>
 
 namespace lockstep::worker {
 
-/// The largest of the lengths, 0 of none, read back to the host.
+/// The largest length, 0 without lengths, read back to the host.
 [[nodiscard]] SymInt longest(const Tensor& lengths, Line where = Line::current());
-/// The same of the lengths of x, at most as many as x has rows.
+/// As above, for x; at most the number of rows of x.
 [[nodiscard]] SymInt longest(const Jagged& x, Line where = Line::current());
-/// [S, at_most, ..] with `fill` behind each segment. A segment with more rows than that is a joint
-/// error when the graph runs. With a size that is known before, nothing is read back.
+/// [S, at_most, ..] with `fill` behind each segment. A segment with more rows is a joint error when
+/// the graph runs. If at_most is known before, nothing is read back.
 [[nodiscard]] Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill = 0,
                                Line where = Line::current());
-/// The same, as long as the longest.
+/// As above, as long as the longest segment.
 [[nodiscard]] Tensor to_padded(const Jagged& x, Line where = Line::current());
-/// The first rows of each of dense [S, L, ..], as many as its length, of which all together are
-/// `rows`; that none is longer than L is checked when the graph runs.
+/// The first rows of each segment of dense [S, L, ..], as many as its length, `rows` in all. Checks
+/// when the graph runs that no length is above L.
 [[nodiscard]] Jagged from_padded(const Tensor& dense, const Tensor& lengths, const SymInt& rows,
                                  Line where = Line::current());
-/// The same, with the sum of the lengths read back.
+/// As above, with the sum of the lengths read back as `rows`.
 [[nodiscard]] Jagged from_padded(const Tensor& dense, const Tensor& lengths,
                                  Line where = Line::current());
 /// [S, size] of bools: true where a segment has a row.

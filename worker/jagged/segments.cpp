@@ -73,7 +73,7 @@ Tensor segment_max(const Jagged& x, Line where) {
 
 Tensor segment_min(const Jagged& x, Line where) {
   const NamedCall call("segment_min");
-  // Of ints the complement, because the lowest has no negative.
+  // Ints use the complement, because the lowest has no negative.
   const auto turned = [&](const Tensor& t) {
     return emit(is_float(t.dtype(where)) ? Op::Neg : Op::BitNot, {t}, {}, where);
   };

@@ -1,28 +1,28 @@
-// What is the same for dims of equal length, by the segments of a jagged tensor. Over no rows a sum
-// is 0, a product 1, a mean not a number, the largest the lowest value of the dtype and the
-// smallest the highest, as torch.segment_reduce has it. Values of the sizes [R, ..], results [S,
-// ..] or as the values.
+// Totals and scans over the segments of a jagged tensor, as over dims of equal length. Over no rows
+// a sum is 0, a product 1, a mean not a number, the largest the lowest value of the dtype and the
+// smallest the highest, as in torch.segment_reduce. Values have the sizes [R, ..], results [S, ..]
+// or the sizes of the values.
 #pragma once
 
 #include <lockstep/worker/jagged/jagged.h>
 
 namespace lockstep::worker {
 
-/// In the order of the rows, so the same bits on every run.
+/// Added in the order of the rows, so the same bits on every run.
 [[nodiscard]] Tensor segment_sum(const Jagged& x, Line where = Line::current());
-/// Its gradient is right with zeros among the factors.
+/// The gradient is right with zeros among the factors.
 [[nodiscard]] Tensor segment_prod(const Jagged& x, Line where = Line::current());
-/// Of floats.
+/// Takes floats.
 [[nodiscard]] Tensor segment_mean(const Jagged& x, Line where = Line::current());
-/// Of f32, f64 and i64. Not-a-number stays; equal ones share the gradient.
+/// Takes floats and i64. Not-a-number stays; equal elements share the gradient.
 [[nodiscard]] Tensor segment_max(const Jagged& x, Line where = Line::current());
 [[nodiscard]] Tensor segment_min(const Jagged& x, Line where = Line::current());
-/// The root of the sum of squares of floats. Where it is 0 its gradient is.
+/// The root of the sum of squares of floats. The gradient is 0 where the norm is 0.
 [[nodiscard]] Tensor segment_norm(const Jagged& x, Line where = Line::current());
-/// exp(x) over its sum in the segment, element by element of a row, without overflow.
+/// exp(x) over its sum in the segment, for each element of a row, without overflow.
 [[nodiscard]] Jagged segment_softmax(const Jagged& x, Line where = Line::current());
-/// Each row and those before it in its segment. No sum goes from one segment into the next, so
-/// nothing is lost by cancelling; it goes by way of to_padded(x), which reads back the longest.
+/// The sum of each row and those before it in its segment. No sum continues into the next segment,
+/// so nothing is lost by cancelling. Uses to_padded(x), which reads back the longest length.
 [[nodiscard]] Jagged segment_cumsum(const Jagged& x, Line where = Line::current());
 
 }  // namespace lockstep::worker
