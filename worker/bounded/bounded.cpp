@@ -13,7 +13,7 @@ Tensor first_rows(const Tensor& count, const Expr& rows, const Line& where) {
   return at(arange(*count.trace(), count.trace()->integer(rows), where)) < at(count);
 }
 
-/// Places of what is true, and how many. `name`: what the user wrote.
+/// Places of the mask's trues, and their count. `name`: the function that the user called.
 Bounded places_of(std::string_view name, const Tensor& mask, const AtMost& bound,
                   const Line& where) {
   const std::shared_ptr<Trace> trace = trace_of(name, std::vector{mask}, {bound.bound}, where);
@@ -34,7 +34,7 @@ Bounded rows_at(const Tensor& x, const Bounded& places, const Line& where) {
   Trace& trace = *x.trace();
   const Expr rows = meta_of(places.values).sizes[0];
   const Tensor there = first_rows(places.count, rows, where);
-  // Where there may be no row at all there is one of zeros in front.
+  // If x may have no rows, a row of zeros is put in front.
   const bool some = trace.env().statically_true(shapes::greater(meta_of(x).sizes[0], 0));
   const At at{where};
   const TensorOperand from = some ? at(places.values) : at(at(places.values) + at(1));
@@ -60,7 +60,7 @@ Bounded nonzero(const Tensor& x, const AtMost& bound, Line where) {
   const Tensor mask = x.dtype() == DType::Bool ? x : at(x) != at(0);
   const Bounded places = places_of("nonzero", mask, bound, where);
   const Expr rows = meta_of(places.values).sizes[0];
-  // What is not present is at place 0 already; from here on the rest depends on the check, too.
+  // Rows that are not present are at place 0 already; this makes the rest depend on the check, too.
   Tensor rest =
       lockstep::worker::where(first_rows(places.count, rows, where), at(places.values), at(0));
   if (x.ndim() == 0) return {filled(*x.trace(), {DType::I64, {rows, 0}}, 0, where), places.count};

@@ -1,11 +1,11 @@
-// As selection_ops.h, with a bound on how many elements there are that is known before. The result
-// has as many rows as the bound says, so nothing is read back to the host and no rank waits in the
-// middle of a step; how many rows are present is a value of the run.
+// As selection_ops.h, with a bound on the number of elements that is known before. The result has
+// as many rows as the bound, so nothing is read back to the host and no rank waits in the middle of
+// a step; the number of rows present is a value of the run.
 //
 //   const Bounded kept = select_rows(x, score > 0.5, at_most(64));   // values [64, 8] of x [s0, 8]
 //   const Tensor total = sum(f(kept.values) * cast(unsqueeze(present(kept), 1), x.dtype()));
 //
-// More than the bound are an error of all ranks when the graph runs. Every function throws
+// A count above the bound is an error of all ranks when the graph runs. Every function throws
 // TraceUsageError as those of tensor_ops.h do.
 #pragma once
 
@@ -20,10 +20,10 @@ struct AtMost {
 [[nodiscard]] inline AtMost at_most(SymInt bound) { return {std::move(bound)}; }
 
 struct Bounded {
-  Tensor values;  // [n, ..], n the bound: what is present, then zeros
-  Tensor count;   // i64 [], at most n: how many rows are present
+  Tensor values;  // [n, ..], n the bound: the rows present, then zeros
+  Tensor count;   // i64 [], at most n: number of rows present
 };
-/// Which rows are: bool [n].
+/// True for the rows that are present: bool [n].
 [[nodiscard]] Tensor present(const Bounded& x, Line where = Line::current());
 
 /// Indices of the elements that are not zero (not false), in row-major order: i64 [n, ndim].

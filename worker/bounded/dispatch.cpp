@@ -14,7 +14,7 @@ std::int64_t ranks_of(const Tensor& x, const Group& group) {
   return of_frame ? trace.group_size() : group.size();
 }
 
-/// Rows [n, ..] at `places`, of which those at n are zeros.
+/// Rows [n, ..] at `places`; place n gives zeros.
 Tensor rows_or_zeros(const Tensor& rows, const Tensor& places, const Line& where) {
   return index_select(pad(rows, 0, 0, 1, where), places, where);
 }
@@ -64,8 +64,8 @@ Dispatched dispatch(const Tensor& x, const Tensor& expert_of_row, const SymInt& 
       at(in_expert) < at(room), at(at(at(sorted) * at(room)) + at(in_expert)), at(experts * room));
   const Tensor place =
       put_rows(filled(*trace, meta_of(slot), 0, where), order, slot, Put::Set, where);
-  // The row at each slot; the number of rows where there is none. What is dropped comes to a slot
-  // behind all others.
+  // The row at each slot; the number of rows for an empty slot. Dropped rows go to a slot behind
+  // all others.
   const Tensor nobody =
       expand(scalar(*trace, x.size(0), where), {experts * room + SymInt(1)}, where);
   const Tensor row_at =
@@ -88,7 +88,7 @@ Tensor combine(const Tensor& rows, const Tensor& place, Line where) {
 Received send_to_owners(const Dispatched& sent, const Group& group, Line where) {
   (void)trace_of("send_to_owners", std::vector{sent.rows, sent.counts}, where);
   const std::int64_t ranks = ranks_of(sent.rows, group);
-  // Counts go first: their exchange tells of what failed before, so that none stands before rows.
+  // Counts go first: their exchange reports earlier failures, so the rows need no vote.
   const Tensor counts = by_owner(unsqueeze(sent.counts, 1, where), ranks, group, where);
   return {by_owner(sent.rows, ranks, group, where), counts};
 }

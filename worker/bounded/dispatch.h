@@ -1,7 +1,7 @@
-// Rows to experts of a fixed capacity and back, as mixtures of experts route tokens (GShard,
+// Sends rows to experts of a fixed capacity and back, as mixtures of experts route tokens (GShard,
 // Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021). All sizes are known before, so
-// between ranks go buffers of the capacity: no counts are read back, and nothing waits between
-// counts and rows.
+// ranks exchange buffers of the capacity: no counts are read back, and nothing waits between counts
+// and rows.
 //
 //   const Dispatched sent = dispatch(x, expert_of_row, 8, at_most(capacity));
 //   const Received here = send_to_owners(sent);                      // rows [8/n, n * capacity, D]
@@ -17,27 +17,28 @@
 namespace lockstep::worker {
 
 struct Dispatched {
-  Tensor rows;    // [K, C, ..]: of each expert as many as it holds, then zeros
+  Tensor rows;    // [K, C, ..]: the rows of each expert, then zeros
   Tensor counts;  // i64 [K]
-  Tensor place;   // i64 [R]: expert * C + place in it; K * C for a row that found no room
+  Tensor place;   // i64 [R]: expert * C + place in it; K * C for a dropped row
 };
-/// Rows of x [R, ..] to K experts by `target`, i64 or i32 [R], each in the order of the rows. The
-/// first C of an expert are kept, C the capacity; others are dropped. A target that is not at least
-/// 0 and less than K is an error when the graph runs.
+/// Rows of x [R, ..] to K experts by `target`, i64 or i32 [R]; each expert gets them in order. An
+/// expert keeps its first C rows, C the capacity; the others are dropped. A target that is not at
+/// least 0 and less than K is an error when the graph runs.
 [[nodiscard]] Dispatched dispatch(const Tensor& x, const Tensor& target, const SymInt& experts,
                                   const AtMost& capacity, Line where = Line::current());
-/// From [K, C, ..] the rows at `place`, [R, ..]; zeros for those that were dropped.
+/// The rows of [K, C, ..] at `place`, [R, ..]; zeros for dropped rows.
 [[nodiscard]] Tensor combine(const Tensor& rows, const Tensor& place, Line where = Line::current());
 
 struct Received {
-  Tensor rows;    // [K/n, n * C, ..]: of each expert of this rank, C per rank in rank order
-  Tensor counts;  // i64 [K/n, n]: how many of these are present
+  Tensor rows;    // [K/n, n * C, ..]: for each expert of this rank, C per rank in rank order
+  Tensor counts;  // i64 [K/n, n]: number of rows present among these
 };
-/// To the ranks that own the experts: the K/n first to the first rank of the group, and so on; two
-/// all_to_alls of equal shares. K is a multiple of n; C is the same on all ranks.
+/// Sends rows to the ranks that own the experts: the first K/n experts to the first rank of the
+/// group, and so on; two all_to_alls of equal shares. K is a multiple of n; C is the same on all
+/// ranks.
 [[nodiscard]] Received send_to_owners(const Dispatched& sent, const Group& group = {},
                                       Line where = Line::current());
-/// [K/n, n * C, ..] back to where the rows came from: [K, C, ..]; one all_to_all.
+/// Sends [K/n, n * C, ..] back to the ranks where the rows came from: [K, C, ..]; one all_to_all.
 [[nodiscard]] Tensor send_back(const Tensor& rows, const Group& group = {},
                                Line where = Line::current());
 
