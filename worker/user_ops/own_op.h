@@ -1,4 +1,4 @@
-// Ops that are defined outside of lockstep: a name, a shape rule and a reference make one.
+// Ops defined outside of lockstep, by a name, a shape rule and a reference.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace lockstep::worker {
 
-/// An op that frames call like any other. It is one node of the graph: interpreted by its
-/// reference; in a program for the host its text, else its function, else its reference; on a
-/// device its text, else as on the host, with values brought there and back. Ranks compare its
-/// definition: two ranks whose texts, versions or claims differ fail at their first call of the
-/// frame, with the op's name.
+/// An op that frames call like any other. It is one node of the graph. The interpreter runs its
+/// reference; a program for the host runs its text, else its function, else its reference; a
+/// program for a device runs its text, else as on the host, with values copied there and back.
+/// Ranks compare its definition: if texts, versions or claims differ, they fail at their first call
+/// of the frame, with the op's name.
 ///
 ///   const OwnOp swish({.name = "example.swish",
 ///                      .version = "1",
@@ -24,17 +24,17 @@ namespace lockstep::worker {
 ///                     [](const BackwardCall& call) { return std::vector{...}; });
 ///   const Tensor y = swish({x});
 ///
-/// opcheck() (worker/opcheck) tests one.
+/// opcheck() (worker/opcheck) tests an OwnOp.
 class OwnOp {
  public:
-  /// `gradient`: as of custom_backward(), with one output; what it calls may be own ops. Without
-  /// one, grad() that comes past refuses.
+  /// `gradient`: as for custom_backward(), with one output; it may call own ops. Without a
+  /// gradient, grad() through the op refuses.
   explicit OwnOp(OwnDefinition definition, BackwardFunction gradient = {})
       : definition_(std::make_shared<const OwnDefinition>(std::move(definition))),
         gradient_(std::move(gradient)) {}
-  /// Throws TraceUsageError: for inputs as other ops do; for a definition that is none (the name is
-  /// taken, something is missing); with the words of a shape rule that refuses the inputs; where
-  /// the frame uses another op of that name.
+  /// Throws TraceUsageError: for inputs as other ops do; for an invalid definition (the name is
+  /// taken, a part is missing); with the message of a shape rule that refuses the inputs; if the
+  /// frame uses another op of that name.
   [[nodiscard]] Tensor operator()(const std::vector<Tensor>& inputs,
                                   Line where = Line::current()) const;
   [[nodiscard]] const OwnDefinition& definition() const { return *definition_; }
