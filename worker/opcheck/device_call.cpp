@@ -14,7 +14,7 @@ Status device_failure(std::string words) {
   return bad_input("a program for the device " + std::move(words));
 }
 
-/// A value in memory of the device. Without elements it stays on the host.
+/// A value in memory of the device. A value without elements stays on the host.
 struct DeviceCopy {
   std::shared_ptr<const DeviceBlock> block;
   Array array;

@@ -1,4 +1,4 @@
-// Runs of an op's program on a device, on memory of its own, which is looked at afterwards.
+// Runs of an op's program on a device, on copies of the inputs that are compared afterwards.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace lockstep::worker {
 
-/// The result of `program` on copies of the inputs on the device. No run changes its copies; with
-/// the claim of being deterministic a second run, after one on `others`, inputs of the same sizes,
-/// gives equal bits. Errors: BadInput, with what is wrong, where; the run's own.
+/// The result of `program` on copies of the inputs on the device. No run may change its copies.
+/// With the claim of being deterministic, a second run, after one on `others` (inputs of the same
+/// sizes), must give equal bits. Errors: BadInput, with what is wrong and where; errors of the run.
 [[nodiscard]] Result<Array> device_call(Executable& program, const std::shared_ptr<Device>& device,
                                         const OwnClaims& claims, const std::vector<Array>& inputs,
                                         const std::vector<Array>& others);

@@ -1,4 +1,4 @@
-// Values that are compared by their bits.
+// Comparison of values by their bits.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Whether a gradient is right: against finite differences.
+// Comparison of a gradient with finite differences.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 namespace lockstep::worker {
 
 struct GradcheckOptions {
-  // Where an input or output is f32 the step is 1e4 times as long and the tolerance 1e3 times as
+  // If an input or output is f32, the step is 1e4 times as long and the tolerance 1e3 times as
   // wide.
   double step = 1e-6;       // of an input, relative to the larger of 1 and its size
   double tolerance = 1e-5;  // relative to the larger of 1 and the two values
-  /// Elements of each input that are tested; of more, so many that the seed picks.
+  /// Number of elements of each input that are tested; of a larger input the seed picks as many.
   std::int64_t elements = 64;
   std::uint64_t seed = 1;
 };
 
-/// Compares grad() of a weighted sum of all float outputs of `f` by each input of f64 or f32 with
+/// Compares grad() of a weighted sum of all float outputs of `f`, by each input of f64 or f32, with
 /// central differences of that sum. `f` is traced with these sizes and interpreted, on this rank
-/// alone. For own gradients (custom_backward, OwnOp) as for those that lockstep records. Choose
-/// inputs away from ties, kinks and poles. Errors: BadInput, with input, element and both values,
-/// where they differ most; for inputs or outputs that differences cannot be taken of; those of the
-/// trace and of a run.
+/// alone. For user-defined gradients (custom_backward, OwnOp) and for recorded ones. Choose inputs
+/// away from ties, kinks and poles. Errors: BadInput, with input, element and both values at the
+/// largest difference, or for inputs or outputs that have no differences; errors of the trace and
+/// of a run.
 [[nodiscard]] Result<void> gradcheck(const TracedFunction& f, const std::vector<Array>& inputs,
                                      const GradcheckOptions& options = {});
 

@@ -26,9 +26,9 @@ namespace {
 using HostKernel = void (*)(void* const*, const std::int64_t*);
 using Tuple = std::map<std::string, std::int64_t>;  // sizes by name
 
-constexpr std::int64_t kOtherSize = 3;  // of names that stay as they are
+constexpr std::int64_t kOtherSize = 3;  // of names that are not varied
 constexpr const char* kOnDevice = "a program for the device";
-constexpr std::int64_t kManyElements = 4096;     // of which few are moved for the gradient
+constexpr std::int64_t kManyElements = 4096;     // above, few elements are moved for the gradient
 constexpr std::int64_t kMostElements = 1 << 20;  // of an input; larger sizes are halved
 
 double difference_allowed(DType dtype, double tolerance) {
@@ -67,7 +67,7 @@ class OpCheck {
                                  sizes.empty() ? "" : fmt::format(" at {}", fmt::join(sizes, ", ")),
                                  words));
   }
-  /// The same code, with the op's name.
+  /// The status with its code, and with the op's name.
   [[nodiscard]] Status failed(const Status& status) const {
     Status out = failed(status.message);
     out.code = status.code;
@@ -169,7 +169,7 @@ class OpCheck {
     return {};
   }
 
-  /// The kernel of the text, called by itself.
+  /// Adds the kernel of the host text as a way of its own.
   Result<void> make_text_way(const Program& program, const std::vector<Bytes>& units) {
     auto object = LoadedObject::load(units.at(0));
     if (!object) return failed(object.error());
@@ -197,7 +197,7 @@ class OpCheck {
     return {};
   }
 
-  /// Each size for all names, then for each name with the others as they are.
+  /// Each size for all names, then for each name with the others at kOtherSize.
   [[nodiscard]] std::vector<Tuple> tuples() const {
     std::vector<Tuple> out;
     const auto add = [&](const Tuple& tuple) {
@@ -327,7 +327,7 @@ class OpCheck {
     return {};
   }
 
-  /// At all tuples, by a trace with their sizes as numbers and by one with symbols.
+  /// At all tuples, in a trace with the sizes as numbers and in one with symbols.
   Result<void> check_gradient() {
     report_.gradient = "none";
     if (!op_.has_gradient()) return {};

@@ -26,7 +26,7 @@ Result<std::vector<Array>> on_one_rank(const std::vector<Array>& arrays, const R
   SingleRankHost host;
   try {
     return run(inputs, **ranks, host);
-  } catch (const std::exception& error) {  // no memory
+  } catch (const std::exception& error) {  // out of memory
     return environment_error(error.what());
   }
 }

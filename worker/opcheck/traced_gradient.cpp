@@ -15,12 +15,12 @@
 namespace lockstep::worker {
 namespace {
 
-// Where f32 takes part its roundings are 1e9 times as large: a longer step, and a wider bound.
+// With f32, roundings are 1e9 times as large: a longer step, and a wider tolerance.
 constexpr double kCoarseStep = 1e4, kCoarseTolerance = 1e3;
 
 Status gradcheck_failure(std::string words) { return bad_input("gradcheck: " + std::move(words)); }
 
-/// Each float output as f64, every element times a weight from 0.5 to 1.5 of its own.
+/// Each float output as f64, with every element multiplied by its own weight from 0.5 to 1.5.
 std::vector<Tensor> weighted(const std::vector<Tensor>& outputs, std::uint64_t seed) {
   std::vector<Tensor> out;
   for (const Tensor& output : outputs) {
@@ -42,7 +42,7 @@ std::vector<std::int64_t> place_of(std::int64_t element, const std::vector<std::
   return place;
 }
 
-/// All elements, or so many that the seed picks.
+/// All elements, or as many as the options say, picked by the seed.
 std::vector<std::int64_t> chosen(std::int64_t count, const GradcheckOptions& options,
                                  std::mt19937_64& random) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(count));
@@ -54,8 +54,8 @@ std::vector<std::int64_t> chosen(std::int64_t count, const GradcheckOptions& opt
   return out;
 }
 
-/// The slope of the weighted sum along one element: summed over differences, so that outputs which
-/// do not change add no rounding.
+/// The slope of the weighted sum along one element: a sum of differences, so that outputs that do
+/// not change add no rounding.
 Result<double> slope(const Graph& forward, const std::vector<Array>& inputs, std::size_t k,
                      std::int64_t i, double step) {
   std::vector<Array> above = inputs, below = inputs;
@@ -70,7 +70,7 @@ Result<double> slope(const Graph& forward, const std::vector<Array>& inputs, std
   for (std::size_t j = 0; j < high->size(); ++j)
     for (std::int64_t e = 0; e < (*high)[j].elements(); ++e)
       if ((*high)[j].at(e) != (*low)[j].at(e)) rise += (*high)[j].at(e) - (*low)[j].at(e);
-  // What was really moved by, after rounding.
+  // Divided by the actual distance, after rounding.
   return rise / (above[k].at(i) - below[k].at(i));
 }
 

@@ -1,5 +1,5 @@
-// A function and its gradient, traced once, and their comparison by finite differences at any
-// number of points. For gradcheck and opcheck.
+// A function and its gradient, traced once, and compared by finite differences at any number of
+// points. For gradcheck and opcheck.
 #pragma once
 
 #include <string>
@@ -12,26 +12,27 @@
 
 namespace lockstep::worker {
 
-/// Why no differences can be taken by inputs of these dtypes: "it takes no floats"; empty: they
+/// Why differences cannot be taken for inputs of these dtypes: "it takes no floats"; empty if they
 /// can.
 [[nodiscard]] std::string no_differences(const std::vector<DType>& inputs);
 
 class TracedGradient {
  public:
-  /// Of the weighted sum of all float outputs of `f` by each float input; weights follow from the
-  /// seed and the element. Errors: TraceError; BadInput, if `f` gives no floats.
+  /// Traces the weighted sum of all float outputs of `f`, and its gradient by each float input;
+  /// weights follow from the seed and the element. Errors: TraceError; BadInput, if `f` gives no
+  /// floats.
   [[nodiscard]] static Result<TracedGradient> trace(const Decision& inputs, const TracedFunction& f,
                                                     std::uint64_t seed);
-  /// Whether the trace is of inputs of these sizes, too: its branches on them go the same way.
+  /// True if the trace also holds for inputs of these sizes: its guards are met.
   [[nodiscard]] bool takes(const shapes::Valuation& sizes) const;
-  /// As gradcheck() says.
+  /// As gradcheck().
   [[nodiscard]] Result<void> compare(const std::vector<Array>& inputs,
                                      const GradcheckOptions& options) const;
 
  private:
   TracedGradient() = default;
-  Graph forward_;   // each float output times its weights, in f64
-  Graph backward_;  // by each float input
+  Graph forward_;   // float outputs times their weights, in f64
+  Graph backward_;  // gradients by each float input
   bool coarse_ = false;
 };
 
