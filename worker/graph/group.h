@@ -26,7 +26,7 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
-/// By name, the groups within each group: each of their sets lies in one of its sets.
+/// Maps a group to the groups within it: each of their sets lies in one of its sets.
 using Nesting = std::map<std::string, std::set<std::string>>;
 
 }  // namespace lockstep::worker

@@ -57,7 +57,7 @@ enum class ScatterReduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
                                     const Tensor& src, ScatterReduce reduce,
                                     bool include_self = true, Line where = Line::current());
 
-// By several tensors of indices, one per dim of x. They broadcast, and negative indices count from
+// Indexing by several tensors, one per dim of x. They broadcast, and negative indices count from
 // the end. A mask counts as one tensor per dim of the mask: the places of its trues, which are
 // counted (selection_ops.h). Dims of x without a tensor (Index(), or behind the last) are taken
 // whole. The dims of the indices replace the first indexed dim, or come first if a dim without a
@@ -69,14 +69,14 @@ enum class ScatterReduce : std::uint8_t { Sum, Prod, Mean, Amax, Amin };
                                const TensorOperand& values, bool accumulate = false,
                                Line where = Line::current());
 
-// By row-major places. Negative places count from the end.
+// Indexing by row-major places. Negative places count from the end.
 /// Elements of x: sizes of index.
 [[nodiscard]] Tensor take(const Tensor& x, const Tensor& index, Line where = Line::current());
 /// x with elements of `source`, as many as the index has, in place or added.
 [[nodiscard]] Tensor put(const Tensor& x, const Tensor& index, const Tensor& source,
                          bool accumulate = false, Line where = Line::current());
 
-// By masks of bools. Only masked_put may count the trues of its mask.
+// Masks of bools. Only masked_put may count the trues of its mask.
 /// x with a number or 0-d tensor where the mask is true. x and mask broadcast.
 [[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, const TensorOperand& value,
                                  Line where = Line::current());
