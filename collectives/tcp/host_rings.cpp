@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x31'474E4952'534B4C;  // "LKSRING1"
 constexpr std::size_t kPage = 4096;
 
-/// In front of each piece.
+/// Header of each piece.
 struct PieceHead {
   std::uint64_t group = 0, total = 0, kind = 0;
 };
@@ -22,8 +22,8 @@ std::size_t pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPag
 
 }  // namespace
 
-/// The segment: this, for each rank whether it sleeps, for each pair whether there is a ring, and
-/// then the rings, whose pages the system gives when one is made.
+/// Layout of the segment: the magic number; whether each rank sleeps; whether each pair has a ring;
+/// the rings, whose pages are allocated when a ring is made.
 struct HostRings::Layout {
   struct alignas(64) Rank {
     std::atomic<std::uint32_t> sleeps{0};
@@ -176,8 +176,8 @@ bool HostRings::receive(int writer, const Sink& sink) {
   return true;
 }
 
-// A writer first writes and then looks whether the reader sleeps; the reader first says so and then
-// looks at the rings. In one order of all four, one of both sees the other.
+// A writer first writes, then looks whether the reader sleeps; the reader first sets that flag,
+// then looks at the rings. All four are sequentially consistent, so one of the two sees the other.
 bool HostRings::sleeps() {
   layout().rank(self_).sleeps.store(1);
   for (int writer = 0; writer < ranks_; ++writer) {

@@ -1,6 +1,5 @@
-// How ranks of one host find each other without an address that they all know: a file of this
-// user's, in which rank 0 says where it listens and with which secret. Used by tcp_rendezvous.cpp
-// and tcp_rendezvous_child.cpp only.
+// A file by which ranks of one host meet without a known address: private to this user, with the
+// address and the secret of rank 0. Used by tcp_rendezvous.cpp and tcp_rendezvous_child.cpp only.
 #pragma once
 
 #include <string>
@@ -15,10 +14,10 @@ struct RendezvousWord {
   Secret secret;
 };
 
-/// The file appears whole, with mode 0600, in the place of what an earlier job may have left there.
+/// Writes the file, whole or not at all, with mode 0600, over one that an earlier job has left.
 /// Errors: Environment.
 [[nodiscard]] Result<void> write_rendezvous(const std::string& file, const RendezvousWord& word);
-/// Errors: Environment (no such file, or not of this form), Version (it is not this user's alone).
+/// Errors: Environment (no such file, or not of this form), Version (not private to this user).
 [[nodiscard]] Result<RendezvousWord> read_rendezvous(const std::string& file);
 
 }  // namespace lockstep::collectives

@@ -1,5 +1,4 @@
-// Who gives whom the list of all ranks, as a pure state machine. Used by rendezvous_members.cpp
-// only.
+// The tree by which ranks get the list of all ranks. Pure. Used by rendezvous_members.cpp only.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +9,23 @@
 
 namespace lockstep::collectives {
 
-/// A tree over hosts, in the order in which they come, with rank 0's at its top: the first rank of
-/// a host waits with that of another, of kHosts at most, and the other ranks of its host with it.
-/// So many children a process has, and so often it gives the list. One thread.
+/// A tree over hosts in their order of arrival, with rank 0's host at the root. The first rank of a
+/// host is a child of the first rank of another host, which has at most kHosts such children; the
+/// other ranks of a host are children of its first. One thread.
 class RendezvousTree {
  public:
   static constexpr std::size_t kHosts = 4;
 
-  /// Rank 0's.
+  /// `host`: of rank 0.
   explicit RendezvousTree(std::uint64_t host) : hosts_{host}, firsts_{{host, Rank{0}}} {}
 
-  /// With whom a rank that has come waits.
+  /// Adds a rank that has arrived; returns the rank that it waits with.
   [[nodiscard]] Rank parent(Rank rank, std::uint64_t host);
-  /// It is gone: nobody is sent to it any more.
+  /// The rank is gone: no other is sent to it any more.
   void left(Rank rank);
 
  private:
-  std::vector<std::uint64_t> hosts_;      // in the order in which they came
+  std::vector<std::uint64_t> hosts_;      // in order of arrival
   std::map<std::uint64_t, Rank> firsts_;  // the first rank of each, unless it has left
 };
 

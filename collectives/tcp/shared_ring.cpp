@@ -7,7 +7,7 @@ namespace lockstep::collectives {
 namespace {
 
 constexpr std::size_t kLength = sizeof(std::uint64_t);
-/// In the place of a length: what is left up to the end is no message.
+/// Stands in place of a length: the rest of the ring up to its end is unused.
 constexpr std::uint64_t kGap = ~std::uint64_t{0};
 
 std::size_t place_of(std::uint64_t position) { return position % SharedRing::kBytes; }
@@ -28,7 +28,7 @@ bool RingWriter::write(std::span<const std::byte> head, std::span<const std::byt
   if (!head.empty()) std::memcpy(at + kLength, head.data(), head.size());
   if (!body.empty()) std::memcpy(at + kLength + head.size(), body.data(), body.size());
   written_ += gap + needed;
-  // In one order with what a reader that goes to sleep says: see HostRings::sleeps().
+  // Sequentially consistent, for readers that go to sleep: see HostRings::sleeps().
   ring_->written.store(written_);
   return true;
 }

@@ -55,11 +55,11 @@ class Tcp final : public Communicator {
   HostRuns hosts_;
   int entry_ = -1;
   std::uint64_t begun_ = 0;
-  std::optional<OperationKind> unseen_;  // of a round that the board does not show yet
+  std::optional<OperationKind> unseen_;  // kind of a round that the board does not show yet
   OperationKind last_ = OperationKind::None;
   SystemClock clock_;
   Round* round_ = nullptr;
-  bool said_ = false;  // what the round wants to be sent now
+  bool said_ = false;  // the message that the round wants to be sent now is queued
   TcpData data_;
   std::optional<Status> failure_;
 };
@@ -70,7 +70,7 @@ void Tcp::begin(OperationKind kind) {
   if (watch_ != nullptr) watch_->seat().begin(kind, entry_, begun_, clock_.now());
 }
 
-// The connections are those of the whole job, so this ends it.
+// Ends the job, for its connections are shared by all groups.
 Status Tcp::fail(Status status) {
   if (watch_ != nullptr && status.groups.empty())
     status.groups = last_seen(watch_->board().snapshot(), clock_.now());
@@ -104,7 +104,7 @@ Result<void> Tcp::run(const Collective& collective) {
   return wait(true);
 }
 
-/// What came for the round that this rank is in; the error where it is of another one.
+/// Gives the peer's message to the round; returns the error if it is of another round.
 std::optional<Status> Tcp::hear(Rank peer, TcpMesh::Message message) {
   const bool theirs = message.kind == Part::Kind::Bare;
   if (theirs != bare())
@@ -156,7 +156,7 @@ Result<bool> Tcp::advance(bool only_data) {
   return *data_done && (only_data || *round_done);
 }
 
-/// A peer that this rank waits for has made a clean exit and will not come any more.
+/// The error if a peer that this rank waits for has made a clean exit; nullopt: none has.
 std::optional<Status> Tcp::peer_that_left() const {
   std::vector<Rank> awaited = data_.awaited();
   if (round_ != nullptr && round_->want().need != Round::Need::Done)
@@ -181,7 +181,7 @@ Result<bool> Tcp::poll() {
 
 Result<void> Tcp::wait() { return wait(false); }
 
-// The board shows a round from when it is waited for, as in the MPI backend.
+// The board shows a round from the wait for it on, as in the MPI backend.
 Result<void> Tcp::wait(bool only_data) {
   if (!only_data) {
     if (unseen_) begin(*unseen_);

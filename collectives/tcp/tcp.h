@@ -1,10 +1,10 @@
 // The TCP backend, for jobs that no launcher started: the processes of a job meet at an address,
-// prove to each other that they know its secret, and learn where each listens; connections are
-// opened between those that have something to say to each other, and opened again where they break.
+// prove to each other that they know its secret, and learn where each listens. Connections are
+// opened between ranks that exchange messages, and opened again when they break.
 // Only factories: Asio and OpenSSL stay in the .cpp files.
 //
-// Nothing moves by itself: the thread that uses a communicator reads and writes the connections
-// while it polls or waits.
+// There is no thread: the one that uses a communicator reads and writes the connections while it
+// polls or waits.
 #pragma once
 
 #include <memory>
@@ -20,74 +20,73 @@
 namespace lockstep::collectives {
 
 struct TcpOptions {
-  /// Where rank 0 listens until all have come; an address of its host.
+  /// Address of rank 0's host at which rank 0 listens until all ranks have joined.
   Endpoint rendezvous;
-  /// Unless empty, ranks of one host meet by this file instead, and neither `rendezvous` nor
-  /// `secret` is looked at: rank 0 listens at a free port of loopback, and says there at which, and
-  /// with which secret. It goes when all have come. What an earlier job has left there misleads
-  /// nobody.
+  /// Unless empty, ranks of one host meet by this file, and `rendezvous` and `secret` are ignored:
+  /// rank 0 listens at a free port of loopback and writes the port and a new secret into the file.
+  /// Removed at the end of the rendezvous. A file left by an earlier job does no harm.
   std::string file{};
   Rank rank;
   int size = 1;
-  /// Shared by the processes of the job, and by nobody else; kSecretBytes or more.
+  /// Known to the processes of the job only; kSecretBytes or more.
   Secret secret;
   /// On or Off, the same on all ranks; see encryption_to().
   Encryption encryption = Encryption::Off;
   /// Compared between the ranks; see RendezvousMembers.
   std::string job, build;
-  /// The same on ranks that share memory, and on no others.
+  /// Equal on ranks that share memory, different on all others.
   std::uint64_t host_id = lockstep::host_id();
-  /// How long the ranks may take to come.
+  /// Time that the ranks have to join.
   Duration patience = std::chrono::seconds(300);
-  /// How long a peer may be out of reach before it counts as lost: its system takes no connection.
-  /// One whose process has ended is lost at once; one whose system answers may be suspended.
+  /// Time for which a peer's system may take no connection before the peer counts as lost. A peer
+  /// whose process has ended is lost at once; one whose system answers may be suspended.
   Duration out_of_reach = std::chrono::seconds(60);
-  /// The longest message of a peer that is believed.
+  /// Longest message accepted from a peer, in bytes.
   std::size_t longest_message = std::size_t{1} << 36;
 };
 
-/// What a process has with all others of its job. Shared by its communicators. Its end
+/// Connects a process with all others of its job; shared by its communicators. The destructor
 /// announces a clean exit to the peers: the end of this process after that is no loss to them. Any
-/// thread may call tell(); all else belongs to one.
+/// thread may call tcp_failure(), tcp_tell(), tcp_finish() and tcp_leave(); all else belongs to
+/// one.
 class TcpMesh;
 
-/// Collective: meets the others. Ranks may come in any order. Errors: Stuck (who has not come, or
-/// cannot be reached, in time), Version (another secret, protocol or build, naming both sides),
-/// BadInput (another world size or job, a rank that is there already), Environment (no address to
-/// listen at, no descriptors).
+/// Collective: meets the other ranks, which may start in any order. Errors: Stuck (names the ranks
+/// that have not joined, or cannot be reached, in time), Version (another secret, protocol or
+/// build, naming both sides), BadInput (another world size or job, a rank that has joined already),
+/// Environment (no address to listen at, no descriptors).
 [[nodiscard]] Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options);
 
-/// Collective, before any communicator of the mesh is used. The progress board: shared memory among
-/// the ranks of each host. Beside it, where there is memory for them, stand the rings by which
-/// these ranks speak from here on. All names are taken away again before this returns. Errors:
+/// Collective, before any communicator of the mesh is used. Returns the progress board: memory that
+/// the ranks of each host share. Also sets up the rings through which these ranks send from here
+/// on, if there is memory for them. The names of both are removed before this returns. Errors:
 /// Environment, Stuck (a rank of this host does not answer).
 [[nodiscard]] Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience);
 
-/// Tells all peers that the job is over and why, as far as they can be told within two seconds of a
-/// connection that stands, and five where it has to be opened again. For WatchOptions::tell.
+/// Sends `verdict` to all peers and waits until they have it: at most two seconds over an open
+/// connection, and five for one that has to be opened again. For WatchOptions::tell.
 void tcp_tell(TcpMesh& mesh, const Status& verdict);
 
-/// What every operation of the mesh comes to from now on; nullopt: nothing has failed. Any thread.
+/// Error of every operation of the mesh from now on; nullopt: nothing has failed.
 [[nodiscard]] std::optional<Status> tcp_failure(const TcpMesh& mesh);
 
-/// This rank has come to the end of the job, as all have, and says nothing more. Stays until the
-/// others have what it said, or are gone, as long as tcp_tell() does at most. The mesh is not used
-/// again.
+/// At the end of the job, which all ranks have reached: waits until the peers have this rank's
+/// messages or are gone, at most as long as tcp_tell(). The mesh is not used again.
 void tcp_finish(TcpMesh& mesh);
 
-/// Announces a clean exit before the end of the job: whoever waits for this rank is told that it
-/// will not come. Then hears the others out, so that nothing which was sent to them is lost, until
-/// all have announced theirs or are gone, or `patience` is over, and finishes. The mesh is not used
-/// again.
+/// Announces a clean exit before the end of the job: ranks that wait for this one fail with Stuck.
+/// Then keeps its connections, so that nothing sent to the others is lost, until all have left or
+/// are gone, or `patience` is over, and finishes. The mesh is not used again.
 void tcp_leave(TcpMesh& mesh, Duration patience);
 
-/// Over all ranks. A peer that is gone ends the job: through the watch if there is one, else as the
-/// error of every operation (RankLost); so does a verdict of a peer, with its own code.
+/// Communicator over all ranks. A peer that is gone ends the job: through the watch if there is
+/// one, else as the error of every operation (RankLost). So does a peer's verdict, with its code.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> tcp_communicator(std::shared_ptr<TcpMesh> mesh,
                                                                      Watch* watch);
 
-/// Over `members` only, each rank numbered by its place among them, in errors by its number in the
-/// job. `group` tells groups apart, here and on the board; not kWorldGroup. Not collective.
+/// Communicator over `members` only. Ranks are numbered by their place in `members`, in errors by
+/// their number in the job. `group` identifies the group, here and on the board; not kWorldGroup.
+/// Not collective.
 /// Errors: BadInput (this rank is no member).
 [[nodiscard]] Result<std::unique_ptr<Communicator>> tcp_group(std::shared_ptr<TcpMesh> mesh,
                                                               Watch* watch, const RankSet& members,

@@ -28,8 +28,8 @@ void Association::answered(Link link, std::uint64_t received) {
   if (link == link_ && state_ == State::Introduced) stand(received);
 }
 
-// A peer opens a connection where it has none: what this side still takes for one has broken. A
-// word that was on its way for longer than a later one is no news.
+// A peer opens a connection only if it has none: the one that this side still uses has broken. An
+// introduction that was overtaken by a later one is ignored.
 void Association::introduced(Link link, std::uint64_t attempt, std::uint64_t received) {
   const bool crossing = state_ == State::Introduced && !yields_;
   if (attempt <= peer_attempt_ || crossing) return port_.close(link);
@@ -40,7 +40,7 @@ void Association::introduced(Link link, std::uint64_t attempt, std::uint64_t rec
   stand(received);
 }
 
-/// Both sides know the connection. What the peer has not received goes out again.
+/// Both sides know the connection: sends again what the peer has not received.
 void Association::stand(std::uint64_t received) {
   if (!acknowledged(received)) {
     port_.close(link_);

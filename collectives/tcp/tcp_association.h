@@ -1,7 +1,7 @@
-// One process's side of what it has with one peer: numbered messages over one connection after
-// another. A connection may break at any time, and both sides may open one at the same moment; each
-// message arrives once, in order, as long as connections come about. Pure: no socket, no clock. Used
-// by tcp_mesh.cpp, and by the simulation that tests it.
+// One side of the association of two peers: numbered messages over one connection after another. A
+// connection may break at any time, and both sides may open one at the same moment; each message
+// arrives once, in order, as long as connections can be made. Pure: no socket, no clock. Used by
+// tcp_mesh.cpp, and by the simulation that tests it.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace lockstep::collectives {
 
-/// What an association does with connections, each known by a number that is never used again.
+/// The connections of an association, each with a number that is never used again.
 class AssociationPort {
  public:
   using Link = std::uint64_t;
   virtual ~AssociationPort() = default;
-  /// Begins to connect: Association::established() or broken() follows, and never within this call.
+  /// Begins to connect: Association::established() or broken() follows, never within this call.
   virtual Link open() = 0;
-  /// The first word on a connection, of either side.
+  /// Sends this side's first message on a connection.
   virtual void introduce(Link link, std::uint64_t attempt, std::uint64_t received) = 0;
   virtual void write(Link link, std::span<const std::byte> message) = 0;
   virtual void acknowledge(Link link, std::uint64_t received) = 0;
-  /// Nothing of it is told to the association any more.
+  /// Closes the connection; the association gets no event of it any more.
   virtual void close(Link link) = 0;
 };
 
@@ -31,44 +31,44 @@ class Association {
  public:
   using Link = AssociationPort::Link;
   enum class State : std::uint8_t { Closed, Connecting, Introduced, Up };
-  /// `yields`: where both sides have opened a connection at once, the other side's is kept; true on
-  /// exactly one side. `port` outlives it.
+  /// `yields`: if both sides open a connection at once, the other side's is kept; true on exactly
+  /// one side. `port` outlives the association.
   Association(bool yields, AssociationPort& port) : port_(port), yields_(yields) {}
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool up() const { return state_ == State::Up; }
-  /// The connection in use or on its way; 0 where there is none.
+  /// The connection in use or being opened; 0: none.
   [[nodiscard]] Link link() const { return link_; }
-  /// Connects where there is no connection.
+  /// Connects, unless there is a connection.
   void open();
-  /// What open() began stands, and the peer has proven the secret.
+  /// The connection of open() is made, and the peer has proven the secret.
   void established(Link link);
-  /// It is gone. False where it is none of this association's any more.
+  /// The connection is gone. False if the association no longer uses it.
   bool broken(Link link);
-  /// The peer's first word on a connection that this side opened: its answer.
+  /// The peer has answered on a connection that this side opened.
   void answered(Link link, std::uint64_t received);
-  /// The peer's first word on one that it opened, its `attempt`th.
+  /// The peer has introduced itself on a connection that it opened, its `attempt`th.
   void introduced(Link link, std::uint64_t attempt, std::uint64_t received);
 
-  /// Travels with each message: its number, from 0, and how many of the peer's have come.
+  /// Travels with each message: its number, from 0, and how many of the peer's were received.
   struct Stamp {
     std::uint64_t number = 0, received = 0;
   };
-  /// Of the message that send() takes next.
+  /// Stamp of the message that send() takes next.
   [[nodiscard]] Stamp next();
-  /// Keeps the message until the peer has it; opens a connection where there is none.
+  /// Keeps the message until the peer has it; opens a connection if there is none.
   void send(Bytes message);
-  /// Next: take it. Again: it has come before. Stale: of a connection given up. Wrong: no peer that
-  /// keeps to the protocol says that.
+  /// Next: take it. Again: a duplicate. Stale: of a connection given up. Wrong: it breaks the
+  /// protocol.
   enum class Arrival : std::uint8_t { Next, Again, Stale, Wrong };
   [[nodiscard]] Arrival arrived(Link link, const Stamp& stamp, std::size_t bytes);
-  /// The peer has so many messages. False: it cannot have.
+  /// The peer has received `count` messages. False: more than were sent.
   [[nodiscard]] bool acknowledged(std::uint64_t count);
 
   [[nodiscard]] std::uint64_t received() const { return received_; }
   /// Bytes of messages that the peer has not acknowledged.
   [[nodiscard]] std::size_t kept_bytes() const { return kept_bytes_; }
-  /// What the peer is told without being asked: after so many messages, or bytes.
+  /// Unacknowledged messages, or bytes, after which an acknowledgement of its own goes out.
   static constexpr std::uint64_t kAcknowledgeMessages = 64;
   static constexpr std::size_t kAcknowledgeBytes = 128 * 1024;
 
@@ -81,9 +81,9 @@ class Association {
   Link link_ = 0;
   std::uint64_t attempt_ = 0, peer_attempt_ = 0;
   std::uint64_t sent_ = 0, received_ = 0;
-  std::uint64_t told_ = 0;         // of received_, what the peer knows
+  std::uint64_t told_ = 0;         // of received_, acknowledged to the peer
   std::size_t untold_bytes_ = 0;
-  std::deque<Bytes> kept_;         // the last of the sent_ messages
+  std::deque<Bytes> kept_;         // the last of the sent_ messages, not acknowledged
   std::size_t kept_bytes_ = 0;
 };
 

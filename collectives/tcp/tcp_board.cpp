@@ -25,13 +25,13 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What the ranks of a host share, as one rank has made or opened it.
+/// The memory that the ranks of a host share, as one rank has made or opened it.
 struct Shared {
   Result<std::unique_ptr<Board>> board = nullptr;
   Result<std::unique_ptr<HostRings>> rings = nullptr;
 };
 
-/// Names of both, or less where there was no memory for it.
+/// Makes both; returns their names, each empty if there was no memory.
 std::string make(Shared& shared, int job, int host) {
   std::string board, rings;
   shared.board = Board::create(job, board);
@@ -45,7 +45,7 @@ void open(Shared& shared, std::string_view names, int job, int host, int place) 
   shared.rings = HostRings::open(std::string(names.substr(end + 1)), host, place);
 }
 
-/// What went wrong with the board, if something did, and then with the rings.
+/// Error texts of the board and of the rings; empty: none.
 Bytes failures(const Shared& shared) {
   ByteWriter out;
   out.text(shared.board ? std::string() : shared.board.error().message);
@@ -53,7 +53,7 @@ Bytes failures(const Shared& shared) {
   return std::move(out).take();
 }
 
-/// Of each the lowest rank's.
+/// Keeps the lowest rank's text of each.
 Bytes join_failures(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   ByteReader first(lower), second(higher);
   ByteWriter out;
@@ -92,7 +92,7 @@ Result<std::unique_ptr<Board>> tcp_board(TcpMesh& mesh, Duration patience) {
     mesh.tell(met.error());
     return met.error();
   }
-  // Without rings the ranks of a host speak over connections, as those of two hosts do.
+  // Without rings the ranks of a host use connections, as ranks of two hosts do.
   if (no_rings.empty() && size > 1) mesh.share(*std::move(shared.rings), here);
   return std::move(shared.board);
 }

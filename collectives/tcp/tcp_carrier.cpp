@@ -35,10 +35,10 @@ TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline,
     host_of_.push_back(found->second);
   }
   own_ = host_of_[static_cast<std::size_t>(mesh.rank().value)];
-  // The ordered tree: what lies beyond a neighbour is a range of hosts, or all but a range.
+  // In the ordered tree the hosts beyond a neighbour are a range, or all but a range.
   const auto count = static_cast<int>(hosts_.size());
   const TreePlace place = TreePlace::of(Rank{own_}, count);
-  int low = 0, high = count - 1;  // of the hosts that this one heads
+  int low = 0, high = count - 1;  // hosts of the subtree that this one heads
   for (int head = low + (high - low) / 2; head != own_; head = low + (high - low) / 2)
     (own_ < head ? high : low) = own_ < head ? head - 1 : head + 1;
   if (place.left) neighbours_.push_back({place.left->value, low, own_ - 1, true});
@@ -58,7 +58,7 @@ void TcpCarrier::look(Instant now) {
   const bool lowest = hosts_[static_cast<std::size_t>(own_)].front() == mesh_.rank();
   if (!looked_)
     not_before_ = lowest ? now : now + kTakesOver;
-  else if (now - *looked_ > kTakesOver)  // suspended: another rank may speak by now
+  else if (now - *looked_ > kTakesOver)  // was suspended: another rank may be the speaker by now
     not_before_ = now + 2 * kEvery;
   looked_ = now;
   board_.seat(mesh_.rank()).beat(now);
@@ -68,7 +68,7 @@ void TcpCarrier::look(Instant now) {
   for (const Neighbour& each : neighbours_) tell(now, each);
 }
 
-/// A process of this host that runs has said so.
+/// True if this rank is the speaker: no lower rank of its host has lately noted that it runs.
 bool TcpCarrier::speaks(Instant now) {
   for (const Rank rank : hosts_[static_cast<std::size_t>(own_)]) {
     if (rank == mesh_.rank()) return now >= not_before_;
@@ -77,7 +77,7 @@ bool TcpCarrier::speaks(Instant now) {
   return false;
 }
 
-/// What came while another rank spoke is old; what that one has heard stands on the board.
+/// Starts from the board, where the speaker before has written what it received.
 void TcpCarrier::take_turn() {
   heard_.clear();
   for (std::int32_t r = 0; r < mesh_.size(); ++r)
@@ -100,7 +100,7 @@ void TcpCarrier::hear(Instant now) {
   if (!own_turn) return told_.clear();
   for (const auto& [rank, told] : heard_) {
     RankState shown = told.state;
-    // Suspended, or out of reach: whatever it waited for then is no excuse now.
+    // Suspended or out of reach: what it waited for then no longer excuses it.
     if (!shown.finished && now - shown.beat > silence_) {
       shown.waiting = false;
       shown.lease = std::min(shown.lease, shown.beat + silence_ + deadline_);
@@ -109,7 +109,7 @@ void TcpCarrier::hear(Instant now) {
   }
 }
 
-/// The lowest rank of that host that is heard of as running.
+/// The lowest rank of that host that is known to run.
 std::optional<Rank> TcpCarrier::running(int host, Instant now) const {
   for (const Rank rank : hosts_[static_cast<std::size_t>(host)]) {
     const auto heard = heard_.find(rank.value);
@@ -119,7 +119,8 @@ std::optional<Rank> TcpCarrier::running(int host, Instant now) const {
   return std::nullopt;
 }
 
-/// A neighbour, or those beyond it, where it has been told for a while and nothing is heard of it.
+/// The hosts to send to in order to reach `host`: itself, and the ones beyond it if it has not been
+/// known to run for a while.
 std::set<int> TcpCarrier::reached_by(int host, Instant now) {
   std::set<int> out, seen{own_};
   std::vector<int> left{host};
@@ -133,7 +134,7 @@ std::set<int> TcpCarrier::reached_by(int host, Instant now) {
       out.insert(next);
       continue;
     }
-    out.insert(next);  // it may come to itself
+    out.insert(next);  // it may go on again
     if (now - since < kTakesOver + 2 * every_) continue;
     const TreePlace place = TreePlace::of(Rank{next}, static_cast<int>(hosts_.size()));
     for (const auto& beyond : {place.parent, place.left, place.right})
@@ -142,7 +143,7 @@ std::set<int> TcpCarrier::reached_by(int host, Instant now) {
   return out;
 }
 
-/// Counts last: a slot that says it waits has counted its operation.
+/// Reads the counts last: a slot that shows a wait has counted its operation.
 std::optional<Progress> TcpCarrier::known(Rank rank) const {
   if (host_of_[static_cast<std::size_t>(rank.value)] == own_) {
     Progress own{rank, board_.state(rank), {}};
@@ -158,7 +159,7 @@ void TcpCarrier::tell(Instant now, const Neighbour& to) {
   std::vector<Progress> words;
   for (std::int32_t r = 0; r < mesh_.size(); ++r) {
     const int host = host_of_[static_cast<std::size_t>(r)];
-    if ((host >= to.low && host <= to.high) == to.within) continue;  // from there it would come
+    if ((host >= to.low && host <= to.high) == to.within) continue;  // on the neighbour's side
     auto word = known(Rank{r});
     if (!word) continue;
     word->state.progress = now - word->state.progress;

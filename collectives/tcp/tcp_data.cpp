@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Collective::Kind;
 
-/// No more than this waits for the system to take it, whatever a message's length.
+/// Queued bytes for a peer above which no further piece is queued.
 constexpr std::size_t kMostQueued = 512 * 1024;
 
 }  // namespace
@@ -40,7 +40,7 @@ void TcpData::start(const Collective& collective) {
   exchange_blocks();
 }
 
-/// One exchange: every message begins with what the ranks must agree on.
+/// Starts one exchange. Every message begins with the shape that ranks must agree on.
 void TcpData::exchange_blocks() {
   shape_ = shape_text(*collective_);
   if (second_) shape_ += ", its second half";
@@ -77,7 +77,7 @@ void TcpData::lay_out() {
     }
     return;
   }
-  const std::size_t all = static_cast<std::size_t>(c.rows) * row;  // a broadcast
+  const std::size_t all = static_cast<std::size_t>(c.rows) * row;  // of a broadcast
   const auto root = static_cast<std::size_t>(c.root.value);
   if (c.root == group_.self) {
     for (std::size_t p = 0; p < blocks_.size(); ++p)
@@ -87,7 +87,7 @@ void TcpData::lay_out() {
   }
 }
 
-/// Each rank is sent what the others bring to its share.
+/// Sends each rank this rank's input to its share.
 void TcpData::lay_out_shares() {
   const std::size_t element = dtype_size(collective_->dtype);
   const auto self = static_cast<std::size_t>(group_.self.value);
@@ -101,7 +101,7 @@ void TcpData::lay_out_shares() {
   }
 }
 
-/// Each rank sends all others what it has: its rows, or the reduction of its share.
+/// Sends this rank's rows, or its reduced share, to all others.
 void TcpData::lay_out_gather() {
   const Collective& c = *collective_;
   const auto self = static_cast<std::size_t>(group_.self.value);
@@ -119,7 +119,7 @@ void TcpData::lay_out_gather() {
   for (std::size_t p = 0; p < blocks_.size(); ++p) swap(p, mine, place(p));
 }
 
-/// As much of the message to `peer` as the connection should hold.
+/// Queues pieces of the message to `peer` up to kMostQueued.
 void TcpData::feed(std::size_t peer) {
   Block& block = blocks_[peer];
   const Rank to = group_.ranks[peer];
@@ -127,7 +127,7 @@ void TcpData::feed(std::size_t peer) {
   Bytes first;
   while (block.sent < total && group_.mesh->queued(to) < kMostQueued) {
     std::span<const std::byte> piece;
-    if (block.sent == 0) {  // the head, and what fits behind it
+    if (block.sent == 0) {  // the head and the rows that fit behind it
       const std::size_t with = std::min(block.send.size(), Part::kMostBytes - head_.size());
       first = head_;
       first.insert(first.end(), block.send.begin(),

@@ -1,5 +1,5 @@
-// The data plane of the TCP backend: each collective as one or two exchanges of blocks, each with
-// each. Used by tcp.cpp only.
+// The data plane of the TCP backend: each collective is one or two exchanges of blocks between all
+// pairs. Used by tcp.cpp only.
 #pragma once
 
 #include <optional>
@@ -12,34 +12,34 @@
 
 namespace lockstep::collectives {
 
-/// The ranks of a group, by their place in it, as the mesh numbers them.
+/// A group of ranks.
 struct TcpGroup {
   TcpMesh* mesh = nullptr;
   std::uint64_t id = 0;
-  std::vector<Rank> ranks;
-  Rank self;  // its place
+  std::vector<Rank> ranks;  // their numbers in the job, by place in the group
+  Rank self;                // this rank's place in the group
 };
 
-/// Drives one Collective at a time. Reductions go in rank order, and each element is reduced once,
-/// so all ranks have the same bits. One thread.
+/// Runs one Collective at a time. Reduces in rank order, and each element on one rank, so that all
+/// ranks have the same bits. One thread.
 class TcpData {
  public:
   explicit TcpData(TcpGroup group) : group_(std::move(group)) {}
 
-  /// Requires check() to have passed, and that none is under way.
+  /// Requires that check() has passed, and that no collective is under way.
   void start(const Collective& collective);
   [[nodiscard]] bool under_way() const { return collective_.has_value(); }
-  /// Moves as far as it can; true when it has ended. Errors: Internal (ranks met in different
-  /// collectives, or their split lists do not fit); nothing can be trusted after that.
+  /// Sends and receives as far as it can; true when nothing is under way. Errors: Internal (ranks
+  /// met in different collectives, or their split lists do not fit); the group is unusable then.
   [[nodiscard]] Result<bool> advance();
-  /// Peers that this rank still waits for, by their place in the group.
+  /// Peers that this rank still waits for, by place in the group.
   [[nodiscard]] std::vector<Rank> awaited() const;
 
  private:
-  /// What goes to one peer and what comes from it.
+  /// The block for one peer and the block from it.
   struct Block {
     std::span<const std::byte> send;
-    std::size_t sent = 0;  // of the message: its head and these
+    std::size_t sent = 0;  // bytes of the message: its head and `send`
     bool sends = false, receives = false;
     std::span<std::byte> receive;
   };
@@ -58,11 +58,11 @@ class TcpData {
 
   TcpGroup group_;
   std::optional<Collective> collective_;
-  std::string shape_;          // what must be equal on all ranks
-  Bytes head_;                 // of each message: shape_, with its length
-  bool second_ = false;        // of an all_reduce: the shares are reduced and go round
+  std::string shape_;          // must be equal on all ranks
+  Bytes head_;                 // start of each message: shape_, with its length
+  bool second_ = false;        // second exchange of an all_reduce: the reduced shares
   std::vector<Block> blocks_;  // by place in the group
-  Bytes scratch_;              // what the others bring to this rank's share
+  Bytes scratch_;              // all ranks' input to this rank's share
   std::vector<std::int64_t> send_rows_, receive_rows_;
 };
 

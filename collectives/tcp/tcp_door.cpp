@@ -12,7 +12,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
-/// Until it is tried again, where the system has no more descriptors.
+/// Pause before accepting again after a failure.
 constexpr std::chrono::milliseconds kPause{20};
 
 }  // namespace

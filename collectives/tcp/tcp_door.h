@@ -1,5 +1,5 @@
-// Where a process listens for others of its job, and those that have not said who they are. Used by
-// the rendezvous and by tcp_mesh.cpp.
+// Listens for other processes of the job, and holds connections that have not proven the secret.
+// Used by the rendezvous and by tcp_mesh.cpp.
 #pragma once
 
 #include <deque>
@@ -17,20 +17,21 @@ namespace lockstep::collectives {
 
 using TcpLinkPtr = std::shared_ptr<TcpLink>;
 
-/// One door. Outlived by its loop. One thread at a time.
+/// One listening socket. The loop outlives it. One thread at a time.
 class TcpDoor {
  public:
   static constexpr std::chrono::seconds kPatience{10};
 
   struct Events {
-    /// The first word on a connection whose other side has proven the secret; from here on it is
-    /// the taker's, to close or to keep.
+    /// Called with the first message on a connection whose other side has proven the secret. The
+    /// handler owns the connection from here on.
     std::function<void(const TcpLinkPtr&, TcpMessage)> word;
-    /// No connection could be taken for kPatience: this process has no descriptors left, for
-    /// example. Until then those who come wait in the system's queue.
+    /// Called when no connection could be accepted for kPatience, for example for want of
+    /// descriptors. Until then new connections wait in the system's queue.
     std::function<void(const std::string& why)> failed;
   };
-  /// Keeps `strangers` connections that have not proven the secret; the oldest goes for a new one.
+  /// Keeps at most `strangers` connections that have not proven the secret; a further one replaces
+  /// the oldest.
   TcpDoor(TcpLoop& loop, std::size_t strangers);
   ~TcpDoor();
   TcpDoor(const TcpDoor&) = delete;
@@ -53,8 +54,8 @@ class TcpDoor {
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   SystemClock clock_;
-  std::optional<Instant> fails_since_;  // again and again
-  Instant failed_at_{0};                // last
+  std::optional<Instant> fails_since_;  // first of the failures to accept in a row
+  Instant failed_at_{0};                // last of them
   Events events_;
   std::deque<TcpLinkPtr> strangers_;  // by age
 };

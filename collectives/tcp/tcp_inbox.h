@@ -1,4 +1,4 @@
-// What has come from peers and has not been taken yet, put together from its pieces. Pure. Used by
+// Messages received from peers and not taken yet, put together from their pieces. Pure. Used by
 // tcp_mesh.cpp.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace lockstep::collectives {
 
-/// What peers say ahead of its use is kept, whatever its length: who sends it has come to the
-/// operation that this rank has not, and an operation ahead of that waits for this rank.
+/// Keeps messages that peers send ahead, whatever their length. They are few: a peer that is ahead
+/// by one operation cannot pass the next without this rank.
 class TcpInbox {
  public:
-  /// Longer messages are not believed.
+  /// Messages of more than `longest` bytes are errors.
   explicit TcpInbox(std::size_t longest) : longest_(longest) {}
 
   struct Message {
@@ -24,7 +24,7 @@ class TcpInbox {
   };
   /// Errors: Internal (a message that is too long, or pieces that do not fit together).
   [[nodiscard]] Result<void> put(Rank from, Part part);
-  /// The next message of that line; control messages of both kinds are one line.
+  /// The next message of that line; Bare and Payload share one.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
 
  private:
@@ -32,7 +32,7 @@ class TcpInbox {
   struct Queue {
     std::deque<Message> whole;
     std::optional<Message> begun;
-    std::uint64_t total = 0;  // of the one begun
+    std::uint64_t total = 0;  // bytes of `begun` when whole
   };
   [[nodiscard]] static Line line(Rank from, std::uint64_t group, Part::Kind kind);
 

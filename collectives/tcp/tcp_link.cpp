@@ -14,9 +14,9 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
-/// How long the other side may take to prove the secret, and to read last words.
+/// Time limit for the other side to read the last messages.
 constexpr std::chrono::seconds kLinger{1};
-/// A peer whose machine is gone is noticed after so many seconds, and three more.
+/// Idle seconds before keep-alive probes begin; a dead machine is noticed three seconds later.
 constexpr int kQuietSeconds = 5;
 
 }  // namespace
@@ -59,7 +59,7 @@ std::shared_ptr<TcpLink> TcpLink::connect(TcpLoop& loop, const Endpoint& to, Eve
   return link;
 }
 
-/// A program that a rank starts must not hold the connection of a rank that is gone.
+/// Sets FD_CLOEXEC: a program that a rank starts must not keep its connections open.
 void TcpLink::prepare() {
   Failure ignored;
   socket_.non_blocking(true, ignored);
@@ -145,7 +145,7 @@ void TcpLink::push(Bytes bytes) {
   if (!writing_) flush();
 }
 
-// Where writing fails, reading finds out why: what the other side said last still lies there.
+// After a failed write, leaves the reason to read(): the other side's last messages may be unread.
 void TcpLink::flush() {
   Failure failure;
   while (!queue_.empty() && !failure) {

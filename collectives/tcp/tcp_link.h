@@ -18,16 +18,16 @@
 
 namespace lockstep::collectives {
 
-/// What all connections of a process have in common. Whoever waits drives it.
+/// Shared by all connections of a process. Driven by the thread that waits.
 struct TcpLoop {
   boost::asio::io_context io{1};
   Secret secret;
   Encryption encryption = Encryption::Off;
-  Duration handshake = std::chrono::seconds(5);  // how long one may take
-  std::array<std::byte, 64 * 1024> incoming{};   // of whichever connection is being read
+  Duration handshake = std::chrono::seconds(5);  // time limit of one
+  std::array<std::byte, 64 * 1024> incoming{};   // buffer of the connection that is being read
 };
 
-/// One connection. Held by what is under way on it, and by who uses it; outlived by the loop. One
+/// One connection. Kept alive by its users and by operations under way; the loop outlives it. One
 /// thread at a time.
 class TcpLink : public std::enable_shared_from_this<TcpLink> {
  public:
@@ -35,42 +35,43 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   struct Events {
     std::function<void()> established = [] {};
     std::function<void(TcpMessage)> message = [](TcpMessage) {};
-    /// At most once, and nothing after it. Environment: nobody listens there. Version: it does not
-    /// know the secret, speaks something else, or is not believed. RankLost: it closed the
-    /// connection, or that broke off.
+    /// Called at most once; no event follows. Environment: the connection could not be made.
+    /// Version: the other side does not prove the secret (in time), or sends what cannot be read.
+    /// RankLost: it closed the connection, or the connection broke.
     std::function<void(const Status& why)> ended = [](const Status&) {};
   };
 
   static std::shared_ptr<TcpLink> accept(TcpLoop& loop, Socket socket, Events events);
-  /// Patient: once the system of the other side has answered, its process may take its time.
+  /// `patient`: no time limit for the other process once its system has answered.
   static std::shared_ptr<TcpLink> connect(TcpLoop& loop, const Endpoint& to, Events events,
                                           bool patient = false);
   TcpLink(TcpLoop& loop, Socket socket, SealedSession::Side side, Events events);
 
-  /// From the next event on; may be called within one.
+  /// Sets the handlers from the next event on; may be called within one.
   void on(Events events) { events_ = std::make_shared<const Events>(std::move(events)); }
   /// Requires established().
   void send(const TcpMessage& message);
-  /// One that encode() has made; `type` as type_of() says.
+  /// Sends a message that encode() has made; `type` as type_of() returns.
   void send(std::uint8_t type, std::span<const std::byte> encoded);
   [[nodiscard]] bool established() const { return session_.established(); }
-  /// Ends it where the other side's system has not acknowledged for so long what was sent;
-  /// keep-alive probes go out only where nothing was.
+  /// Ends the connection if the other side's system leaves sent bytes unacknowledged for `time`:
+  /// keep-alive probes go out only while nothing is under way.
   void give_up_after(std::chrono::milliseconds time);
-  /// Takes what has come, for who does not wait for the loop to say so.
+  /// Reads what has arrived, without waiting for the loop to report it.
   void read_now();
   /// Bytes that the system has not taken yet.
   [[nodiscard]] std::size_t queued() const { return queued_; }
-  /// It takes nothing any more: that it has ended is about to be heard.
+  /// True after a failed write: ended() is about to follow.
   [[nodiscard]] bool broken() const { return broken_; }
-  /// It has ended since nobody listens there.
+  /// True if nobody listens there.
   [[nodiscard]] bool refused() const { return refused_; }
-  /// The system of the other side has taken it.
+  /// True once the system of the other side has taken the connection.
   [[nodiscard]] bool answered() const { return answered_; }
-  /// Closes it once all is sent and the other side has read it, or after a second; no events.
+  /// Sends what is queued, then closes the connection once the other side has too, or after a
+  /// second. No events.
   void finish();
   void close();
-  /// The other side's address, and this side's; empty where it is closed.
+  /// Addresses of the other side and of this side; empty if the connection is closed.
   [[nodiscard]] std::string peer_address() const;
   [[nodiscard]] std::string own_address() const;
 
@@ -90,7 +91,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   std::shared_ptr<const Events> events_;
   boost::asio::steady_timer limit_;
   std::deque<Bytes> queue_;
-  std::size_t sent_ = 0;  // of the first in the queue
+  std::size_t sent_ = 0;  // bytes of the first in the queue
   std::size_t queued_ = 0;
   bool writing_ = false, deaf_ = false, over_ = false, refused_ = false;
   bool answered_ = false, broken_ = false;

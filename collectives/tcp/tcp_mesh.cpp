@@ -10,22 +10,20 @@
 namespace lockstep::collectives {
 namespace {
 
-/// How long last words may take to go out, and the pause before a peer is tried again.
+/// Time limit for sending last messages; pause before a connection is tried again.
 constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
-/// How long a process with a verdict stays for those who are about to connect; how long one with
-/// last words of any kind stays for those who have not acknowledged them: from when they are
-/// connected, and where the connection has to be opened again.
+/// Time for which a process with a verdict stays for peers that are about to connect. Time limits
+/// for the acknowledgement of last messages: once connected, and for connecting again.
 constexpr std::chrono::milliseconds kStays{400}, kConnected{2000}, kReopens{5000};
-/// How long a verdict may be on its way from others when a peer is found gone: it may have left
-/// with that.
+/// Time allowed for a verdict to arrive after a peer is found gone: it may have left with one.
 constexpr std::chrono::milliseconds kHearsay{300};
-/// How long a rank spins, and how long it only lets others have the core, before it sleeps.
+/// Waiting times up to which a rank spins, and yields its core, before it sleeps.
 constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
-/// How long it sleeps at most; and while a ring has no room, of which it is not told.
+/// Longest sleep, and longest sleep while a ring is full: nothing wakes the writer when it drains.
 constexpr std::chrono::milliseconds kSleep{5}, kNoRoom{1};
-/// For so long one who spins leaves the loop alone.
+/// While spinning, runs the loop at most this often.
 constexpr std::chrono::microseconds kWithout{50};
-/// The type of a Part, the one message that is numbered.
+/// Wire type of a Part, the only numbered message.
 const std::uint8_t kPartType = type_of(Part{});
 
 void run_for(TcpLoop& loop, Duration time) {
@@ -43,7 +41,7 @@ std::vector<Rank> ranks_below(int size) {
 
 }  // namespace
 
-/// What this process has with one peer.
+/// The connections of this process with one peer.
 struct TcpMesh::Pair final : AssociationPort {
   Pair(TcpMesh& of, Rank with)
       : mesh(of), peer(with), pause(of.loop_->io), association(of.self_ < with, *this) {}
@@ -81,7 +79,7 @@ struct TcpMesh::Pair final : AssociationPort {
     links.erase(link);
     closed->close();
   }
-  /// The connection that stands, or null.
+  /// The open connection, or null.
   [[nodiscard]] TcpLink* up() const {
     if (!association.up()) return nullptr;
     TcpLink* link = links.at(association.link()).get();
@@ -93,13 +91,13 @@ struct TcpMesh::Pair final : AssociationPort {
   Link last = 0;
   std::map<Link, TcpLinkPtr> links;
   boost::asio::steady_timer pause;
-  std::optional<Instant> out_of_reach;  // since then
-  Instant stands_since{0};              // the last connection
-  int place = -1;                       // in the rings of this host
-  bool by_ring = false;                 // what goes to it
-  bool finished = false;                // it has said farewell
-  bool gone = false;                    // its process is no more, or counts as lost
-  bool knows = false;                   // it has told a verdict, so it needs none
+  std::optional<Instant> out_of_reach;  // since when no connection could be made
+  Instant stands_since{0};              // when the last connection was made
+  int place = -1;                       // in the rings of this host; -1: in none
+  bool by_ring = false;                 // messages to it go through its ring
+  bool finished = false;                // it has sent its farewell
+  bool gone = false;                    // its process has ended, or counts as lost
+  bool knows = false;                   // it has sent a verdict, so it needs none
   Association association;
 };
 
@@ -132,7 +130,7 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
 
 TcpMesh::~TcpMesh() {
   const std::lock_guard lock(mutex_);
-  // Behind a verdict no farewell is needed, and one by a ring would come before it.
+  // After a verdict no farewell is needed, and through a ring it would overtake the verdict.
   if (!leaving_ && !told_)
     for (const auto& [rank, one] : pairs_)
       if (one->by_ring || one->up() != nullptr) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
@@ -163,7 +161,7 @@ const TcpMesh::Pair* TcpMesh::known(Rank peer) const {
   return found == pairs_.end() ? nullptr : found->second.get();
 }
 
-/// Whoever waits for this rank, and whoever waits for them, is told.
+/// Sends the verdict to all connected peers, which pass it on: it reaches all that wait.
 void TcpMesh::fail(Status status) {
   if (failure_) return;
   failure_ = std::move(status);
@@ -172,7 +170,7 @@ void TcpMesh::fail(Status status) {
     if (TcpLink* link = one->up()) link->send(Verdict{*failure_});
 }
 
-/// Whoever connects.
+/// From now on a peer that connects is sent the verdict.
 void TcpMesh::will_tell(const Status& verdict) {
   if (!told_) told_at_ = clock_.now();
   told_ = verdict;
@@ -183,7 +181,7 @@ void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
   if (const auto* request = std::get_if<JoinRequest>(&message); request != nullptr && list_)
     return list_->came(link, *request);
   const auto* word = std::get_if<Introduction>(&message);
-  if (word != nullptr && word->id != id_) {  // it looks for one that listened here before
+  if (word != nullptr && word->id != id_) {  // meant for a process that listened here before
     link->send(Introduction{id_, self_, 0, 0});
     return link->finish();
   }
@@ -196,7 +194,7 @@ void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
   stands(one);
 }
 
-/// After the peer's first word.
+/// Called after the peer's first message on a connection.
 void TcpMesh::stands(Pair& one) {
   if (one.association.state() == Association::State::Closed)
     return fail(internal_error(
@@ -229,7 +227,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
         return;
     }
     take_part(one, std::move(*part));
-    if (one.finished) acknowledge(one);  // it stays for that: see stay()
+    if (one.finished) acknowledge(one);  // the peer waits for that: see stay()
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
       return lose(one, "a process of another job listens where it listened");
@@ -249,7 +247,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
   }
 }
 
-/// One that has said farewell blames nobody.
+/// Ends the job with RankLost, unless this rank has sent its farewells.
 void TcpMesh::lose(Pair& one, const std::string& why) {
   one.gone = true;
   if (leaving_) return;
@@ -261,13 +259,13 @@ void TcpMesh::lose(Pair& one, const std::string& why) {
                     one.peer.value, gone.pid, gone.host, why)});
 }
 
-/// Only where nobody listens any more is the process known to be gone. A connection that broke is
-/// opened again, at once and then after pauses.
+/// A connection has ended: opens another, at once and then after pauses. Only a refused connection
+/// proves that the process is gone.
 void TcpMesh::ended(Pair& one, Association::Link link, const TcpLink& of, const Status& why) {
   const bool stood = one.association.up() && one.association.link() == link;
   const bool refused = of.refused(), answered = of.answered();
   one.links.erase(link);
-  hear_ring(one);  // a farewell may lie there
+  hear_ring(one);  // may hold a farewell
   if (!one.association.broken(link)) return;
   const bool was_finished = one.finished;
   if (refused) one.gone = true;
@@ -399,7 +397,8 @@ Result<void> TcpMesh::move_by(bool glancing, Duration most) {
   return {};
 }
 
-/// Most likely what whoever is awaited has said is there: that is looked at without the loop.
+/// Reads the rings and the awaited peer's connection, where the next message most likely arrives,
+/// without the loop.
 void TcpMesh::glance() {
   if (rings_) move_rings();
   TcpLink* link = awaited_ == nullptr || awaited_->by_ring ? nullptr : awaited_->up();
@@ -432,7 +431,7 @@ void TcpMesh::hear_host() {
     if (rings_->written(static_cast<int>(place))) hear_ring(pair(here_[place]));
 }
 
-/// Also wakes one that sleeps over its connections.
+/// Also wakes a peer that sleeps on its connections.
 void TcpMesh::acknowledge(Pair& one) {
   if (TcpLink* link = one.up()) link->send(Acknowledgement{one.association.received()});
 }
@@ -466,21 +465,21 @@ void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
   --telling_;
   Pair& one = pair(to);
   TcpLink* link = one.up();
-  // One that does not read hears the next.
+  // A peer that does not read gets the next report.
   if (link != nullptr && link->queued() == 0)
     for (const Progress& each : progress) link->send(each);
   if (link == nullptr && !one.finished && !one.out_of_reach && !failure_) one.association.open();
   if (!failure_) run_for(*loop_, Duration{0});
 }
 
-/// Whether there is time left for `one` to have what was said to it at `since`.
+/// True if time is left for `one` to get the messages that were sent at `since`.
 bool TcpMesh::may_hear(const Pair& one, Instant since) const {
   if (one.up() == nullptr) return clock_.now() < since + kReopens;
   return clock_.now() < std::clamp(one.stands_since, since, since + kReopens) + kConnected;
 }
 
-/// Until all is sent, or kLastWords have gone by. A verdict until all have it, for who has not, and
-/// finds this process gone, takes it for the lost one.
+/// Waits until everything queued is sent, at most kLastWords. With a verdict it waits until every
+/// peer has it: a peer without it would see this process gone and report it as the lost rank.
 void TcpMesh::flush() {
   const Instant last_words = clock_.now() + kLastWords;
   if (told_)
@@ -511,8 +510,8 @@ void TcpMesh::tell(const Status& verdict) {
   flush();
 }
 
-// A farewell to all with whom there has been something, and then a round of all ranks: while a rank
-// has not come to it, the others stay, so that it is told that they will not come.
+// Sends farewells to all peers in use, then runs a round of all ranks. Until a rank joins that
+// round the others stay, so that it gets their farewells if it waits for them.
 void TcpMesh::leave(Duration patience) {
   if (!say_farewell()) return;
   TreeRound round(
@@ -525,7 +524,7 @@ void TcpMesh::finish() {
   if (say_farewell()) stay(false);
 }
 
-/// False: it has been said.
+/// Sends the farewells. False: they were sent before.
 bool TcpMesh::say_farewell() {
   ++telling_;
   const std::lock_guard lock(mutex_);
@@ -537,9 +536,8 @@ bool TcpMesh::say_farewell() {
   return true;
 }
 
-/// Until those who need what was said to them have it, for of a connection that breaks later a
-/// process that has ended says nothing again. Who has said farewell needs it only in a round of
-/// leaving.
+/// Waits until peers have what was sent to them, for a process that has ended sends nothing again
+/// after a connection breaks. A peer that has sent its farewell is waited for only if `leaving`.
 void TcpMesh::stay(bool leaving) {
   const std::lock_guard lock(mutex_);
   const auto waits = [since = clock_.now(), leaving, this](const auto& known) {
@@ -554,7 +552,7 @@ void TcpMesh::stay(bool leaving) {
 Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Kind line,
                        Round& round, Instant until) {
   const SystemClock clock;
-  bool said = false;  // what the round wants to be sent now
+  bool said = false;  // the message that the round wants to be sent now is queued
   while (true) {
     const Round::Want want = round.want();
     if (want.need == Round::Need::Done) return {};

@@ -1,6 +1,5 @@
-// What one process of a job has with all others: connections that are opened where something is to
-// be said or heard, opened again where they break, and the messages that came over them. Used by
-// the TCP backend only.
+// Connects one process of a job with all others: connections, opened at first use and again when
+// they break, and the messages received over them. Used by the TCP backend only.
 #pragma once
 
 #include <atomic>
@@ -22,17 +21,17 @@ namespace lockstep::collectives {
 /// The result of a rendezvous: the parts of a mesh.
 struct TcpMeshParts {
   std::unique_ptr<TcpLoop> loop = std::make_unique<TcpLoop>();
-  std::unique_ptr<TcpDoor> door;  // at which this process listens for its peers
+  std::unique_ptr<TcpDoor> door;  // where this process listens for its peers
   Rank self;
   RendezvousId id{};
   std::vector<Peer> roster;         // by rank
-  std::unique_ptr<TcpRoster> list;  // the same, for those who have it from this process
+  std::unique_ptr<TcpRoster> list;  // gives the roster to this process's children
 };
 
 /// See tcp.h.
 class TcpMesh {
  public:
-  /// `out_of_reach`: how long a peer may be so; see TcpOptions.
+  /// `out_of_reach`: see TcpOptions.
   TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_of_reach);
   ~TcpMesh();
   TcpMesh(const TcpMesh&) = delete;
@@ -43,48 +42,48 @@ class TcpMesh {
   [[nodiscard]] const Peer& peer(Rank rank) const {
     return roster_[static_cast<std::size_t>(rank.value)];
   }
-  /// Of `ranks`, in their order.
+  /// Hosts of `ranks`, in their order.
   [[nodiscard]] HostRuns hosts(const std::vector<Rank>& ranks) const;
 
-  /// From here on what goes to `here`, the ranks of this host, goes by its rings, where there is
-  /// memory for one. Called on all of them, before anything but Part::Kind::Board is said.
+  /// Sends to `here`, the ranks of this host, through rings from here on, if there is memory for
+  /// one. Called on all of them, before any message but Part::Kind::Board is sent.
   void share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& here);
 
   using Message = TcpInbox::Message;
-  /// Takes the message as a whole; it goes out as the system takes it, once up().
+  /// Queues the whole message; it goes out as the system takes it, once up().
   void send(Rank to, std::uint64_t group, Part::Kind kind, std::span<const std::byte> message);
-  /// The next piece of a message of `total` bytes; at most Part::kMostBytes.
+  /// Queues the next piece of a message of `total` bytes; at most Part::kMostBytes.
   void send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                   std::span<const std::byte> piece);
-  /// A connection to it stands, or its ring has taken everything: what was sent is on its way,
-  /// whatever this process does next.
+  /// True if a connection to `to` is open, or its ring has taken everything: all messages sent so
+  /// far are on their way, whatever this process does next.
   [[nodiscard]] bool up(Rank to) const;
-  /// Bytes for `to` that it has not acknowledged yet, or that its ring has no room for.
+  /// Bytes that `to` has not acknowledged yet, or that its ring has no room for.
   [[nodiscard]] std::size_t queued(Rank to) const;
-  /// The next message of that line; control messages of both kinds are one line. Where there is
-  /// none, a connection is opened, so that the end of the peer is noticed.
+  /// Returns the next message of that line; Bare and Payload share one. If there is none, opens a
+  /// connection, so that the end of the peer is noticed.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
-  /// It has announced a clean exit, and nothing more comes from it.
+  /// True if the peer has announced a clean exit: nothing more comes from it.
   [[nodiscard]] bool finished(Rank rank) const;
-  /// And its process is no more.
+  /// True if its process has ended, or counts as lost.
   [[nodiscard]] bool gone(Rank rank) const;
-  /// Connections that stand.
+  /// Number of open connections.
   [[nodiscard]] int connections() const;
 
-  /// Moves what can be moved; waits up to `most` for the first thing. Errors, of all later calls
-  /// too: RankLost, the verdict of a peer, Internal (a peer that does not keep to the protocol).
+  /// Reads and writes rings and connections; waits up to `most` for the first event. Errors, of all
+  /// later calls too: RankLost, a peer's verdict, Internal (a peer breaks the protocol).
   [[nodiscard]] Result<void> move(Duration most = Duration{0});
-  /// As move(), for one who has waited for so long: spins at first, then lets others have the core,
-  /// and sleeps for up to 5 ms once nothing is expected soon.
+  /// As move(), for a caller that has waited for `waited`: spins at first, then yields the core,
+  /// and after 2 ms sleeps for up to 5 ms.
   [[nodiscard]] Result<void> wait(Duration waited);
   /// See tcp_failure. Any thread.
   [[nodiscard]] std::optional<Status> failure() const;
-  /// Moves, and gives what has been told of ranks since the last call, the latest of each: called
-  /// every now and then while this process computes, so that connections that break are opened
-  /// again. Any thread.
+  /// Moves, and returns the progress received since the last call, the latest of each rank. Called
+  /// now and then while this process computes, so that broken connections are opened again. Any
+  /// thread.
   [[nodiscard]] std::map<std::int32_t, Progress> take_progress();
-  /// Tells one peer, if a connection to it stands and it reads, and moves; by another thread than
-  /// the one that polls. Any thread.
+  /// Sends `progress` to one peer, if a connection to it is open and it reads, and moves. Any
+  /// thread.
   void say_progress(Rank to, const std::vector<Progress>& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
@@ -98,7 +97,7 @@ class TcpMesh {
   [[nodiscard]] Pair& pair(Rank peer);
   [[nodiscard]] const Pair* known(Rank peer) const;
   [[nodiscard]] std::size_t unheard(const Pair& pair) const;
-  /// Moves what rings and connections hold; waits up to `most` for the first thing.
+  /// Reads and writes rings and connections; waits up to `most` for the first event.
   void run(Duration most);
   void glance();
   [[nodiscard]] Result<void> move_by(bool glancing, Duration most);
@@ -127,29 +126,28 @@ class TcpMesh {
   RendezvousId id_;
   std::vector<Peer> roster_;
   HostRuns hosts_;
-  TreePlace tree_;  // by which all ranks are connected, so that the end of one, or a verdict, comes
-                    // to all
+  TreePlace tree_;  // connects all ranks, so that a verdict, or the end of a rank, reaches all
   std::unique_ptr<TcpRoster> list_;
   Duration out_of_reach_;
   SystemClock clock_;
-  mutable std::atomic<int> telling_{0};  // threads that want the mutex before the one that polls
-  mutable std::mutex mutex_;             // of all below, and of the loop
-  std::map<std::int32_t, std::unique_ptr<Pair>> pairs_;  // with whom there has been something
-  Pair* awaited_ = nullptr;                              // of whom take() had nothing, last
+  mutable std::atomic<int> telling_{0};  // threads that get the mutex before the polling thread
+  mutable std::mutex mutex_;             // guards all below, and the loop
+  std::map<std::int32_t, std::unique_ptr<Pair>> pairs_;  // peers in use, by rank
+  Pair* awaited_ = nullptr;                              // for which take() last found nothing
   TcpInbox inbox_;
-  std::unique_ptr<HostRings> rings_;  // null: all goes by connections
-  std::vector<Rank> here_;            // by their place in the rings
-  bool crowded_ = false;              // more ranks are here than cores
-  Instant ran_{0};                    // the loop, for one who spins
+  std::unique_ptr<HostRings> rings_;  // null: everything goes over connections
+  std::vector<Rank> here_;            // ranks of this host, by their place in the rings
+  bool crowded_ = false;              // this host has more ranks than cores
+  Instant ran_{0};                    // last run of the loop while spinning
   std::map<std::int32_t, Progress> progress_;
   std::optional<Status> failure_;
-  std::optional<Status> told_;  // the verdict that whoever connects is told
-  Instant told_at_{0};          // first
-  bool leaving_ = false;        // it has said farewell
+  std::optional<Status> told_;  // verdict that every peer is sent when it connects
+  Instant told_at_{0};          // when there was first one
+  bool leaving_ = false;        // this rank has sent its farewells
 };
 
-/// One round of `members`, who are numbered by their place; this rank is one. Errors: as
-/// TcpMesh::move(), and Stuck (naming who does not come until then).
+/// Runs one round of `members`, which are numbered by their place and include this rank. Errors: as
+/// TcpMesh::move(), and Stuck (names the peer that has left, or does not answer until `until`).
 [[nodiscard]] Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members,
                                      Part::Kind line, Round& round, Instant until);
 

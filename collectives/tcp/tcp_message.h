@@ -1,6 +1,6 @@
-// What processes of a job say to each other over TCP, under a key of sealed_session.h, and its
-// bytes. Reading takes nothing on trust: texts and lists are capped, values in range, no byte left
-// over. Used by the TCP backend and its tests.
+// Messages between the processes of a job over TCP, under a key of sealed_session.h, and their
+// bytes. Decoding trusts nothing: texts and lists are capped, values in range, no byte left over.
+// Used by the TCP backend and its tests.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace lockstep::collectives {
 /// Version of these messages. A JoinRequest with another version is refused.
 inline constexpr std::uint32_t kTcpVersion = 5;
 inline constexpr std::size_t kMostRanks = 65'536;
-/// Tells one start of a job from every other.
+/// Random; differs between any two starts of a job.
 using RendezvousId = std::array<std::byte, 16>;
 
 /// A process asks to join the rendezvous.
@@ -32,7 +32,7 @@ struct JoinRequest {
   std::string host;
   std::uint64_t host_id = 0;
   std::int32_t pid = 0;
-  std::uint16_t port = 0;  // at which it listens for its peers
+  std::uint16_t port = 0;  // where it listens for its peers
   bool operator==(const JoinRequest&) const = default;
 };
 /// "rank 3 (process 4711 on n1)"
@@ -57,7 +57,8 @@ struct Peer {
   std::int32_t pid = 0;
   bool operator==(const Peer&) const = default;
 };
-/// All have come: peers from `first` on. The last piece ends with rank `size - 1`.
+/// A part of the roster, sent once all have joined: peers from rank `first` on. The last part ends
+/// with rank `size - 1`.
 struct RosterPart {
   static constexpr std::size_t kMostPeers = 256;
   RendezvousId id{};
@@ -65,44 +66,43 @@ struct RosterPart {
   std::vector<Peer> peers;
   bool operator==(const RosterPart&) const = default;
 };
-/// First word of both sides of a connection between two peers.
+/// First message of each side on a connection between two peers.
 struct Introduction {
   RendezvousId id{};
   Rank rank;
   std::uint64_t attempt = 0;   // connections that this side has begun to open to the other
-  std::uint64_t received = 0;  // messages that this side has of the other
+  std::uint64_t received = 0;  // messages that this side has received from the other
   bool operator==(const Introduction&) const = default;
 };
-/// A piece of a message of a group: what is numbered, and goes again where a connection breaks.
+/// A piece of a message of a group. Parts are numbered, and sent again after a connection breaks.
 struct Part {
   static constexpr std::size_t kMostBytes = 60 * 1024;
-  /// Control messages of one fixed length, others, data, what the ranks of a host say when they
-  /// open their board, and what all say when they leave. Each is a line of its own, but for the
-  /// first two: none holds up another. Farewell: the rank is done, the end of its process is no
-  /// loss.
+  /// Control messages of one fixed length and of any other, data, the opening of a host's board,
+  /// the round in which all leave. Each kind is a line of its own and holds up no other; Bare and
+  /// Payload share one. Farewell: the rank is done, the end of its process is no loss.
   enum class Kind : std::uint8_t { Bare, Payload, Data, Board, Leave, Farewell };
   std::uint64_t group = 0;
   Kind kind = Kind::Bare;
-  std::uint64_t total = 0;   // bytes of the whole message
+  std::uint64_t total = 0;   // bytes in the whole message
   std::uint64_t number = 0;  // see Association::Stamp
   std::uint64_t received = 0;
   Bytes bytes;
   bool operator==(const Part&) const = default;
 };
-/// What has come, where nothing is to be said that would tell it; at the rendezvous: the list of
-/// all.
+/// Acknowledges received messages when nothing else is going out. In the rendezvous: acknowledges
+/// the roster.
 struct Acknowledgement {
   std::uint64_t received = 0;
   bool operator==(const Acknowledgement&) const = default;
 };
-/// The job is over, and this is why; who hears it ends with it.
+/// The job is over, and this is why. A rank that receives it ends with it.
 struct Verdict {
   Status status;
   bool operator==(const Verdict&) const = default;
 };
 
-/// A rank's slot of the progress board, for hosts that do not share it, told by that rank or passed
-/// on: times as spans.
+/// A rank's slot of the progress board, for hosts that do not share it. Sent by that rank or passed
+/// on; times are durations.
 struct Progress {
   Rank rank{};
   RankState state;  // progress, beat: time since then; lease: time left
@@ -110,13 +110,13 @@ struct Progress {
   bool operator==(const Progress& other) const;
 };
 
-/// From rank 0 to one that has joined: where another gives it the list.
+/// From rank 0 to a rank that has joined: the parent from which it gets the roster.
 struct WaitAt {
   Endpoint parent;
   bool operator==(const WaitAt&) const = default;
 };
-/// To rank 0, by way of those above: a rank that was sent on waits with this one, or below it, or
-/// has waited there and is gone.
+/// From a rank to its parent, and on to rank 0: `rank` waits with the sender or below it, or
+/// (not `here`) has waited there and is gone.
 struct Presence {
   Rank rank;
   bool here = true;
@@ -130,7 +130,7 @@ using TcpMessage = std::variant<JoinRequest, Waiting, TurnedAway, RosterPart, In
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
 /// Texts that are too long are cut, and so is the table of a verdict.
 [[nodiscard]] Bytes encode(const TcpMessage& message);
-/// nullopt: no such type, or no payload of it.
+/// nullopt: an unknown type, or a payload that does not fit it.
 [[nodiscard]] std::optional<TcpMessage> decode_tcp(const SealedMessage& sealed);
 
 }  // namespace lockstep::collectives

@@ -11,15 +11,15 @@
 namespace lockstep::collectives {
 namespace {
 
-/// How long last words may take to go out.
+/// Time limit for sending last messages.
 constexpr std::chrono::milliseconds kFarewell{200};
-/// A process stays for so long until the list is read; it is given out beyond that, too.
+/// Longest stay in the rendezvous until the children have the list; it is given out later, too.
 constexpr std::chrono::seconds kHandsOut{2};
-/// How long the loop waits for something to happen, at most.
+/// Longest wait of the loop for one event.
 constexpr std::chrono::milliseconds kTurn{50};
-/// So much longer may a handshake take for each rank: rank 0 has one with all.
+/// Added to the time limit of a handshake for each rank: rank 0 has a handshake with all.
 constexpr std::chrono::milliseconds kHandshake{1};
-/// Connections that have not proven the secret, beside one for each rank.
+/// Number of connections that need not have proven the secret yet, beside one for each rank.
 constexpr std::size_t kStrangers = 64;
 
 std::size_t most_strangers(const TcpOptions& options) {
@@ -35,7 +35,7 @@ std::string host_name() {
 
 }  // namespace
 
-/// Not the coordinator's: who speaks to that is not taken for a rank.
+/// Differs from the coordinator's: a peer of the coordinator cannot pass for a rank.
 Secret secret_of_ranks(const Secret& shared) {
   const Mac mac = hmac_sha256(shared, std::as_bytes(std::span(std::string_view("lockstep ranks"))));
   return {mac.begin(), mac.end()};
@@ -78,7 +78,7 @@ void TcpRendezvous::fail(Status status) {
   if (!failure_) failure_ = std::move(status);
 }
 
-/// It is known where all are.
+/// True once this process has the list and its children have it too, or kHandsOut is over.
 bool TcpRendezvous::complete() const {
   return met_ && (!made_.list || made_.list->done() || clock_.now() - *met_ > Duration{kHandsOut});
 }
@@ -93,7 +93,7 @@ Result<void> TcpRendezvous::listen(TcpDoor& door, const Endpoint& at) {
                 : ""));
 }
 
-/// Where the ranks meet, for messages.
+/// Where the ranks meet, for error texts.
 std::string TcpRendezvous::place() const {
   return options_.rendezvous.port == 0 ? options_.file : options_.rendezvous.text();
 }
@@ -154,7 +154,7 @@ Result<TcpMeshParts> TcpRendezvous::run() {
        !complete() && !over() && clock_.now() < until_;) {
     made_.loop->io.run_one_for(kTurn);
     const Instant now = clock_.now();
-    // A process that was suspended itself has not heard what was said meanwhile.
+    // This process was suspended: the parent was not silent, and the lost time does not count.
     if (const Duration gap = now - std::exchange(last, now); gap > 10 * Duration{kTurn}) {
       heard_ = now;
       until_ = std::max(until_, std::min(until_ + gap, latest_));
@@ -163,7 +163,7 @@ Result<TcpMeshParts> TcpRendezvous::run() {
     if (!met_ && !failure_) look_at_parent();
   }
   if (met_ && !failure_) {
-    // Those below have it, too: rank 0 stays until it hears that, for they may come back to it.
+    // The ranks below have the list too. Rank 0 stays until it knows, for they may come back to it.
     if (giver_ && giver_->established()) giver_->send(Acknowledgement{});
     if (giver_) giver_->finish();
     return std::move(made_);

@@ -1,7 +1,7 @@
-// The rendezvous on one process. All ask rank 0, the root, which keeps some and sends the others on
-// to wait with a rank that has come before (rendezvous_tree.h): what a process does for its
-// children is in tcp_rendezvous_parent.cpp, what it does as a child in tcp_rendezvous_child.cpp.
-// All learn where each listens. Used by these files and tcp_rendezvous.cpp only.
+// The rendezvous on one process. Every rank asks rank 0, the root, which keeps some and sends the
+// others on to wait with a rank that has joined before (rendezvous_tree.h). At the end all know
+// where each listens. What a process does for its children is in tcp_rendezvous_parent.cpp, what it
+// does as a child in tcp_rendezvous_child.cpp. Used by these files and tcp_rendezvous.cpp only.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 
 namespace lockstep::collectives {
 
-/// What the ranks prove to each other that they know, of the secret that their job was given.
+/// The secret that ranks prove to each other, derived from the one that the job was given.
 [[nodiscard]] Secret secret_of_ranks(const Secret& shared);
 
-/// One process at the rendezvous, up to when it knows where all others listen.
+/// One process at the rendezvous, until it knows where all others listen.
 class TcpRendezvous {
  public:
   explicit TcpRendezvous(const TcpOptions& options);
@@ -26,8 +26,8 @@ class TcpRendezvous {
  private:
   struct Child {
     TcpLinkPtr link;
-    RankSet below;         // who wait with it, or with its children
-    bool sent_on = false;  // it is on its way to where it will wait
+    RankSet below;         // ranks that wait with it, or below it
+    bool sent_on = false;  // was sent on, and has not arrived there yet
   };
   [[nodiscard]] JoinRequest own_request() const;
   [[nodiscard]] bool is_root() const { return options_.rank.value == 0; }
@@ -68,22 +68,22 @@ class TcpRendezvous {
   TcpOptions options_;
   SystemClock clock_;
   TcpMeshParts made_;
-  std::unique_ptr<TcpDoor> here_;  // on rank 0: the rendezvous
+  std::unique_ptr<TcpDoor> here_;  // on rank 0: listens at the rendezvous
   boost::asio::steady_timer pause_;
   Instant until_, latest_;
   RendezvousMembers members_;
   std::map<std::int32_t, Child> children_;
-  TcpLinkPtr to_root_;    // on others than rank 0, until that has heard that they wait elsewhere
-  TcpLinkPtr to_parent_;  // if that is another than rank 0
-  TcpLinkPtr giver_;      // of those, from whom the list came
-  Instant heard_{0};      // something of the parent
-  Instant asked_{0};      // the parent
+  TcpLinkPtr to_root_;    // until rank 0 knows that this rank waits elsewhere; null on rank 0
+  TcpLinkPtr to_parent_;  // null if the parent is rank 0
+  TcpLinkPtr giver_;      // the one of these that sent the list
+  Instant heard_{0};      // last message of the parent
+  Instant asked_{0};      // last request to the parent
   RankSet missing_;
-  Instant told_at_{0};  // the children, who is missing
-  RankSet told_;        // by rank 0: that the job cannot start
+  Instant told_at_{0};  // when the children were last sent the missing ranks
+  RankSet told_;        // on rank 0: ranks that know that the job cannot start
   std::string last_trouble_;
-  bool published_ = false;      // by rank 0: the file says where it listens
-  std::optional<Instant> met_;  // all have come, and it is known where they are
+  bool published_ = false;      // on rank 0: the rendezvous file is written
+  std::optional<Instant> met_;  // when this process had the list of all ranks
   std::optional<Status> failure_;
 };
 

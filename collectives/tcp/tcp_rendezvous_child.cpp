@@ -11,20 +11,20 @@ namespace {
 namespace asio = boost::asio;
 using Failure = boost::system::error_code;
 
-/// Between two attempts to connect.
+/// Pause between two attempts to connect.
 constexpr std::chrono::milliseconds kPause{50};
-/// Rank 0 is the one to say who is missing; the others wait so much longer for it.
+/// Time that other ranks wait longer than rank 0, which is to name the missing ranks.
 constexpr std::chrono::seconds kGrace{5};
-/// A parent that says nothing for so long is suspended, or out of reach.
+/// Time after which a silent parent counts as suspended or out of reach.
 constexpr std::chrono::seconds kSilence{5};
-/// And so much longer for each rank.
+/// Added to kSilence for each rank of the job.
 constexpr std::chrono::milliseconds kLonger{1};
-/// What a parent says of who is missing is no older than that.
+/// Greatest age of the missing ranks that a parent sends.
 constexpr std::chrono::seconds kUncounted{10};
 
 }  // namespace
 
-/// False: rank 0 has not said yet where it listens, or has said nothing that can be believed.
+/// Reads the rendezvous file. False: rank 0 has not written it yet, or it cannot be used.
 bool TcpRendezvous::read_place() {
   const auto word = read_rendezvous(options_.file);
   if (!word) {
@@ -44,14 +44,14 @@ void TcpRendezvous::seek() {
                                .ended = [this](const Status& why) { root_ended(why); }});
 }
 
-/// Nothing is lost where this process waits elsewhere: rank 0 has no more to say to it.
+/// The connection to rank 0 has ended. It is not needed if this process waits elsewhere.
 void TcpRendezvous::root_ended(const Status& why) {
   to_root_.reset();
   if (to_parent_) return;
   drop_children();
   last_trouble_ = why.message;
   missing_ = RankSet{};
-  // A file that an earlier job has left may name a port that is another's by now.
+  // A file left by an earlier job may name a port that another process has by now.
   const bool left = !options_.file.empty();
   if (why.code == Code::Version && !left && why.message != "it does not answer")
     return fail({Code::Version,
@@ -77,11 +77,11 @@ void TcpRendezvous::found_root() {
   ask(*to_root_);
 }
 
-/// To wait, with all that wait with this process.
+/// Asks to wait there, with all ranks that wait with this process.
 void TcpRendezvous::ask(TcpLink& link) {
   until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
   asked_ = clock_.now();
-  made_.roster.clear();  // of a connection that broke while it came
+  made_.roster.clear();  // may be part of one, if the connection broke on the way
   JoinRequest request = own_request();
   request.port = made_.door->port();
   link.send(request);
@@ -105,15 +105,15 @@ void TcpRendezvous::go_to(const Endpoint& parent) {
                                  .ended = [this](const Status&) { lost_parent(); }});
 }
 
-/// Back to rank 0, which keeps it; and so do those that waited with this process.
+/// Goes back to rank 0, which then keeps this rank; so do the ranks that waited with this one.
 void TcpRendezvous::lost_parent() {
   to_parent_.reset();
   drop_children();
   to_root_ && to_root_->established() ? ask(*to_root_) : seek_later();
 }
 
-/// It says something every second; and rank 0 may not know that this process waits there, if their
-/// connection broke meanwhile.
+/// Leaves a parent that is silent (it sends something every second), or that reports this rank as
+/// missing: rank 0 may not know that it waits here if the connection between them broke.
 void TcpRendezvous::look_at_parent() {
   if (!to_parent_) return;
   const Instant now = clock_.now();
@@ -130,7 +130,7 @@ void TcpRendezvous::said(TcpMessage message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     missing_ = waiting->missing;
   } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !to_parent_) {
-    drop_children();  // rank 0 hears it by the connection that it has
+    drop_children();  // reports them gone, to rank 0
     go_to(elsewhere->parent);
   } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
     fail({turned->code, turned->message, "", {}});

@@ -7,13 +7,13 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Where the job cannot start, those that come so much later are told why, too.
+/// Time for which ranks that join after the job has failed to start still get the reason.
 constexpr std::chrono::seconds kAftermath{4};
-/// How often children are told who is missing.
+/// Period at which children are sent the missing ranks.
 constexpr std::chrono::seconds kEvery{1};
-/// One whose connection has broken counts as here for so long.
+/// A rank whose connection broke still counts as present for this long.
 constexpr std::chrono::seconds kReturn{1};
-/// After so long without an answer of its system a child is gone.
+/// Time without an answer of its system after which a child is gone.
 constexpr std::chrono::seconds kGone{10};
 
 }  // namespace
@@ -37,7 +37,7 @@ TcpDoor::Events TcpRendezvous::at_the_door() {
 void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
   if (made_.list) return made_.list->came(link, request);
   const std::string at = link->peer_address();
-  if (at.empty()) return;  // it is gone again; that is about to be heard
+  if (at.empty()) return;  // the connection is closed already; its `ended` follows
   RendezvousMembers::Answer answer = members_.join(request, at);
   if (failure_) answer.refusal = *failure_;
   if (answer.refusal) return turn_away(link, request.rank, answer);
@@ -65,12 +65,12 @@ void TcpRendezvous::end_for_all() {
   until_ = std::min(until_, clock_.now() + kAftermath);
 }
 
-/// One that is sent on is kept until it is heard of from where it was sent to, so that its end is
-/// noticed; it also comes back by this connection.
+/// Keeps the connection of a rank as a child's. A rank that is sent on stays a child until its
+/// arrival is reported: so its end is noticed, and it can come back over this connection.
 void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
   if (const auto earlier = children_.find(rank.value); earlier != children_.end()) {
-    // Of a connection of which this side has not noticed that it broke. Whoever waited with that
-    // rank has lost it, too.
+    // The earlier connection broke without this side noticing. The ranks that waited with this one
+    // have lost it, too.
     if (earlier->second.link != link) earlier->second.link->close();
     const RankSet below = std::exchange(earlier->second.below, {});
     forget(below);
@@ -94,7 +94,7 @@ void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
                 }});
 }
 
-/// They may come again.
+/// Marks ranks as gone, here and at the parent; they may join again.
 void TcpRendezvous::forget(const RankSet& gone) {
   for (const RankSet::Run& run : gone.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r) {
@@ -103,13 +103,13 @@ void TcpRendezvous::forget(const RankSet& gone) {
     }
 }
 
-/// From a child, of one that waits with it or below.
+/// Handles a child's report of a rank that waits with it or below it.
 void TcpRendezvous::heard_of(Rank child, const Presence& told) {
   if (told.rank == child || told.rank == options_.rank) return;
   const RankSet one = RankSet::of(told.rank);
   RankSet& below = children_.at(child.value).below;
   if (!told.here) {
-    if (!below.contains(told.rank)) return;  // it has come another way since
+    if (!below.contains(told.rank)) return;  // it waits elsewhere by now
     below = below.minus(one);
     return forget(one);
   }
@@ -124,7 +124,7 @@ void TcpRendezvous::heard_of(Rank child, const Presence& told) {
   tell_parent(told.rank, true);
 }
 
-/// It comes another way.
+/// Called when a rank has joined another way: no child has it below any more.
 void TcpRendezvous::no_longer_below(Rank rank) {
   for (auto& [number, child] : children_)
     if (child.below.contains(rank)) child.below = child.below.minus(RankSet::of(rank));
@@ -154,7 +154,7 @@ void TcpRendezvous::turn_away_all() {
   }
 }
 
-/// They go back to rank 0.
+/// Closes the connections of all children, which then go back to rank 0.
 void TcpRendezvous::drop_children() {
   for (auto& [rank, child] : std::exchange(children_, {})) {
     child.link->close();
@@ -163,7 +163,7 @@ void TcpRendezvous::drop_children() {
   }
 }
 
-/// Rank 0 listens at the address of the rendezvous, which the others know.
+/// On rank 0, whose own address stays empty in the roster: the others know it.
 void TcpRendezvous::all_have_come() {
   made_.roster = members_.roster();
   made_.roster.front().listens.port = made_.door->port();
@@ -179,7 +179,8 @@ void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
     below.insert(RankSet::of(Rank{rank}));
     below.insert(child.below);
   }
-  // They are of the list now, and come to rank 0 for it; no other process comes in their place.
+  // Ranks that are gone are on the list now: they get it at rank 0, and no other process may take
+  // their place.
   const RankSet gone = members_.gone();
   for (const RankSet::Run& run : gone.runs())
     for (std::int32_t r = run.first; r <= run.last; ++r) members_.arrived(Rank{r});

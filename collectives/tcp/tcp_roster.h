@@ -1,5 +1,5 @@
-// The list of all ranks, as it is given to those who have joined: by rank 0, and by those with whom
-// others wait. Used by the TCP backend only.
+// Gives the list of all ranks to ranks that have joined: on rank 0, and on every parent in the
+// rendezvous. Used by the TCP backend only.
 #pragma once
 
 #include <map>
@@ -11,34 +11,33 @@
 
 namespace lockstep::collectives {
 
-/// Gives it until all that are to have it from here, or from those, are known to have it, or
-/// kPatience have gone by and all have it that come here for it (or kPatience have gone by
-/// kMostTimes), so that a rank whose connection broke while it came may come again. Outlived by the
-/// loop. One thread at a time.
+/// Gives the list until all ranks below this one are known to have it; after kPatience, until the
+/// ranks that get it from this process have it; at most kMostTimes kPatience. So a rank whose
+/// connection broke on the way can ask again. The loop outlives it. One thread at a time.
 class TcpRoster {
  public:
   static constexpr std::chrono::seconds kPatience{10};
   static constexpr int kMostTimes = 6;
 
-  /// `door` is that of the rendezvous, null on others than rank 0; `members` have joined here;
-  /// `peers` is the list, `below` those that are to have it.
+  /// `door`: of the rendezvous, null on ranks other than 0; `members`: have joined this process;
+  /// `peers`: the list; `below`: all ranks that are to have it from this process or through it.
   TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMembers members,
             const RendezvousId& id, const std::vector<Peer>& peers, RankSet below);
   ~TcpRoster();
   TcpRoster(const TcpRoster&) = delete;
   TcpRoster& operator=(const TcpRoster&) = delete;
 
-  /// One asks to join.
+  /// A process asks to join.
   void came(const TcpLinkPtr& link, const JoinRequest& request);
-  /// To one that has joined.
+  /// Sends the list to a rank that has joined.
   void give(Rank rank, const TcpLinkPtr& link);
-  /// It has shown that it has the list.
+  /// The rank has shown that it has the list.
   void has(Rank rank);
-  /// The job has ended: who comes now is told why.
+  /// The job has ended: from now on a process that asks is sent `verdict`.
   void end(const Status& verdict) { ended_ = verdict; }
-  /// Whose connections broke before they had it: they come here for it.
+  /// These ranks, whose connections broke before they had the list, will ask for it here.
   void expect(const RankSet& ranks) { expected_.insert(ranks); }
-  /// All that get it here have it.
+  /// True if all ranks that get the list from this process have it.
   [[nodiscard]] bool done() const { return expected_.empty(); }
 
  private:
@@ -52,7 +51,7 @@ class TcpRoster {
   std::map<std::int32_t, TcpLinkPtr> reading_;
   boost::asio::steady_timer limit_;
   std::optional<Status> ended_;
-  int times_ = 0;  // that kPatience have gone by
+  int times_ = 0;  // number of kPatience that have passed
   bool over_ = false;
 };
 
