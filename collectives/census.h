@@ -10,9 +10,9 @@
 
 namespace lockstep::collectives {
 
-/// Distinct values and who holds them, ordered by lowest rank. Texts beyond kMaxText bytes are cut
-/// and end in the length and a digest of the whole, so different texts stay different. At most
-/// kMaxValues values are told apart; ranks with further ones share a last entry kOthers.
+/// Distinct values and the ranks that hold them, ordered by lowest rank. Texts beyond kMaxText
+/// bytes are cut and end in the length and a digest of the whole, so different texts stay
+/// different. At most kMaxValues values are kept; ranks with others share a last entry kOthers.
 class Census {
  public:
   static constexpr std::size_t kMaxText = 4096;

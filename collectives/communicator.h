@@ -1,4 +1,4 @@
-// How ranks of one group talk: control rounds (bytes of the agreement) and data collectives
+// How ranks of one group communicate: control rounds (bytes of the agreement) and data collectives
 // (tensors). One backend per .cpp: MPI, TCP, simulated, fake; each exports a factory only.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace lockstep::collectives {
 
-/// Of floats, not-a-number on one rank makes Min and Max not-a-number on all, and 0 is above -0
-/// (GPUs: as NCCL has it).
+/// Min and Max of floats: not-a-number on one rank gives not-a-number on all, and 0 is above -0
+/// (GPUs: as in NCCL).
 enum class Reduce : std::uint8_t { Sum, Min, Max };
 
 /// One collective on tensors. Buffers are contiguous rows of `row_elements` elements; counts are
@@ -40,7 +40,7 @@ struct Collective {
   std::int64_t row_elements = 1;
   std::int64_t rows = 0;
   std::span<const std::int64_t> send_rows{}, receive_rows{};
-  /// What a report says that this rank was doing ("all_to_all_single moe.cpp:41").
+  /// Names the operation in reports ("all_to_all_single moe.cpp:41").
   std::string_view label{};
 };
 
@@ -50,9 +50,9 @@ struct Collective {
 /// "all_reduce sum of f32, 3 rows, 4 elements per row": what must be equal on all ranks.
 [[nodiscard]] std::string shape_text(const Collective& collective);
 
-/// Whether `collective` makes sense for one rank of a group of `size`; the same on every backend.
-/// Errors: BadInput (counts missing, negative or too large, no buffer, no such root, a reduction
-/// that the dtype does not have: a sum of bool).
+/// Checks `collective` for one rank of a group of `size`; the same on every backend. Errors:
+/// BadInput (counts missing, negative or too large, no buffer, no such root, a reduction that the
+/// dtype does not have: a sum of bool).
 [[nodiscard]] Result<void> check(const Collective& collective, int size);
 
 /// Elements that this rank sends and receives in all. Requires check() to have passed.
@@ -73,25 +73,25 @@ class Communicator {
   [[nodiscard]] virtual int size() const = 0;
   /// "mpi", "simulated", "fake rank 3 of 8 (nothing is exchanged)"
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Every other rank is taken to do and to send what this one does (fake.h): what one rank alone
-  /// says in a round, this one says for it.
+  /// True if every other rank is taken to do and to send what this one does (fake.h). In a round in
+  /// which one rank alone contributes, this rank then contributes in its place.
   [[nodiscard]] virtual bool mirrors() const { return false; }
 
-  /// Which of its ranks share a host, for rounds that gather what a host says; null where that is
-  /// not known. The same on all ranks.
+  /// Which ranks share a host, for rounds that gather the messages of a host; null: not known.
+  /// Equal on all ranks.
   [[nodiscard]] virtual const HostRuns* hosts() const { return nullptr; }
 
-  /// Starts a round; the round must outlive it. Moves as far as it can without waiting.
+  /// Starts a round, which must outlive its run. Advances as far as possible without waiting.
   virtual void start(Round& round) = 0;
   /// Starts a collective. Errors: BadInput where counts do not fit the group.
   [[nodiscard]] virtual Result<void> start(const Collective& collective) = 0;
-  /// Moves what is under way; true when nothing is any more. Never blocks.
+  /// Advances what is under way; true when nothing is any more. Never blocks.
   /// Errors: RankLost, Stuck, Internal (the transport failed).
   [[nodiscard]] virtual Result<bool> poll() = 0;
   /// Polls until nothing is under way. Spins first, then yields, then sleeps; watched.
   [[nodiscard]] virtual Result<void> wait() = 0;
 
-  /// start and wait.
+  /// Starts a round and waits until nothing is under way.
   [[nodiscard]] Result<void> run(Round& round);
   /// Starts a collective and waits for its end, not for that of a round under way.
   [[nodiscard]] virtual Result<void> run(const Collective& collective) = 0;

@@ -22,7 +22,7 @@ Rank rank_in(MPI_Comm comm) {
   return rank;
 }
 
-/// Both communicators are this object's own; `control` never sees data, so nothing can be mistaken.
+/// Owns both communicators. No data travels on `control`, so messages cannot be mixed up.
 class Mpi final : public Communicator {
  public:
   /// `members`: the ranks of both communicators, as errors number them.
@@ -58,8 +58,7 @@ class Mpi final : public Communicator {
  private:
   void begin(OperationKind kind);
   [[nodiscard]] Result<bool> advance();
-  /// MPI gives no second chance: the job ends here. Returns only where a test stands in for the
-  /// end.
+  /// Ends the job: after an error MPI cannot go on. Returns only in tests that replace the end.
   Status fail(Status status);
 
   MPI_Comm comms_[2];
@@ -70,7 +69,7 @@ class Mpi final : public Communicator {
   Watch* watch_;
   int entry_ = -1;
   std::uint64_t begun_ = 0;
-  std::optional<OperationKind> unseen_;  // of a round that the board does not show yet
+  std::optional<OperationKind> unseen_;  // kind of a round that the board does not show yet
   OperationKind last_ = OperationKind::None;
   SystemClock clock_;
   MpiControl control_;
@@ -78,7 +77,7 @@ class Mpi final : public Communicator {
   std::optional<Status> failure_;
 };
 
-// Freeing a communicator is collective, so not after a failure or while unwinding.
+// Frees the communicators only if nothing failed and nothing unwinds: that call is collective.
 Mpi::~Mpi() {
   int finalised = 0;
   MPI_Finalized(&finalised);
@@ -111,7 +110,7 @@ void Mpi::start(Round& round) {
   if (auto moved = advance(); !moved) failure_ = moved.error();
 }
 
-// Blocks inside MPI, where a round under way does not move. It need not: no rank waits for that
+// Blocks inside MPI, where a round under way does not advance. It need not: no rank waits for that
 // round before this collective.
 Result<void> Mpi::start(const Collective& collective) {
   if (failure_) return *failure_;
@@ -133,7 +132,7 @@ Result<bool> Mpi::poll() {
   return advance();
 }
 
-// A peer in another round is this rank's error to report; a failed MPI is the end.
+// A peer in another round is an error of this operation; a failure of MPI ends the job.
 Result<bool> Mpi::advance() {
   auto moved = control_.advance();
   if (moved) return moved;
@@ -142,11 +141,10 @@ Result<bool> Mpi::advance() {
   return moved;
 }
 
-// The board shows a round from when it is waited for, so that ranks which started it at different
+// The board shows a round from the wait for it on, so that ranks which started it at different
 // places of the program still count the same operations.
 //
-// Spinning is what makes a vote fast; a partner that is not there within 50 us is likely to need
-// this very core.
+// Spinning makes a vote fast; a partner that takes more than 50 us probably needs this core.
 Result<void> Mpi::wait() {
   using namespace std::chrono_literals;
   if (unseen_) begin(*unseen_);

@@ -1,5 +1,5 @@
 // The MPI backend. Only factories: mpi.h stays in mpi.cpp and its neighbours. MPI communicators are
-// passed as a pointer to an MPI_Comm (nullptr: MPI_COMM_WORLD). Built where LOCKSTEP_HAVE_MPI.
+// passed as a pointer to an MPI_Comm (nullptr: MPI_COMM_WORLD). Built with LOCKSTEP_HAVE_MPI.
 //
 // Only the thread that calls these functions and the communicators they return makes MPI calls, so
 // MPI may have been initialised at any thread level.
@@ -15,8 +15,8 @@
 
 namespace lockstep::collectives {
 
-/// Initialises MPI (funneled) where nobody has, and finalises it at its end if it did so. Ends the
-/// process's use of MPI: communicators go first.
+/// Initialises MPI (MPI_THREAD_SERIALIZED) unless it is initialised already; if so, the destructor
+/// finalises it. All communicators are destroyed before.
 class MpiSession {
  public:
   /// Errors: Environment (MPI does not start, or has already been finalised).
@@ -30,31 +30,30 @@ class MpiSession {
   bool owner_;
 };
 
-/// What the MPI that is loaded calls itself.
+/// Name and version of the MPI that is loaded, in its own words.
 [[nodiscard]] std::string mpi_library();
-/// Of MPI_COMM_WORLD. Requires a session.
+/// Number of processes in MPI_COMM_WORLD. Requires a session.
 [[nodiscard]] int mpi_processes();
 
-/// Collective over `comm`. The progress board of the job: shared memory among the ranks of each
-/// host, its name taken away again before this returns. Errors: Environment, the same on all ranks
-/// of a host.
+/// Collective over `comm`. Makes the progress board of the job: memory that the ranks of each host
+/// share, whose name is removed before this returns. Errors: Environment, on all ranks if on one.
 [[nodiscard]] Result<std::unique_ptr<Board>> mpi_board(const void* comm);
 
 struct MpiOptions {
-  /// Watches the waits; nullptr: nobody does (tests, benchmarks).
+  /// Watches the waits; nullptr: waits are not watched (tests, benchmarks).
   Watch* watch = nullptr;
-  /// The longest payload of a control round that is believed.
+  /// Longest payload accepted in a control round, in bytes.
   std::size_t longest_payload = std::size_t{1} << 30;
 };
 
-/// Collective over `comm`, which is duplicated twice (control, data) and otherwise left alone. An
+/// Collective over `comm`, which is duplicated twice (control, data) and not used otherwise. An
 /// MPI error ends the job: through the watch if there is one, else MPI_Abort. Errors: Environment.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> mpi_communicator(const void* comm,
                                                                      const MpiOptions& options);
 
-/// Collective over `members` of `all` only; each rank in it numbered by its place among them, in
-/// errors by its number in `all`. Watched as `all` is. Requires that mpi_communicator made `all`.
-/// `group` tells groups of the job apart on the board, `name` in reports; not kWorldGroup.
+/// Collective over `members` of `all` only. Ranks are numbered by their place in `members`, in
+/// errors by their number in `all`. Watched as `all` is. Requires that mpi_communicator made `all`.
+/// `group` (not kWorldGroup) identifies the group on the board, `name` in reports.
 /// Errors: BadInput (this rank is no member), Environment.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> mpi_group(const Communicator& all,
                                                               const RankSet& members,

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kFirstTag = 1, kBodyTag = 2;
 constexpr std::uint64_t kMagic = 0x6C6F636B73746570;  // "lockstep"
-// In the places of a vote's key and its complement, which an AND of votes can never both have set.
+// Stands in place of a vote's key and its complement, which never have a bit in common.
 constexpr std::uint64_t kMark = 0x7061796C6F616421;
 constexpr std::uint64_t kVersion = 1;
 
@@ -48,7 +48,7 @@ int MpiControl::post_send(Rank peer) {
                    comm_, &sends_[1]);
 }
 
-// The receive is posted first, so that a message finds its place waiting.
+// Posts the receive first, so that a message finds its buffer.
 int MpiControl::post(const Round::Want& want) {
   posted_ = true;
   in_body_ = false;

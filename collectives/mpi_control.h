@@ -27,13 +27,13 @@ class MpiControl {
   MpiControl(const MpiControl&) = delete;
   MpiControl& operator=(const MpiControl&) = delete;
 
-  /// Requires that none is under way.
+  /// Requires that no round is under way.
   void start(Round& round) { round_ = &round; }
   [[nodiscard]] bool under_way() const { return round_ != nullptr; }
-  /// Moves as far as it can; true when the round has ended. Errors: Internal (MPI failed, or the
-  /// peer's message is not of this round); nothing can be trusted after that.
+  /// Advances as far as possible; true when the round has ended. Errors: Internal (MPI failed, or
+  /// the peer's message is not of this round), Version; the communicator is unusable then.
   [[nodiscard]] Result<bool> advance();
-  /// The error of advance() was MPI's own.
+  /// True if the error of advance() was MPI's own.
   [[nodiscard]] bool transport_failed() const { return transport_failed_; }
 
  private:
@@ -41,13 +41,13 @@ class MpiControl {
   [[nodiscard]] bool bare() const { return round_->message_bytes() == sizeof(Words); }
   [[nodiscard]] int post(const Round::Want& want);
   [[nodiscard]] int post_send(Rank peer);
-  /// MPI's code; `done` says whether both directions have ended.
+  /// Returns MPI's code; sets `done` once both directions have ended.
   [[nodiscard]] int test(const Round::Want& want, bool& done);
   [[nodiscard]] int on_first_message(const Round::Want& want, const MPI_Status& status);
 
   MPI_Comm comm_;
-  std::vector<int> names_;  // by rank
-  int self_ = 0;            // as errors name it
+  std::vector<int> names_;  // numbers of the ranks in errors, by rank
+  int self_ = 0;            // this rank's number in errors
   std::size_t longest_;
   Round* round_ = nullptr;
   bool posted_ = false, receiving_ = false, in_body_ = false, transport_failed_ = false;

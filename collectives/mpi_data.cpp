@@ -14,7 +14,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 /// MPI_Allreduce takes 32-bit counts of elements; longer ones go in pieces of this many.
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 
-/// What all ranks have goes to every rank up to the one, and a number whatever their number is.
+/// A sum sends every rank all inputs if they have kFewBytes at most, or kNumberBytes per rank.
 constexpr std::int64_t kFewBytes = 16 * 1024, kNumberBytes = 64;
 /// Elements that each rank sums at a time.
 constexpr std::int64_t kShare = std::int64_t{1} << 16;
@@ -46,8 +46,8 @@ MPI_Datatype element(DType dtype) {
   return MPI_BYTE;
 }
 
-/// What MPI calls for Max and Min of floats: with its own, NaN and zeros of two signs come out by
-/// the order of the operands, which need not be the same on all ranks.
+/// Max and Min of floats, called by MPI. With MPI's own, the result for NaN and for zeros of both
+/// signs depends on the order of the operands, which may differ between ranks.
 template <class T>
 void join(Reduce reduce, const void* from, void* into, int elements) {
   const T* a = static_cast<const T*>(from);
@@ -159,11 +159,11 @@ int MpiData::all_sum(const Collective& c) {
     std::memcpy(receive, scratch_.data(), static_cast<std::size_t>(elements * bytes));
     return rc;
   }
-  // Each rank sums a share of every part and tells it.
+  // Each rank sums a share of every part and sends the sum to all.
   int self = 0;
   MPI_Comm_rank(comm_, &self);
   const auto n = static_cast<std::size_t>(size_);
-  const std::int64_t most = std::min(kShare * size_, kPiece);  // ints count the elements
+  const std::int64_t most = std::min(kShare * size_, kPiece);  // MPI's counts are ints
   for (std::int64_t done = 0; done < elements; done += most) {
     const std::int64_t part = std::min(most, elements - done);
     const auto share = [&](int r) { return static_cast<int>(part * r / size_); };
@@ -214,7 +214,7 @@ void MpiData::make_room(std::int64_t bytes) {
   scratch_.resize(std::max(scratch_.size(), static_cast<std::size_t>(bytes)));
 }
 
-/// MPI has no sums of f16 and bf16: they are those of f32, rounded once more.
+/// MPI cannot reduce f16 and bf16: reduces them as f32 and rounds once more.
 int MpiData::reduce_wide(const Collective& c) {
   const CollectiveExtent extent = CollectiveExtent::of(c, size_);
   std::vector<float> send(static_cast<std::size_t>(extent.send)),

@@ -19,11 +19,11 @@ class MpiData {
   MpiData(const MpiData&) = delete;
   MpiData& operator=(const MpiData&) = delete;
 
-  /// Whether the counts fit MPI's 32-bit ones. Errors: BadInput. Requires check() to have passed.
+  /// Checks that the counts fit MPI's 32 bits. Errors: BadInput. Requires check() to have passed.
   [[nodiscard]] Result<void> fits(const Collective& collective) const;
   /// Runs it to its end; blocks. Returns MPI's code. Requires fits().
   [[nodiscard]] int run(const Collective& collective);
-  /// Frees datatypes and operations; before MPI ends.
+  /// Frees datatypes and operations; called before MPI ends.
   void release();
 
  private:
@@ -32,17 +32,17 @@ class MpiData {
   [[nodiscard]] MPI_Op operation(const Collective& collective);
   [[nodiscard]] int all_reduce(const Collective& collective);
   [[nodiscard]] int reduce_wide(const Collective& collective);
-  /// Sums of floats, in rank order on all ranks: MPI's own go by the number of ranks and bytes.
+  /// Sums floats in rank order on all ranks: MPI's order depends on the number of ranks and bytes.
   [[nodiscard]] int all_sum(const Collective& collective);
   [[nodiscard]] int reduce_scatter_sum(const Collective& collective);
-  /// The blocks of all ranks in scratch_, of so many elements each, into the first one.
+  /// Sums the blocks of all ranks in scratch_, each of `elements`, into the first one.
   void sum_blocks(DType dtype, std::int64_t elements);
-  /// In scratch_, which only grows.
+  /// Grows scratch_ to `bytes`; it never shrinks.
   void make_room(std::int64_t bytes);
   MPI_Comm comm_;
   int size_;
   std::map<std::pair<DType, std::int64_t>, MPI_Datatype> rows_;
-  MPI_Op most_ = MPI_OP_NULL, least_ = MPI_OP_NULL;  // of floats
+  MPI_Op most_ = MPI_OP_NULL, least_ = MPI_OP_NULL;  // Max and Min of floats
   std::vector<std::byte> scratch_, packed_;
   std::vector<int> counts_;  // send counts, displacements, receive counts, displacements
 };

@@ -20,17 +20,17 @@ class Processes {
   /// Watches `pid` as the process of `rank`; does nothing if it already does.
   void watch(int rank, std::int32_t pid);
   [[nodiscard]] bool watched(int rank) const { return at(rank).pid != 0; }
-  /// The process of `rank` has ended. Stays true.
+  /// True if the process of `rank` has ended. Stays true.
   [[nodiscard]] bool ended(int rank) const { return at(rank).ended; }
-  /// It is suspended by a signal or a debugger.
+  /// True if it is suspended by a signal or a debugger.
   [[nodiscard]] bool stopped(int rank) const;
-  /// Waits until a process ends, `event` can be read, or the time is up; then updates ended().
+  /// Waits until a process ends, `event` is readable, or the time is up; then updates ended().
   void wait(int event, int milliseconds);
 
  private:
   struct Process {
     std::int32_t pid = 0;
-    int descriptor = -1;  // -1: the kernel gave none, so it is looked at each time
+    int descriptor = -1;  // -1: the kernel gave none; wait() looks at the process itself
     bool ended = false;
   };
   [[nodiscard]] const Process& at(int rank) const {

@@ -81,7 +81,7 @@ void sum_wide(std::size_t ranks, std::int64_t elements, Chunk chunk, Store store
     const auto n = static_cast<std::size_t>(count);
     for (std::size_t r = 0; r < ranks; ++r) {
       const float* x = chunk(r, at, count);
-      // What the first rank has as it is: zeros that are all negative stay so.
+      // Starts with the first rank's value, not with 0: a sum of negative zeros stays negative.
       for (std::size_t i = 0; i < n; ++i)
         total[i] = r == 0 ? static_cast<double>(x[i]) : total[i] + static_cast<double>(x[i]);
     }

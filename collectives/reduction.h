@@ -1,5 +1,5 @@
 // Element-wise reduction in memory, for the backends that reduce by themselves: TCP, simulated,
-// sums of floats over MPI. Refuses nothing: check() has said which dtypes reduce.
+// sums of floats over MPI. Refuses nothing: check() decides which dtypes reduce.
 #pragma once
 
 #include <cmath>
@@ -12,14 +12,14 @@
 
 namespace lockstep::collectives {
 
-/// into[i] := what the ranks' elements from[0][i], from[1][i], .. come to, taken in this order.
-/// Integers wrap; bool is one byte, 0 or 1. Sums of f32 are made in f64 and rounded once; f16 and
-/// bf16 are joined as f32 and rounded once more. `into` may be from[0].
+/// into[i] := the reduction of the ranks' elements from[0][i], from[1][i], .. in this order.
+/// Integers wrap; bool is one byte, 0 or 1. f32 is summed in f64 and rounded once; f16 and bf16 are
+/// reduced as f32 and rounded once more. `into` may be from[0].
 void reduce_ranks(DType dtype, Reduce reduce, std::span<const void* const> from, void* into,
                   std::int64_t elements);
 
-/// The larger and the smaller of two numbers. Of floats the same bits in any order of operands: NaN
-/// where one is, and 0 above -0.
+/// The larger and the smaller of two numbers. Floats give the same bits in any order of operands:
+/// NaN if one of them is, and 0 above -0.
 template <class T>
 T larger(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -14,13 +14,13 @@ bool is_control(OperationKind kind) {
   return kind == OperationKind::Vote || kind == OperationKind::Exchange;
 }
 
-/// Cannot end before every member of the group has come.
+/// True if the operation cannot end before every member of the group has entered it.
 bool needs_all(OperationKind kind) {
   return kind == OperationKind::Vote || kind == OperationKind::AllReduce ||
          kind == OperationKind::AllGather || kind == OperationKind::ReduceScatter;
 }
 
-/// Which ranks hold up which, among those still thought to be in the ring.
+/// Which ranks hold up which, among the candidates for the ring.
 class Holds {
  public:
   explicit Holds(const BoardSnapshot& board) : board_(board), in_(board.ranks.size()) {
@@ -31,7 +31,7 @@ class Holds {
     }
   }
 
-  /// Leaves out, until nothing changes, whoever may go on without those left in.
+  /// Removes, until nothing changes, each rank that may go on without the remaining ones.
   void narrow() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -53,8 +53,8 @@ class Holds {
  private:
   [[nodiscard]] const RankState& state(std::size_t rank) const { return board_.ranks[rank]; }
 
-  /// `member` has no part yet in the operation that `rank` waits in: it has begun fewer of the
-  /// group, or is at the same place, but on the other plane, where it meets nobody.
+  /// True if `member` has not entered the operation that `rank` waits in: it has begun fewer of the
+  /// group, or is at the same place but on the other plane (control or data).
   [[nodiscard]] bool is_awaited(std::size_t rank, std::size_t member) const {
     const RankState& mine = state(rank);
     const RankState& other = state(member);
@@ -97,7 +97,7 @@ std::optional<Ring> find_ring(const BoardSnapshot& board) {
 Status ring_verdict(const BoardSnapshot& board, const Ring& ring, Instant now) {
   Holds holds(board);
   holds.narrow();
-  // Everyone in the ring waits for somebody in it, so the way comes back to where it has been.
+  // Each rank of the ring waits for another in it, so the way returns to a rank seen before.
   std::vector<std::size_t> way;
   auto at = static_cast<std::size_t>(ring.members.front().rank.value);
   auto seen = way.end();

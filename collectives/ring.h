@@ -11,30 +11,30 @@
 
 namespace lockstep::collectives {
 
-/// Ranks of which each waits in an operation that cannot end before another of them comes to it,
-/// while that one waits itself. By rank.
+/// Ranks that wait for each other: each waits in an operation that cannot end before another of
+/// them enters it. Sorted by rank.
 struct Ring {
   struct Member {
     Rank rank{};
-    std::uint64_t begun = 0;  // operations, of all groups: tells this wait from any other
+    std::uint64_t begun = 0;  // operations begun, of all groups; identifies the wait
     bool operator==(const Member&) const = default;
   };
   std::vector<Member> members;
   bool operator==(const Ring&) const = default;
 };
 
-/// The largest ring that the board shows; nullopt where there is none. Nobody is in it by mistake
-/// about an operation: votes, all_reduce, all_gather and reduce_scatter need every member;
-/// in what may end without some (broadcast, all_to_all_single, an exchange) a rank counts as held
-/// up only where no other member is there and all of them are in the ring.
+/// The largest ring that the board shows; nullopt: none. Votes, all_reduce, all_gather and
+/// reduce_scatter need every member. In operations that may end without some (broadcast,
+/// all_to_all_single, an exchange) a rank counts as held up only if no other member has entered
+/// and all of them are in the ring.
 ///
 /// A snapshot is not read in one moment, so one alone proves nothing. The same ring in a second one
-/// does: between the two all its members were in these waits, and none had come to where it is
-/// awaited.
+/// does: between the two all its members were in these waits, and none had entered the operation
+/// in which it is awaited.
 [[nodiscard]] std::optional<Ring> find_ring(const BoardSnapshot& board);
 
-/// What to say of a ring: one way around it with operations, groups and ranks, and the table of
-/// all.
+/// The report on a ring: one way around it with operations, groups and ranks, and the table of all
+/// ranks.
 [[nodiscard]] Status ring_verdict(const BoardSnapshot& board, const Ring& ring, Instant now);
 
 }  // namespace lockstep::collectives

@@ -1,5 +1,5 @@
-// A round: one collective exchange of control messages, as a pure state machine. It says whom to
-// send to and whom to hear from next; a Communicator (MPI, TCP, simulated, fake) moves the bytes.
+// A round: one collective exchange of control messages, as a pure state machine. It determines the
+// next peer to send to or receive from; a Communicator (MPI, TCP, simulated, fake) moves the bytes.
 // The same object code runs in a real job and in a dry run.
 #pragma once
 
@@ -22,7 +22,7 @@ class Round {
 
   /// What this rank does next. Pure.
   [[nodiscard]] virtual Want want() const = 0;
-  /// The length of every message of this round, 0 where it varies. Messages of one known length
+  /// The length of every message of this round; 0: it varies. Messages of one known length
   /// travel bare; others with a header in front. Pure.
   [[nodiscard]] virtual std::size_t message_bytes() const { return 0; }
   /// The bytes for want().peer; valid until the next call of sent() or received(). While need is

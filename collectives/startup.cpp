@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kNotSet = "(not set)";
 
-/// What a range of ranks has for each key. A key that is missing is not set on any of them.
+/// The values of each key on a range of ranks. A missing key is set on none of them.
 struct Settings {
   RankSet ranks;
   std::map<std::string, Census> keys;

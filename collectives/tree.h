@@ -1,9 +1,9 @@
 // The ordered tree: joins one payload per rank in rank order and gives every rank the result. The
 // tree is a binary search tree over rank numbers, so left ⊔ self ⊔ right keeps rank order, a rank
 // receives at most two payloads on the way up and one on the way down, whatever the group's size.
-// Where hosts are known (host_runs.h), the ranks of each stand in a tree of their own, whose head
-// stands in a tree of the hosts: of what a host says, one message goes to another host. A head
-// receives four payloads at most on the way up.
+// If hosts are known (host_runs.h), the ranks of each form a tree of their own, whose head is in a
+// tree of the hosts: of all messages of a host one goes to another host. A head receives four
+// payloads at most on the way up.
 #pragma once
 
 #include <functional>
@@ -15,19 +15,19 @@
 
 namespace lockstep::collectives {
 
-/// Where a rank stands in the ordered tree. Pure function of (self, size, hosts).
+/// A rank's place in the ordered tree. Pure function of (self, size, hosts).
 struct TreePlace {
   std::optional<Rank> parent, left, right;
-  /// Of the head of a host: the heads of hosts whose ranks are below, and above, all of its own.
+  /// On the head of a host: its children on hosts of lower, and of higher, ranks.
   std::optional<Rank> far_left{}, far_right{};
   [[nodiscard]] static TreePlace of(Rank self, int size, const HostRuns* hosts = nullptr);
-  /// Without what lies on other hosts. Requires that `hosts` are not empty.
+  /// The place in the tree of the rank's own host. Requires that `hosts` is not empty.
   [[nodiscard]] static TreePlace on_host(Rank self, const HostRuns& hosts);
   [[nodiscard]] std::vector<Rank> neighbours() const;
 };
 
 /// lower ⊔ higher, both payloads of contiguous rank ranges, lower's ranks below higher's. Must be
-/// associative and must not fail: what does not fit together is data in the result.
+/// associative and must not fail: payloads that conflict are data in the result.
 using Join =
     std::function<Bytes(std::span<const std::byte> lower, std::span<const std::byte> higher)>;
 
@@ -51,7 +51,7 @@ class TreeWalk {
 
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] Round::Want want() const;
-  /// Whether the stage has a message; else it is to be passed over.
+  /// True if the stage has a message; else it is to be skipped.
   [[nodiscard]] bool has_peer() const { return want().need != Round::Need::Done; }
   void next() { stage_ = static_cast<Stage>(static_cast<std::uint8_t>(stage_) + 1); }
 
@@ -63,7 +63,7 @@ class TreeWalk {
 /// One join of all ranks' payloads.
 class TreeRound final : public Round {
  public:
-  /// `hosts`: see Communicator::hosts(); the result is the same with any.
+  /// `hosts`: see Communicator::hosts(); it does not change the result.
   TreeRound(Rank self, int size, Bytes mine, Join join, const HostRuns* hosts = nullptr);
 
   [[nodiscard]] Want want() const override { return walk_.want(); }
@@ -82,23 +82,23 @@ class TreeRound final : public Round {
   Join join_;
 };
 
-/// What one rank says up the tree and hears back, where ranks get answers of their own: nothing
-/// that a rank holds is longer than what its own subtree says.
+/// What one rank sends up the tree and receives back, when each rank gets an answer of its own: no
+/// payload of a rank is longer than its own subtree's words.
 class TreeTalk {
  public:
   virtual ~TreeTalk() = default;
-  /// A child's word; the left one's first.
+  /// Receives a child's word; the left child's comes first.
   virtual void heard(bool left, std::span<const std::byte> word) = 0;
-  /// What this rank's subtree says: the children have been heard. On the rank that heads the tree
-  /// it is the word of all.
+  /// The word of this rank's subtree; called after the children's words. On the root of the tree it
+  /// is the word of all.
   [[nodiscard]] virtual Bytes word() = 0;
-  /// The parent's answer to word(); on the rank that heads the tree none comes.
+  /// Receives the parent's answer to word(); not called on the root.
   virtual void answered(std::span<const std::byte> answer) = 0;
-  /// For a child, by what it has said and what this rank was answered.
+  /// The answer to a child, from its word and the answer to this rank.
   [[nodiscard]] virtual Bytes answer(bool left) = 0;
 };
 
-/// One talk of all ranks.
+/// Runs one talk of all ranks.
 class TalkRound final : public Round {
  public:
   /// `talk` outlives it.

@@ -25,7 +25,7 @@ VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine, con
   plan();
 }
 
-// Hosts from core_ on fold their vote into the host core_ below them and are told the result; the
+// Hosts from core_ on fold their vote into the host core_ below them and receive the result; the
 // others exchange with the partner that differs in bit_, for each bit.
 Round::Want VoteRound::want_between_hosts() const {
   const auto with = [this](Need need, std::int32_t host) {
@@ -39,7 +39,7 @@ Round::Want VoteRound::want_between_hosts() const {
   return with((stage_ == Stage::FoldIn) == folded ? Need::Send : Need::Receive, partner);
 }
 
-/// Its ranks have been heard, and are told nothing yet.
+/// True on a head that has gathered its host's votes, until it has the result.
 bool VoteRound::between_hosts() const {
   return walk_.stage() == TreeWalk::Stage::Down && !place_.parent && stage_ != Stage::Done;
 }

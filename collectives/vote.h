@@ -1,6 +1,6 @@
 // The vote: one AND over eight 64-bit words, by which all ranks learn at once whether they agree
-// (ARCHITECTURE.md). Sans-I/O: recursive doubling, folded where the group is no power of two; where
-// hosts are known (host_runs.h), between one rank of each, which gathers the votes of the others.
+// (ARCHITECTURE.md). Sans-I/O: recursive doubling, folded if the group is no power of two. If hosts
+// are known (host_runs.h), it runs between one rank of each, which gathers the host's votes.
 #pragma once
 
 #include <algorithm>
@@ -73,9 +73,9 @@ struct Vote {
 static_assert(sizeof(Vote) == 64);
 
 /// One vote among `size` ranks. A rank receives at most ceil(log2 size)+1 messages of 64 bytes;
-/// with `hosts` (see Communicator::hosts(); they outlive the round) the one that speaks for its
-/// host at most ceil(log2 hosts)+1 from other hosts and two from its own, and the others three, of
-/// their own.
+/// with `hosts` (see Communicator::hosts(); it outlives the round) the head of a host receives at
+/// most ceil(log2 hosts)+1 from other hosts and two from its own, any other rank three from its
+/// own.
 class VoteRound final : public Round {
  public:
   VoteRound(Rank self, int size, const Vote& mine, Combine combine = Combine::And,
@@ -99,11 +99,11 @@ class VoteRound final : public Round {
   [[nodiscard]] Want want_between_hosts() const;
   Vote vote_;
   Want want_;
-  const HostRuns* hosts_;  // null: each rank is one
-  TreePlace place_;        // on its host
-  TreeWalk walk_;          // there; once it has gathered, its head goes through the stages
-  std::int32_t self_;      // the number of this host
-  std::int32_t size_;      // hosts
+  const HostRuns* hosts_;  // null: each rank counts as one
+  TreePlace place_;        // in the tree of its host
+  TreeWalk walk_;          // in that tree; at its Down stage the head goes through stage_
+  std::int32_t self_;      // number of this host
+  std::int32_t size_;      // number of hosts
   std::int32_t core_;      // largest power of two <= size
   std::int32_t bit_ = 1;
   Stage stage_ = Stage::FoldIn;

@@ -8,7 +8,8 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Where a speaker of a host is suspended, its other ranks are not heard of for half as long.
+/// Shortest silence that counts as out of reach. Twice the time for which the other ranks of a host
+/// are silent when its speaker is suspended.
 constexpr std::chrono::seconds kOutOfReach{3};
 
 std::vector<Rank> each_rank(const RankSet& ranks) {
@@ -18,7 +19,7 @@ std::vector<Rank> each_rank(const RankSet& ranks) {
   return out;
 }
 
-/// The ranks whose part in the operation that `rank` waits in is still to come.
+/// The ranks that have not entered the operation that `rank` waits in.
 RankSet awaited(const BoardSnapshot& board, Rank rank) {
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
   const GroupState* group = board.group(state.group);
@@ -30,9 +31,9 @@ RankSet awaited(const BoardSnapshot& board, Rank rank) {
   return out;
 }
 
-/// Whom `rank` waits for: those whose part is still to come or, where all have come, those who may
-/// hold it up: who are still in the operation with it, and who are suspended, for a vote that was
-/// cast ahead counts as come.
+/// The ranks that `rank` waits for: those that have not entered its operation. If all have, those
+/// that may hold it up: ranks still in it, and suspended ones, for a vote that was cast ahead
+/// counts as entered.
 RankSet held_by(const BoardSnapshot& board, Rank rank) {
   RankSet out = awaited(board, rank);
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
@@ -47,7 +48,7 @@ RankSet held_by(const BoardSnapshot& board, Rank rank) {
   return out;
 }
 
-/// Everyone that `self` waits for, directly or through ranks that wait themselves.
+/// `self` and all ranks that it waits for, directly or through ranks that wait themselves.
 RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
   RankSet reached = RankSet::of(self);
   std::vector<Rank> frontier{self};
@@ -105,8 +106,8 @@ std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspende
       kHow, silent.phrase());
 }
 
-/// Nobody that is waited for is to be blamed: all of `others`, or all ranks of the operation where
-/// there are none, wait themselves.
+/// For a wait without a rank to blame: all of `others` wait themselves or, if there are none, all
+/// ranks of the operation.
 std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& others,
                           double seconds) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
@@ -139,52 +140,53 @@ struct Look {
   [[nodiscard]] const RankState& state(Rank rank) const {
     return board.ranks[static_cast<std::size_t>(rank.value)];
   }
-  /// Neither progress nor a lease for the deadline of this wait.
+  /// True if `rank` had neither progress nor a lease for the deadline of this wait.
   [[nodiscard]] bool still(Rank rank) const {
     return now - std::max({since, state(rank).progress, state(rank).lease}) > deadline;
   }
-  /// So are all that are in one operation with `rank`: nothing has moved since the last one came.
+  /// True if `rank` and all ranks in its operation are still: nothing has moved since the last one
+  /// entered.
   [[nodiscard]] bool operation_still(Rank rank) const {
     const std::vector<Rank> with = each_rank(held_by(board, rank));
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
-  /// It was there until late in this wait: of a rank of another host only its words say so, and the
-  /// last word of one that is suspended may be that it waits.
+  /// True if `rank` was running late in this wait. For a rank of another host its messages must
+  /// show that: the last one of a suspended rank may be that it waits.
   [[nodiscard]] bool heard(Rank rank) const {
     return !state(rank).carried || state(rank).beat > since + deadline / 2;
   }
-  /// Nothing but an old word is known of it: it, or the way to it, has been silent for most of this
-  /// wait. (One with a lease may be busy.)
+  /// True if `rank`, or the way to it, has been silent for most of this wait. (A rank with a lease
+  /// may be busy.)
   [[nodiscard]] bool out_of_reach(Rank rank) const {
     return state(rank).carried && std::max(state(rank).beat, state(rank).lease) <=
                                       now - std::max<Duration>(deadline * 3 / 4, kOutOfReach);
   }
 };
 
-/// What is to be said against the ranks that a wait depends on.
+/// Ranks to blame, of those that a wait depends on.
 struct Findings {
   RankSet finished, suspended, silent;
   bool all_wait = true, all_still = true;
 };
 
-/// `together`: all that `reached` holds have come to the operation of the rank that looks.
+/// `together`: all of `reached` have entered the operation of the rank that looks.
 Findings findings(const Look& look, const RankSet& reached, bool together) {
   Findings found;
   for (const Rank rank : each_rank(reached)) {
     const RankState& state = look.state(rank);
-    // A rank that waits for nobody, yet has not come, is held up by something of its own.
+    // A rank that waits for no other, yet has not entered, is held up by itself.
     const bool waits =
         rank == look.self || (state.waiting && (together || !held_by(look.board, rank).empty()));
     if (state.finished && !together) found.finished.insert(RankSet::of(rank));
     if (!waits && look.still(rank))
       (state.stopped ? found.suspended : found.silent).insert(RankSet::of(rank));
-    // A suspended one for whose operation all have come may hold up those who are in it.
+    // A suspended rank whose operation all have entered may hold up the ranks in it.
     if (waits && state.stopped && awaited(look.board, rank).empty() && look.operation_still(rank))
       found.suspended.insert(RankSet::of(rank));
     found.all_wait &= waits;
     found.all_still &= look.still(rank) && look.heard(rank);
   }
-  // Whose last words differ by a moment are silent alike.
+  // Ranks whose last messages differ by a moment are equally silent.
   if (!together && !found.silent.empty())
     for (const Rank rank : each_rank(reached))
       if (look.out_of_reach(rank)) found.silent.insert(RankSet::of(rank));
@@ -211,7 +213,7 @@ std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait, Ins
   if (!wait.since) return std::nullopt;
 
   const Look look{board, wait.self, *wait.since, now, deadline};
-  // Without anybody to wait for, all members are in this very operation: then they all matter.
+  // If it waits for no rank, all members have entered this operation: then they all matter.
   RankSet reached = awaited_through_others(board, wait.self);
   const bool together = awaited(board, wait.self).empty();
   if (const GroupState* group = board.group(look.state(wait.self).group);

@@ -23,7 +23,7 @@
 namespace lockstep::collectives {
 namespace {
 
-// What the signal handler reaches; a handler can be given nothing else. One watch at a time has it.
+// Globals for the signal handler, which can reach nothing else. Used by one watch at a time.
 std::atomic<int> signal_event{-1};
 std::atomic<int> signal_seen{0};
 
@@ -35,7 +35,7 @@ extern "C" void lockstep_on_signal(int number) {
   errno = error;
 }
 
-/// How long a ring is looked at before it is reported.
+/// Age at which a ring is reported.
 constexpr std::chrono::milliseconds kRingAge{300};
 
 /// Writes the report; its bytes are not yet on disk.
@@ -98,7 +98,7 @@ struct Watch::Thread {
   bool ended = false;  // with on_verdict set, the process goes on
   std::uint64_t seen_begun = 0;
   std::optional<Instant> since;
-  std::optional<Ring> ring;  // as last seen, and since when
+  std::optional<Ring> ring;  // as last seen; since ring_since
   Instant ring_since{0};
   bool has_term = false, has_int = false;
   std::thread thread;
@@ -146,7 +146,7 @@ BoardSnapshot Watch::Thread::look() const {
   return seen;
 }
 
-/// The same wait as at the last look goes on; another one, or none, starts the time anew.
+/// This rank's wait, since the look that first saw it.
 Wait Watch::Thread::own_wait(const RankState& me, Instant now) {
   if (!me.waiting)
     since.reset();
@@ -156,8 +156,8 @@ Wait Watch::Thread::own_wait(const RankState& me, Instant now) {
   return {self, since};
 }
 
-/// Two snapshots with one ring are proof. They are taken apart, so that a report does not fall into
-/// the very moment in which another error ends the job.
+/// The verdict on a ring of age kRingAge. Two snapshots with one ring prove it; the time between
+/// them keeps the report out of the moment in which another error ends the job.
 std::optional<Status> Watch::Thread::ring_that_stays(const BoardSnapshot& seen, Instant now) {
   auto found = find_ring(seen);
   if (found != ring) {
@@ -180,7 +180,7 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   if (options.on_verdict) return options.on_verdict(verdict, code);
   if (options.tell) options.tell(verdict);
   if (const auto earlier = board.claim_report(code)) {
-    // mpirun ends all ranks once one has left, and this one may be the coordinator's.
+    // mpirun ends all ranks once one has left; and another thread of this process may report.
     board.await_report();
     ::_exit(*earlier);
   }
@@ -192,13 +192,13 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   board.end_report();
   if (report) {
     report->flush();
-    report.reset();  // a draft without a name goes, which the end of the process would leave
+    report.reset();  // deletes a draft that got no name; _exit would leave it
   }
   ::_exit(code);
 }
 
-/// mpirun ends the ranks that are left once one is lost: then that one is the reason. Otherwise
-/// somebody else told the job to end, and nothing is wrong with any rank.
+/// Once a rank is lost mpirun ends the others by SIGTERM: then the lost rank is the verdict.
+/// Otherwise the job was told to end from outside, and no rank is to blame.
 void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now) {
   ended = true;
   const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);
@@ -227,7 +227,7 @@ void Watch::Thread::run() {
     if (::read(event, &count, sizeof count) > 0 && stopping.load()) return;
     const Instant now = clock.now();
     auto known = options.look ? options.look(now) : std::nullopt;
-    if (now - before > options.deadline / 2) since.reset();  // it was suspended itself
+    if (now - before > options.deadline / 2) since.reset();  // this process was suspended
     before = now;
     const int signal = has_term || has_int ? signal_seen.exchange(0) : 0;
     const bool lost = ends_at_loss.load() && anyone_lost();

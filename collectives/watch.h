@@ -1,6 +1,6 @@
 // The watchdog: a thread that looks at the progress board while this process waits, tells a lost or
-// stuck rank from a slow one, writes the report and ends the process. It never calls MPI and shares
-// no lock with any other thread, so it cannot be held up by what it watches.
+// stuck rank from a slow one, writes the report and ends the process. It never calls MPI and takes
+// no lock that another thread holds across a long wait, so what it watches cannot hold it up.
 #pragma once
 
 #include <functional>
@@ -14,36 +14,36 @@
 namespace lockstep::collectives {
 
 struct WatchOptions {
-  /// How long a rank that is waited for may show no progress and no lease.
+  /// Time for which a rank that is waited for may show neither progress nor a lease.
   Duration deadline = std::chrono::seconds(60);
   /// The report goes to stderr and, where not empty, to this file, as a whole or not at all; a
   /// missing folder is made, for this user only.
   std::string report_file;
-  /// SIGTERM and SIGINT leave a report and 128 plus their number (RankLost and its code where that
-  /// is why), unless the program handles them itself.
+  /// On SIGTERM and SIGINT: writes a report and exits with 128 plus the number (SIGTERM after a
+  /// lost rank: with RankLost), unless the program handles them itself.
   bool signals = true;
-  /// Called at each look of the watchdog, on its thread: every 2 to 50 ms. A verdict that it knows
-  /// of ends this rank's wait, whatever it waits in. Null: nothing.
+  /// Called by the watchdog on its thread every 2 to 50 ms. A verdict that it returns ends this
+  /// rank's wait, whatever it waits in. Null: not called.
   std::function<std::optional<Status>(Instant now)> look;
-  /// Called with the verdict by every process before it leaves with one: tells the ranks with which
-  /// it is connected, so that none of them takes its end for a loss. On the watchdog's thread, or
-  /// the one that calls end_job(). Null: nobody is told.
+  /// Called with the verdict by every process before it leaves with one: sends it to connected
+  /// ranks, so that none of them takes this process for lost. On the watchdog's thread, or the one
+  /// that calls end_job(). Null: not called.
   std::function<void(const Status& verdict)> tell;
-  /// Called with the verdict by the one process of the host that reports, once that is written; may
-  /// take 2 s, for which the others stay. Null: nobody is told.
+  /// Called with the verdict by the one process of the host that reports, once the report is
+  /// written; may take 2 s, for which the others stay. Null: not called.
   std::function<void(const Status& verdict)> final_report;
   /// Called first with the verdict, by every process that is about to leave with one; may end the
-  /// process in its own way. On the watchdog's thread, or the one that calls end_job(). Null:
-  /// nothing.
+  /// process in its own way. On the watchdog's thread, or the one that calls end_job(). Null: not
+  /// called.
   std::function<void(const Status& verdict)> before_end;
   /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
   /// tests. On the watchdog's thread.
   std::function<void(const Status& verdict, int exit_code)> on_verdict;
 };
 
-/// The watchdog of one process of the job. Created once, by the thread that also destroys it; arms
-/// are made by one thread. Destruction enters a clean exit on the board: the end of this process
-/// after that is no loss to the others.
+/// The watchdog of one process of the job. Created once, by the thread that also destroys it; one
+/// thread makes Armed objects. Destruction enters a clean exit on the board: the end of this
+/// process after that is no loss to the others.
 class Watch {
  public:
   /// `board` outlives the watch. Takes the seat of `self`.
@@ -60,7 +60,7 @@ class Watch {
   [[nodiscard]] Rank self() const { return self_; }
   [[nodiscard]] Duration deadline() const;
 
-  /// Around a blocking wait. Three stores, and the time at its end.
+  /// Lives around a blocking wait. Costs three stores, and reading the clock at the end.
   class Armed {
    public:
     explicit Armed(Watch* watch) : watch_(watch) {
@@ -76,11 +76,11 @@ class Watch {
     Watch* watch_;
   };
 
-  /// Whether a rank that is lost ends the job while this process waits for nobody. At first it does.
+  /// Sets whether a lost rank ends the job while this process does not wait; at first it does.
   void ends_at_loss(bool ends);
 
-  /// Ends the job with `verdict` as the watchdog would: report, then _exit. For failures after
-  /// which no other rank can be trusted to learn of it (the transport failed).
+  /// Ends the job with `verdict` as the watchdog would: report, then _exit. For failures that other
+  /// ranks may never learn of (the transport failed).
   void end_job(const Status& verdict);
 
  private:
