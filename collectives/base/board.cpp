@@ -18,7 +18,7 @@ namespace detail {
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free, "the board is shared between processes");
 
-/// One rank. Two lines that its main thread writes at every operation stand first.
+/// One rank's slot. The first cache line holds what its main thread writes at every operation.
 struct alignas(64) BoardSlot {
   Word begun{0}, operation{0}, ordinal{0}, group_entry{0};
   std::atomic<std::int64_t> progress{0};
@@ -33,8 +33,8 @@ struct alignas(64) BoardSlot {
 };
 
 struct BoardGroup {
-  Word id{0};                                    // group + 1; 0 where the entry is free
-  std::array<Word, kGroupNameBytes / 8> name{};  // written by every member, all alike
+  Word id{0};                                    // group + 1; 0: the entry is free
+  std::array<Word, kGroupNameBytes / 8> name{};  // every member writes the same
 };
 
 /// Slots and, per group, one counter per rank follow in memory: 0 for no member, else 1 + begun.
@@ -91,8 +91,8 @@ std::string read_event(const BoardSlot& slot) {
   return "(being written)";
 }
 
-/// Of a slot whose version has become `version` + 1. Release on every word: a reader that sees a
-/// new word also sees the odd version before it.
+/// Requires that the slot's version is `version` + 1 by now. Release on every word: a reader that
+/// sees a new word also sees the odd version before it.
 void write_event(BoardSlot& slot, std::string_view event, std::uint64_t version) {
   std::array<std::uint64_t, kEventBytes / 8> words{};
   std::memcpy(words.data(), event.data(), std::min(event.size(), kEventBytes));
@@ -171,7 +171,7 @@ void Seat::phase(Phase phase) {
 void Seat::renew(Instant until) { slot_->lease.store(until.count(), std::memory_order_relaxed); }
 void Seat::beat(Instant now) { slot_->beat.store(now.count(), std::memory_order_relaxed); }
 void Seat::wait(bool waiting) { slot_->waiting.store(waiting, std::memory_order_release); }
-// Progress first: who sees that the wait is over sees when.
+// Progress first: a reader that sees the end of the wait also sees its time.
 void Seat::wait_over(Instant now) {
   slot_->progress.store(now.count(), std::memory_order_relaxed);
   wait(false);
@@ -272,7 +272,7 @@ void Board::carry(Rank rank, const RankState& told, const std::vector<Begun>& be
   slot.lease.store(told.lease.count(), std::memory_order_relaxed);
   slot.begun.store(told.begun, std::memory_order_relaxed);
   slot.beat.store(told.beat.count(), std::memory_order_relaxed);
-  // Of two that carry at once, one after a pause, one writes.
+  // If two processes carry at once (one was paused), only one of them writes.
   if (std::uint64_t version = slot.version.load();
       version % 2 == 0 && told.event != read_event(slot) &&
       slot.version.compare_exchange_strong(version, version + 1))

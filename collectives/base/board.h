@@ -1,5 +1,5 @@
 // The progress board: one slot per rank of the job, in memory that all ranks of a host share, where
-// each says what it is doing. Read by watchdogs and reports; nothing that ranks compare depends on
+// each shows what it is doing. Read by watchdogs and reports; nothing that ranks compare depends on
 // it.
 //
 // Lock-free throughout. A process writes the slot of its own rank only; a reader may meet a writer
@@ -37,25 +37,25 @@ class Seat {
  public:
   Seat() = default;
 
-  /// Enters the process of this rank: its slot is shown as known from here on.
+  /// Enters the process of this rank: its slot counts as known from here on.
   void register_process(std::int32_t pid, std::uint64_t host, Instant now);
-  /// Begins operation `ordinal` (from 1) of the group that entry() gave.
+  /// Begins operation `ordinal` (from 1) of the group whose entry Board::entry() returned.
   void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
-  /// The operation that is waited for now, begun before others: what reports are about.
+  /// Shows in reports an operation that was begun before others and is waited for now.
   void resume(OperationKind kind, int group_entry, std::uint64_t ordinal);
   /// "call 12 of train_step". Counts as progress.
   void note(std::string_view event, Instant now);
   void phase(Phase phase);
-  /// "Busy and alive until then": a compile that takes minutes renews it.
+  /// Renews the lease, "busy and alive until then": for a compile that takes minutes.
   void renew(Instant until);
-  /// Its process is not suspended. Any thread.
+  /// Notes that the process is not suspended. Any thread.
   void beat(Instant now);
   /// Enters (true) or leaves a watched wait.
   void wait(bool waiting);
-  /// Leaves one. Counts as progress: a rank that was waited for may have been late for long, and
-  /// those that waited for it go on one after the other.
+  /// Leaves a watched wait. Counts as progress: ranks that waited long for a late one go on one
+  /// after the other.
   void wait_over(Instant now);
-  /// Clean exit: the end of the process is no loss from here on.
+  /// Notes a clean exit: the end of the process is no loss from here on.
   void finish();
 
  private:
@@ -66,13 +66,13 @@ class Seat {
   std::int32_t rank_ = 0;
 };
 
-/// The board of a job as mapped by this process. Thread-safe. Its memory goes with it.
+/// The board of a job as mapped by this process; the destructor unmaps it. Thread-safe.
 class Board {
  public:
-  /// Memory of this process only: tests, and jobs of one process.
+  /// Makes a board in memory of this process only: for tests, and jobs of one process.
   [[nodiscard]] static std::unique_ptr<Board> in_process(int size);
-  /// New shared memory, and the name by which the other processes of this host open it.
-  /// Errors: Environment (no shared memory to be had).
+  /// Makes a board in shared memory; sets `name`, by which the other processes of this host open
+  /// it. Errors: Environment (no shared memory available).
   [[nodiscard]] static Result<std::unique_ptr<Board>> create(int size, std::string& name);
   /// Errors: Environment (no such memory, or of another size or version).
   [[nodiscard]] static Result<std::unique_ptr<Board>> open(const std::string& name, int size);
@@ -80,14 +80,14 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  /// Takes the name away; the memory lives on in those who have it. Idempotent.
+  /// Removes the name; processes that have mapped the memory keep it. Idempotent.
   static void unlink(const std::string& name);
 
   [[nodiscard]] int size() const;
   [[nodiscard]] Seat seat(Rank rank);
-  /// The entry of the group for Seat::begin, made at first use; -1 where the board is full.
-  /// Every member calls it before the group's first operation. Ranks are those of the job.
-  /// `name`, cut at kGroupNameBytes, is what reports call it; the same on all members.
+  /// The entry of the group for Seat::begin, made at first use; -1: the board is full. Every member
+  /// calls it before the group's first operation. Ranks are those of the job. `name`, the same on
+  /// all members and cut at kGroupNameBytes, names the group in reports.
   [[nodiscard]] int entry(std::uint64_t group, const RankSet& members, std::string_view name = {});
   /// One slot, as snapshot() shows it.
   [[nodiscard]] RankState state(Rank rank) const;
@@ -97,25 +97,25 @@ class Board {
     std::uint64_t operations = 0;
   };
   [[nodiscard]] std::vector<Begun> begun(Rank rank) const;
-  /// The slot of a rank of another host and its counts, as it told them; by one process of this
-  /// host, for a moment by two, and only for ranks without a seat at this board. `begun` keeps to
-  /// groups that this board knows.
+  /// Writes the slot and the counts that a rank of another host has sent. Called by one process of
+  /// this host, for a moment by two, and only for ranks without a seat at this board. Counts of
+  /// groups that this board does not know are left out.
   void carry(Rank rank, const RankState& told, const std::vector<Begun>& begun, std::uint64_t host);
   [[nodiscard]] bool finished(Rank rank) const;
   struct Process {
-    std::int32_t pid = 0;  // 0: nobody sits there yet
+    std::int32_t pid = 0;  // 0: no process yet
     std::uint64_t host = 0;
   };
   [[nodiscard]] Process process(Rank rank) const;
   /// Leaves `lost` and `stopped` false: a board cannot see processes.
   [[nodiscard]] BoardSnapshot snapshot() const;
-  /// nullopt for the first caller of the whole host, who writes the report; the exit code that the
-  /// first caller gave for all later ones, who leave with it in silence.
+  /// Returns nullopt to the first caller of the host, which writes the report. Returns the first
+  /// caller's exit code to all later ones, which leave with it silently.
   [[nodiscard]] std::optional<int> claim_report(int exit_code);
-  /// By the process that claimed the report: it is written, and others may leave.
+  /// Called by the process that claimed the report: it is written, and others may leave.
   void end_report();
-  /// By one that leaves in silence (a process, or another thread of the one that reports): returns
-  /// once the report is written, after 3 s at the latest.
+  /// Called before leaving silently, by a process or by another thread of the one that reports:
+  /// returns once the report is written, after 3 s at the latest.
   void await_report() const;
 
  private:
@@ -125,7 +125,7 @@ class Board {
   std::optional<SharedMemory> shared_;  // where memory_ lies; nullopt: in this process only
 };
 
-/// Tells hosts apart: equal for processes that see each other's processes and shared memory.
+/// Number of this host: equal for processes that see each other's processes and shared memory.
 [[nodiscard]] std::uint64_t host_id();
 
 }  // namespace lockstep

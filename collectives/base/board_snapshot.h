@@ -25,7 +25,7 @@ enum class OperationKind : std::uint8_t {
   AllGather,
   ReduceScatter,
   Broadcast,
-  Collective  // of another kind
+  Collective  // any other
 };
 [[nodiscard]] std::string_view operation_name(OperationKind kind);
 
@@ -34,10 +34,10 @@ inline constexpr std::uint64_t kWorldGroup = 0;
 
 /// One rank of the job.
 struct RankState {
-  bool known = false;     // its process has joined this board, or told of itself from another host
-  bool carried = false;   // the latter: what it told some time ago
+  bool known = false;     // its process has a seat here, or has sent its slot from another host
+  bool carried = false;   // it is on another host: the slot is as it was some time ago
   bool finished = false;  // its exit was clean
-  bool lost = false;      // its process has ended without
+  bool lost = false;      // its process has ended without a clean exit
   bool stopped = false;   // its process is suspended (SIGSTOP, a debugger)
   bool waiting = false;   // it is inside a watched wait
   std::int32_t pid = 0;
@@ -50,7 +50,7 @@ struct RankState {
   Phase phase = Phase::Starting;
   std::string event;    // last thing it noted
   Instant progress{0};  // when it last began an operation or noted something
-  Instant lease{0};     // until when it says that it is busy and alive
+  Instant lease{0};     // until when it is busy and alive, as it has noted
   Instant beat{0};      // when its watchdog last looked, in jobs over TCP
 };
 

@@ -39,7 +39,7 @@ class ByteReader {
   std::uint64_t u64();
   std::int64_t i64();
   double f64();
-  /// A text's length and bytes, where they lie.
+  /// A text's length and bytes, as a view.
   std::span<const std::byte> bytes();
   std::string text();
   /// A count of elements that take at least `min_bytes` each; 0 and not ok() if they cannot fit.

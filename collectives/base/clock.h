@@ -23,7 +23,7 @@ class SystemClock final : public Clock {
   [[nodiscard]] Instant now() const override;
 };
 
-/// Moves only when told. Not thread-safe.
+/// Moves by advance() only. Not thread-safe.
 class ManualClock final : public Clock {
  public:
   [[nodiscard]] Instant now() const override { return now_; }

@@ -13,22 +13,22 @@ namespace lockstep {
 
 namespace fs = std::filesystem;
 
-// Of this file alone; with a name, since a class of that kind has them as members.
+// Used in this file only; not in an unnamed namespace, since CudaSearch has members of these types.
 struct CudaVersion {
   int major = 0, minor = 0, patch = 0;
   auto operator<=>(const CudaVersion&) const = default;
 };
 
-/// What is to be known of a kind of library.
+/// Properties of a kind of library.
 struct CudaTraits {
-  const char* name;         // in front of its version
-  const char* stem;         // its file's name, up to the major
-  std::vector<int> majors;  // of its file, the newest first
-  CudaVersion oldest;       // none: any of those majors
-  bool of_driver;           // its major is CUDA's, and the driver has to have it
-  const char* companion;    // what it loads from its folder, up to the version; empty: nothing
-  const char* wheel;        // of Python
-  int parts;                // of its version that are told
+  const char* name;         // for messages, before the version
+  const char* stem;         // file name, up to the major version
+  std::vector<int> majors;  // major versions of the file, the newest first
+  CudaVersion oldest;       // zero: any of these majors
+  bool of_driver;           // its major is CUDA's, and the driver has to support it
+  const char* companion;    // file that it loads from its folder, up to the version; empty: none
+  const char* wheel;        // Python package
+  int parts;                // parts of the version in messages
 
   [[nodiscard]] std::string file(int major) const { return fmt::format("{}{}", stem, major); }
 };
@@ -48,14 +48,14 @@ const Traits& traits(CudaLibrary::Kind kind) {
   return all[static_cast<std::size_t>(kind)];
 }
 
-/// As the driver and NCCL put a version into one number.
+/// Splits the one number in which the driver and NCCL report a version.
 Version split(CudaLibrary::Kind kind, int number) {
   if (kind == CudaLibrary::Kind::Driver) return {number / 1000, number % 1000 / 10, 0};
   const int major = number < 10'000 ? 1000 : 10'000;  // before and since 2.9
   return {number / major, number % major / 100, number % 100};
 }
 
-/// Nothing where it does not say.
+/// nullopt: the library does not report it.
 std::optional<Version> version_of(CudaLibrary::Kind kind, SharedLibrary library) {
   Version out;
   if (kind == CudaLibrary::Kind::Nvrtc) {
@@ -65,7 +65,7 @@ std::optional<Version> version_of(CudaLibrary::Kind kind, SharedLibrary library)
     return out;
   }
   if (kind == CudaLibrary::Kind::Cublas) {
-    int (*ask)(int, int*) = nullptr;  // which of the three
+    int (*ask)(int, int*) = nullptr;  // first argument: which of the three parts
     library.find(ask, "cublasGetProperty");
     if (ask == nullptr || ask(0, &out.major) != 0 || ask(1, &out.minor) != 0 ||
         ask(2, &out.patch) != 0)
@@ -124,7 +124,7 @@ class CudaSearch {
  private:
   static Status refused(std::string why) { return environment_error(std::move(why)); }
 
-  /// Of CUDA; nothing: there is no driver that says so. Loads it.
+  /// The driver's version of CUDA; nullopt: no driver reports one. Loads the driver.
   [[nodiscard]] std::optional<Version> driver_version() const {
     const auto driver = CudaLibrary::open(CudaLibrary::Kind::Driver, places_);
     return driver ? version_of(CudaLibrary::Kind::Driver, driver->library_) : std::nullopt;
@@ -146,7 +146,7 @@ class CudaSearch {
   std::optional<SharedLibrary> by_name(const std::string& name) {
     SharedLibrary library({name.c_str()});
     if (library.loaded()) return fitting(library);
-    // Otherwise it speaks of a file that is there, or of what that needs.
+    // Otherwise the message is about a file that exists, or about one that it needs.
     if (!library.why().starts_with(name + ": "))
       note(cannot_be_loaded(library));
     else if (absence_.empty())
@@ -165,7 +165,7 @@ class CudaSearch {
     return std::nullopt;
   }
 
-  /// A library finds by name what is loaded already, whether or not it looks into its own folder.
+  /// A library finds loaded ones by name, whether or not it looks into its own folder.
   void load_companions(const fs::path& folder, int major) {
     if (*is_.companion == '\0') return;
     const std::string name = fmt::format("{}{}", is_.companion, major);
@@ -186,7 +186,7 @@ class CudaSearch {
     return std::nullopt;
   }
 
-  /// The first that is wrong is told.
+  /// Keeps the first flaw, for the error.
   void note(std::string flaw) {
     if (flaw_.empty()) flaw_ = std::move(flaw);
   }
@@ -232,8 +232,8 @@ class CudaSearch {
   const CudaLibrary::Kind kind_;
   const CudaTraits& is_;
   const CudaPlaces& places_;
-  std::string flaw_;     // of what was found and does not fit
-  std::string absence_;  // what the loader says
+  std::string flaw_;     // of a library that was found and does not fit
+  std::string absence_;  // the loader's message if it finds none
 };
 
 Result<CudaLibrary> CudaLibrary::open(Kind kind, const CudaPlaces& places) {

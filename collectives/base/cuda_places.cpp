@@ -22,7 +22,7 @@ void add(Folders& folders, const fs::path& folder) {
     folders.push_back(folder);
 }
 
-/// What is in a folder under names that begin so, by name. Nothing where it cannot be read.
+/// The entries of a folder whose names begin with `prefix`, sorted. Empty if it cannot be read.
 Folders entries(const fs::path& folder, std::string_view prefix) {
   Folders out;
   std::error_code failed;
@@ -61,7 +61,7 @@ void add_toolkits(Folders& out, const fs::path& local) {
     for (const char* folder : {"lib64", "targets/x86_64-linux/lib"}) add(out, toolkit / folder);
 }
 
-/// Wheels of CUDA lie in nvidia/cuda_nvrtc/lib, nvidia/cu13/lib and so on.
+/// Wheels of CUDA have their libraries in nvidia/cuda_nvrtc/lib, nvidia/cu13/lib and so on.
 void add_wheels(Folders& out, const fs::path& prefix) {
   if (prefix.empty()) return;
   Folders pythons = entries(prefix / "lib", "python3");
@@ -72,7 +72,7 @@ void add_wheels(Folders& out, const fs::path& prefix) {
         add(out, wheel / "lib");
 }
 
-/// The first python3 of these folders; empty: none has one.
+/// The first python3 in these folders; empty: there is none.
 fs::path python_of(std::string_view programs) {
   while (!programs.empty()) {
     const auto length = std::min(programs.find(':'), programs.size());

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Makes those that are missing, with mode 0700: other users' would not be trusted by those who
-/// execute what they find there. What is wrong with it shows where a file is written.
+/// Makes the missing folders of the path with mode 0700: files that are executed are not trusted in
+/// a folder of other users. Errors show when a file is written there.
 void make_private_folder(const std::filesystem::path& folder);
 
 }  // namespace lockstep

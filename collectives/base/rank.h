@@ -39,7 +39,7 @@ class RankSet {
   [[nodiscard]] Rank lowest() const { return Rank{runs_.front().first}; }
   [[nodiscard]] RankSet minus(const RankSet& other) const;
   [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }
-  /// "0-2,7": ranges for two ranks or more that follow each other.
+  /// "0-2,7": two or more consecutive ranks are a range.
   [[nodiscard]] std::string text() const;
   /// "rank 3", "ranks 0-2,7"
   [[nodiscard]] std::string phrase() const;

@@ -1,4 +1,4 @@
-// What a rank counts of the rounds it takes part in: how they ended, and how long they took.
+// A rank's counts of its rounds: how they ended, and how long they took.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ struct SpanCounts {
   std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each span counts in one
 
   void add(Duration span) {
-    // Bounds are powers of ten of a microsecond, and of a Duration's nanosecond.
+    // kBounds in a Duration's nanoseconds: powers of ten from 10,000 on.
     std::size_t bucket = 0;
     for (Duration::rep bound = 10'000; bucket < kBounds.size() && span.count() > bound; bound *= 10)
       ++bucket;
@@ -29,8 +29,8 @@ struct SpanCounts {
 enum class RoundEnd : std::uint8_t {
   Agreed,
   Resolved,  // a vote: no entry fits every rank, so they compile together
-  Diverged,  // the ranks were not at one, or one of them objected
-  Broken,    // a rank did not come, or the transport failed
+  Diverged,  // the ranks disagreed, or one of them objected
+  Broken,    // a rank did not join, or the transport failed
 };
 
 /// Rounds, counted by how they ended.
@@ -38,17 +38,17 @@ struct EndCounts {
   std::array<std::uint64_t, 4> by_end{};
   std::uint64_t& operator[](RoundEnd end) { return by_end[static_cast<std::size_t>(end)]; }
   std::uint64_t operator[](RoundEnd end) const { return by_end[static_cast<std::size_t>(end)]; }
-  /// The last round ended in another way than was thought.
+  /// Corrects how the last round ended.
   void move(RoundEnd from, RoundEnd to) { --(*this)[from], ++(*this)[to]; }
   bool operator==(const EndCounts&) const = default;
 };
 
 struct RoundCounts {
   EndCounts votes, exchanges;
-  SpanCounts wait;  // of votes, until the first peer was there
+  SpanCounts wait;  // votes: until the first peer was there
   SpanCounts wire;  // the rest of votes, and exchanges
 
-  /// Every number there is, in one order.
+  /// All numbers, in a fixed order.
   static constexpr std::size_t kNumbers = 2 * 4 + 2 * (SpanCounts::kBounds.size() + 1);
   [[nodiscard]] std::array<std::uint64_t*, kNumbers> numbers() { return numbers_of<std::uint64_t>(*this); }
   [[nodiscard]] std::array<const std::uint64_t*, kNumbers> numbers() const {

@@ -1,5 +1,5 @@
-// A library that is loaded when it is asked for and not linked, so that programs start where it is
-// not installed.
+// A library that is loaded at first use instead of linked, so that programs start on machines
+// without it.
 #pragma once
 
 #include <initializer_list>
@@ -7,26 +7,26 @@
 
 namespace lockstep {
 
-/// Stays loaded for the life of the process, whatever becomes of this, unless dropped. One thread.
+/// Stays loaded for the life of the process, even without this object, unless dropped. One thread.
 class SharedLibrary {
  public:
-  /// The first of these names and paths that can be loaded.
+  /// Loads the first of these names and paths that can be loaded.
   explicit SharedLibrary(std::initializer_list<const char*> names);
 
   [[nodiscard]] bool loaded() const { return handle_ != nullptr; }
   /// The file that the loader took. Requires loaded().
   [[nodiscard]] std::string path() const;
-  /// It may be unloaded, unless others use it: nothing that was found in it is used any more.
+  /// Unloads the library, unless others use it. Nothing that was found in it may be used any more.
   void drop();
-  /// What the loader says of the first name, where none was loaded.
+  /// The loader's message about the first name that failed.
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  /// Null where it has none of that name. Requires loaded().
+  /// Sets `function`; null: the library has none of that name. Requires loaded().
   template <class Function>
   void find(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(symbol(name));
   }
-  /// The first name that was looked for and is not there; empty: none.
+  /// The first name that find() did not find; empty: it found all.
   [[nodiscard]] const std::string& lacks() const { return lacks_; }
 
  private:

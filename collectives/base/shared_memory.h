@@ -9,12 +9,12 @@
 
 namespace lockstep {
 
-/// One mapping of it; zero at first. It lives until all who have it are gone and its name is taken
-/// away.
+/// One mapping of such memory, zero at first. The memory lives until all mappings are gone and its
+/// name is removed.
 class SharedMemory {
  public:
-  /// `use` is part of its name. The first `reserved` bytes are there to be touched; see reserve().
-  /// Errors: Environment (no shared memory to be had).
+  /// Makes shared memory with `use` in its name; allocates the first `reserved` bytes, see
+  /// reserve(). Errors: Environment (no shared memory available).
   [[nodiscard]] static Result<SharedMemory> create(std::string_view use, std::size_t bytes,
                                                    std::size_t reserved);
   /// Errors: Environment (no memory of that name, or a shorter one).
@@ -23,11 +23,11 @@ class SharedMemory {
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
 
-  /// Takes the name away. Idempotent.
+  /// Removes the name. Idempotent.
   static void unlink(const std::string& name);
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(pages_); }
-  /// Makes bytes [at, at + bytes) ones that can be touched; false where the system has none left.
+  /// Allocates bytes [at, at + bytes): only then may they be touched. False: no memory is left.
   [[nodiscard]] bool reserve(std::size_t at, std::size_t bytes) const;
 
  private:

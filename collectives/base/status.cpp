@@ -94,7 +94,7 @@ int exit_code(Code code) {
 
 std::string Status::text() const {
   std::string out = fmt::format("{}: {}", code_name(code), message);
-  // What all ranks say alike is said once.
+  // A value that all ranks have, and the message contains, is not repeated.
   const bool said = groups.size() == 1 && message.find(groups[0].value) != std::string::npos;
   if (groups.empty() || said) return out;
   out += " [";

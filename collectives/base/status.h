@@ -28,12 +28,12 @@ enum class Code : std::uint8_t {
   BranchDivergence,
   GraphDivergence,
   ConfigMismatch,
-  // One rank failed and all ranks hear of it (exit code 3).
+  // One rank failed and all ranks get the error (exit code 3).
   TraceError,
   CompileError,
   RuntimeAssert,
   Gone,
-  // Waiting came to an end.
+  // A wait that cannot end well.
   Stuck,     // exit code 4
   RankLost,  // exit code 5
   // Edges of the system.
@@ -60,9 +60,9 @@ struct Status {
   Code code = Code::Internal;
   /// One sentence: what happened, to whom, what to do next.
   std::string message{};
-  /// The input it is about ("x", "x.size(0)"), empty where there is none.
+  /// The input it is about ("x", "x.size(0)"); empty: none.
   std::string source{};
-  /// One entry per distinct value, by lowest rank; empty where there is no table.
+  /// One entry per distinct value, by lowest rank; empty: no table.
   std::vector<RankValue> groups{};
 
   bool operator==(const Status&) const = default;
@@ -78,7 +78,7 @@ struct Status {
 template <class T>
 using Result = boost::system::result<T, Status>;
 
-/// Called by Result::value() on a failure that nobody looked at: a bug, so it aborts.
+/// Called by Result::value() on a failure that was not examined: a bug, so it aborts.
 [[noreturn]] void throw_exception_from_error(const Status& status, const boost::source_location&);
 
 }  // namespace lockstep

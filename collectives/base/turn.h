@@ -1,7 +1,7 @@
-// One call at a time: what several threads of a program hold (a job, a group of the C library, a
-// controller) takes the next call when the one before has returned, from whichever thread. A call of
-// another thread in between is refused, not queued: ranks whose threads call in another order would
-// pair with the wrong partner.
+// One call at a time: an object that several threads of a program share (a job, a group of the C
+// library, a controller) takes the next call, from any thread, once the one before has returned. A
+// call of another thread in between is refused, not queued: on ranks whose threads call in another
+// order, calls would pair wrongly.
 #pragma once
 
 #include <atomic>
@@ -15,17 +15,18 @@ namespace lockstep {
 
 class Turn;
 
-/// Whose turn it is. A thread that has the turn may take it again, for a call within a call. Any
-/// thread; what a call changes is seen by the next one's thread. Outlives its turns.
+/// Gives the turn to one thread at a time. A thread that has it may take it again, for a call
+/// within a call. Any thread; the changes of a call are visible to the next one. Outlives its
+/// turns.
 class Turns {
  public:
-  /// `of`: "a job"; kept as it is.
+  /// `of`: for messages, such as "a job"; not copied.
   explicit Turns(std::string_view of) : of_(of) {}
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  /// For one call, such as "step". Never waits. Errors: BadInput, with both threads, where a call
-  /// of another thread is under way; nothing has been touched then.
+  /// Takes the turn for one call, such as "step". Never waits. Errors: BadInput, naming both
+  /// threads, if a call of another thread is under way; nothing has changed then.
   [[nodiscard]] Result<Turn> take(std::string_view call);
 
  private:
@@ -36,11 +37,11 @@ class Turns {
   [[nodiscard]] Status refused(std::string_view call, int by) const;
 
   std::string_view of_;
-  std::atomic<int> thread_{0};  // that has the turn; 0: none
-  int depth_ = 0;               // how often it has taken it
+  std::atomic<int> thread_{0};  // the one that has the turn; 0: none
+  int depth_ = 0;               // how often it has taken the turn
 };
 
-/// A turn, until it is destroyed. Of the thread that has taken it.
+/// Holds the turn until destroyed. Belongs to the thread that has taken it.
 class [[nodiscard]] Turn {
  public:
   explicit Turn(Turns& of) : of_(&of) {}

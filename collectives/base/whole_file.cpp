@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// What a call returns that no signal has interrupted.
+/// Repeats a call until no signal interrupts it; returns its result.
 template <class Call>
 auto uninterrupted(const Call& call) {
   auto result = call();
@@ -111,7 +111,7 @@ bool DraftFile::flush_folder() {
   const OpenFile folder(uninterrupted([this] {
     return ::openat(options_.folder, folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   }));
-  // A folder that may not be read, or whose file system flushes no folders.
+  // True if the folder may not be read, or its file system flushes no folders: no fault.
   const auto cannot_be = [](bool done) { return !done && (errno == EACCES || errno == EINVAL); };
   if (cannot_be(folder.is_open())) return true;
   const bool flushed = folder.is_open() && uninterrupted([&] { return ::fsync(folder.fd()); }) == 0;

@@ -1,10 +1,10 @@
-// A file that is there whole or not at all: what a reader finds under its name is the file of
-// before or the new one, whatever fails meanwhile.
+// Writes a file whole or not at all: under its name a reader finds the earlier file or the new one,
+// whatever fails meanwhile.
 //
-// A draft beside the file takes the bytes, is flushed to disk, and takes the name of the file in
-// one rename; then the folder's names are flushed, where that can be done. A call that a signal
-// interrupts goes on. Where a step fails, nothing after it happens, and the draft is removed: up to
-// the rename the file is as before. A process that is killed leaves its draft, PATH.tmp-PID-RANDOM.
+// A draft beside the file takes the bytes, is flushed to disk, and gets the name of the file in one
+// rename; then the folder's names are flushed, if that can be done. Calls that a signal interrupts
+// are repeated. If a step fails, no later one is made and the draft is removed: up to the rename
+// the file is as before. A process that is killed leaves its draft, PATH.tmp-PID-RANDOM.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace lockstep {
 
-/// The number of an open file or folder, which it closes. Movable.
+/// The descriptor of an open file or folder; the destructor closes it. Movable.
 class OpenFile {
  public:
   OpenFile() = default;
@@ -36,9 +36,9 @@ class OpenFile {
   int fd_ = -1;
 };
 
-/// All bytes, in pieces, so that a disk that fills up says so early. False: errno says why.
+/// Writes all bytes, in pieces, so that a disk that fills up is noticed early. False: see errno.
 [[nodiscard]] bool write_all(int fd, std::string_view text);
-/// "a/b" of "a/b/c"; "." where there is no folder in it.
+/// "a/b" of "a/b/c"; "." if there is no folder in it.
 [[nodiscard]] std::string folder_of(const std::string& path);
 
 /// The step that failed, and errno.
@@ -49,35 +49,35 @@ struct FileFault {
 };
 
 struct DraftOptions {
-  /// Permissions, as far as the umask leaves them; 0600 whatever the umask is.
+  /// Permissions, less the umask; 0600 whatever the umask is.
   unsigned mode = 0666;
-  /// Where the path begins.
+  /// Folder that relative paths begin at.
   int folder = AT_FDCWD;
-  /// The draft's path, where a leftover of that name is removed; empty: PATH.tmp-PID-RANDOM.
+  /// The draft's path, where a leftover is removed; empty: PATH.tmp-PID-RANDOM.
   std::string draft{};
-  /// Whether a file that is there under the name stays.
+  /// True: a file that exists under the name stays.
   bool keeps_first = false;
-  /// Of write_whole_file(): false for what only processes of this boot read, who wait for it.
+  /// For write_whole_file(): false for a file that only processes of this boot read, and wait for.
   bool on_disk = true;
 };
 
-/// A draft. Steps in order: write() as often as there are bytes, flush(), name(). False: this step
-/// failed, or one before it, and fault() says which. One thread. Movable.
+/// A draft. Steps in order: write() any number of times, flush(), name(), flush_folder(). False:
+/// this step failed, or one before it, and fault() says which. One thread. Movable.
 class DraftFile {
  public:
   explicit DraftFile(std::string path, DraftOptions options = {});
   DraftFile(DraftFile&& other) noexcept;
   DraftFile& operator=(DraftFile&&) = delete;
-  /// Without a name the draft goes.
+  /// Removes the draft, unless name() has renamed it.
   ~DraftFile();
 
   bool write(std::span<const std::byte> bytes);
   bool write(std::string_view text);
-  /// Has what was written put on disk.
+  /// Flushes the bytes to disk.
   bool flush();
   /// Gives the draft the name of the file.
   bool name();
-  /// Has the names of the file's folder put on disk.
+  /// Flushes the names of the file's folder to disk.
   bool flush_folder();
 
   [[nodiscard]] const std::optional<FileFault>& fault() const { return fault_; }
@@ -92,7 +92,7 @@ class DraftFile {
   std::optional<FileFault> fault_;
 };
 
-/// All steps. nullopt: the file is there, and on disk where it is to be.
+/// Makes all steps. nullopt: the file is written, and on disk if `on_disk`.
 [[nodiscard]] std::optional<FileFault> write_whole_file(const std::string& path,
                                                         std::string_view bytes,
                                                         DraftOptions options = {});
