@@ -1,5 +1,5 @@
-// Whether a connection is encrypted: where another machine can reach it, unless the user has said
-// otherwise.
+// Decides whether a connection is encrypted: it is if another machine can reach it, unless the user
+// turns that off.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace lockstep::collectives {
 enum class Encryption : std::uint8_t {
   Off,
   On,
-  AsTheClient  // a server's: on where the client begins with it
+  AsTheClient  // for a server: on if the client begins with it
 };
 
-/// Whether LOCKSTEP_ENCRYPTION allows it: "on", and where nothing is said; "off". Errors: BadInput
-/// (something else).
+/// True if LOCKSTEP_ENCRYPTION is "on" or not set, false if "off". Errors: BadInput (another
+/// value).
 [[nodiscard]] Result<bool> encryption_wanted();
-/// Of a client that connects to `server`, and of ranks that meet there: On, unless it is loopback or
-/// LOCKSTEP_ENCRYPTION=off.
+/// For a client that connects to `server`, and for ranks that meet there: On, unless `server` is
+/// loopback or LOCKSTEP_ENCRYPTION=off.
 [[nodiscard]] Encryption encryption_to(const Endpoint& server);
-/// Of a server towards a client at `address`: it has to encrypt if its address is not loopback, unless
-/// LOCKSTEP_ENCRYPTION=off.
+/// For a server towards a client at `address`: On if `address` is not loopback, unless
+/// LOCKSTEP_ENCRYPTION=off; else AsTheClient.
 [[nodiscard]] Encryption encryption_from(std::string_view address);
-/// What the log says where `what` could be reached from other machines and is not encrypted; empty
-/// where it is, or cannot be.
+/// A line for the log if other machines can reach `what` at `at` and it is not encrypted; else
+/// empty.
 [[nodiscard]] std::string encryption_warning(const Endpoint& at, std::string_view what);
 
 }  // namespace lockstep::collectives

@@ -2,9 +2,9 @@
 //
 //   void fields(auto& visit, Of<Presence> auto& x) { visit.rank(x.rank), visit.flag(x.here); }
 //
-// in the namespace of the struct. FieldWriter lays fields out in that order, little-endian, and cuts texts and lists
-// that are too long. FieldReader trusts nothing: it checks lengths, ranges of values and enumerators, and that no byte
-// is left over.
+// in the namespace of the struct. FieldWriter lays fields out in that order, little-endian, and
+// cuts texts and lists that are too long. FieldReader trusts nothing: it checks lengths, ranges of
+// values and enumerators, and that no byte is left over.
 #pragma once
 
 #include <algorithm>
@@ -25,20 +25,20 @@
 
 namespace lockstep::collectives {
 
-/// A struct to read, or the same as a constant to write.
+/// A struct (to read into), or a constant one (to write).
 template <class T, class Struct>
 concept Of = std::same_as<std::remove_const_t<T>, Struct>;
 /// A visitor that sets the fields.
 template <class Visitor>
 concept Reads = std::remove_reference_t<Visitor>::kReads;
 
-/// Ranks are below it wherever a message does not say less.
+/// Upper bound of ranks, unless a message sets a lower one.
 inline constexpr std::int64_t kAnyRank = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::size_t kAnyLength = std::numeric_limits<std::uint32_t>::max();
 /// The longest span of a message: ten years.
 inline constexpr Duration kLongestSpan = std::chrono::hours(10 * 365 * 24);
 
-/// Visits a struct, or the elements of a list, whose fields() are found by its namespace.
+/// Visits a struct, or the elements of a list, by the fields() of its namespace.
 inline constexpr auto kStruct = [](auto& visit, auto& x) { fields(visit, x); };
 inline constexpr auto kNumber = [](auto& visit, auto& x) { visit.number(x); };
 
@@ -75,7 +75,8 @@ class FieldWriter {
   void bytes(const Bytes& x, std::size_t most) {
     bytes(std::string_view(reinterpret_cast<const char*>(x.data()), x.size()), most);
   }
-  /// A text of one line, or of several. The reader replaces control characters, which could steer a terminal.
+  /// A text of one line, or of several. The reader replaces control characters, which could steer a
+  /// terminal.
   void line(std::string_view x, std::size_t most) { bytes(x, most); }
   void lines(std::string_view x, std::size_t most) { bytes(x, most); }
   template <class T, class Each>
@@ -93,7 +94,7 @@ class FieldWriter {
       each(*this, element);
     }
   }
-  /// A list as its count and one text, to which no element is added once it is longer than `most_bytes`.
+  /// A list as its count and one text; elements are added until it is longer than `most_bytes`.
   template <class T, class Each>
   void list_within(const std::vector<T>& x, std::size_t most, std::size_t most_bytes, Each each) {
     FieldWriter elements;
@@ -103,7 +104,7 @@ class FieldWriter {
     number(count);
     bytes(std::move(elements).take(), kAnyLength);
   }
-  /// What holds of the fields before it in a message that the writer can have made.
+  /// For the reader: a condition on the fields so far that every written message meets.
   void require(bool /*holds*/) {}
   [[nodiscard]] static constexpr bool sound() { return true; }
 
@@ -113,13 +114,13 @@ class FieldWriter {
   ByteWriter out_;
 };
 
-/// After the first field that is not sound, those that follow are zero or empty.
+/// Reads the fields. After the first one that is not sound, all others are zero or empty.
 class FieldReader {
  public:
   static constexpr bool kReads = true;
   explicit FieldReader(std::span<const std::byte> bytes) : in_(bytes) {}
   [[nodiscard]] bool sound() const { return sound_ && in_.ok(); }
-  /// All bytes were read, and every field is sound.
+  /// True if all bytes were read and every field is sound.
   [[nodiscard]] bool whole() const { return sound() && in_.at_end(); }
 
   template <class T>
@@ -144,7 +145,7 @@ class FieldReader {
   void flag(bool& x);
   void port(std::uint16_t& x);
   void rank(Rank& x, std::int64_t end = kAnyRank);
-  /// Runs that are in order and apart, as RankSet has them.
+  /// Requires runs that are in order and apart, as in a RankSet.
   void ranks(RankSet& x, std::size_t most_runs = kAnyLength, std::int64_t end = kAnyRank);
   void span(Duration& x);
   void bytes(std::string& x, std::size_t most = kAnyLength);
@@ -182,14 +183,14 @@ class FieldReader {
   bool sound_ = true;
 };
 
-/// The fields of what a variant holds.
+/// Writes the fields of the alternative that a variant holds.
 template <class Variant>
 void write_alternative(FieldWriter& out, const Variant& message) {
   std::visit([&out](const auto& x) { fields(out, x); }, message);
 }
 
-/// The variant with the alternative of this index, whose fields these bytes are; nullopt: there is no such alternative,
-/// or these are not its fields.
+/// Reads the alternative of this index from its fields; nullopt: there is no such alternative, or
+/// these bytes are not its fields.
 template <class Variant>
 [[nodiscard]] std::optional<Variant> read_alternative(std::size_t index, std::span<const std::byte> bytes) {
   FieldReader in(bytes);

@@ -1,4 +1,4 @@
-// HMAC-SHA256 (RFC 2104, FIPS 180-4) and what is made with it.
+// HMAC-SHA256 (RFC 2104, FIPS 180-4).
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ using Mac = std::array<std::byte, 32>;
 
 /// Requires a key that is not empty.
 [[nodiscard]] Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> text);
-/// One key, for many texts. One thread.
+/// HMACs of many texts under one key. One thread.
 class HmacKey {
  public:
   /// Requires a key that is not empty.
@@ -28,7 +28,7 @@ class HmacKey {
   };
   std::unique_ptr<Context, Free> context_;
 };
-/// Takes the same time wherever they differ.
+/// True if the bytes are equal. The time does not depend on where they differ.
 [[nodiscard]] bool same(std::span<const std::byte> a, std::span<const std::byte> b);
 
 }  // namespace lockstep::collectives

@@ -63,7 +63,7 @@ void SealedSession::establish() {
   step_ = Step::Established;
 }
 
-/// The nonce of the other side has come: an answer to Hello, or to Challenge.
+/// Takes the other side's nonce; answers Hello or Challenge.
 std::optional<Refusal> SealedSession::greeted(const SealedMessage& message, Bytes& reply) {
   if (message.payload.size() != peer_nonce_.size()) return Refusal::Malformed;
   std::copy(message.payload.begin(), message.payload.end(), peer_nonce_.begin());
@@ -77,7 +77,7 @@ std::optional<Refusal> SealedSession::greeted(const SealedMessage& message, Byte
   return std::nullopt;
 }
 
-/// The proof of the other side has come.
+/// Checks the other side's proof; a server answers with its own.
 std::optional<Refusal> SealedSession::proven(const SealedMessage& message, Bytes& reply) {
   const bool client = side_ == Side::Client;
   if (!same(message.payload, keyed(client ? kServerProof : kClientProof))) return Refusal::Token;
@@ -118,7 +118,7 @@ SealedSession::Taken SealedSession::refuse(Refusal refusal) {
   return taken;
 }
 
-// A side that does not encrypt is told so in plain words, for it understands no others.
+// The reply to a side that does not encrypt is plain: it could not read any other.
 SealedSession::Taken SealedSession::take(std::span<const std::byte> bytes) {
   if (step_ == Step::Over) return refuse(Refusal::Order);
   const bool first = !bytes.empty() && !std::exchange(heard_, true);

@@ -1,16 +1,16 @@
 // The two sides of one connection: a mutual challenge and response over a shared secret, then
-// messages sealed with keys of this connection alone. Pure: bytes in; messages, and bytes to send,
+// messages sealed with keys of this connection only. Pure: bytes in; messages, and bytes to send,
 // out.
 //
 //   client                                   server (a coordinator, a rank that listens)
 //   Hello     its nonce (32)          ─►
 //                                     ◄─     Challenge  its nonce (32)
-//   Proof     HMAC over both          ─►     the secret is known there
-//                                     ◄─     Welcome    HMAC over both: and here
+//   Proof     HMAC over both          ─►     proves the secret to the server
+//                                     ◄─     Welcome    HMAC over both: and to the client
 //
 // The proofs and the two keys, one per direction, are HMAC-SHA256 with the secret over a label of
-// their own, the version and both nonces. Nothing but nonces and proofs is read before that. Where
-// a connection is encrypted, all of this goes by TLS (tls_channel.h), under a key from the same
+// their own, the version and both nonces. Only nonces and proofs are read before that. On an
+// encrypted connection all of this goes over TLS (tls_channel.h), under a key derived from the same
 // secret.
 #pragma once
 
@@ -32,19 +32,19 @@ class SealedSession {
   SealedSession(Side side, Secret secret, const Nonce& nonce,
                 Encryption encryption = Encryption::Off);
 
-  /// What a client says first; empty for a server.
+  /// A client's first message; empty for a server.
   [[nodiscard]] Bytes open();
 
   struct Taken {
     std::vector<SealedMessage> messages;  // verified: whole, in order, from a holder of the secret
-    Bytes reply;                          // to be sent, also where it is refused: then it says why
+    Bytes reply;                          // to send; after a refusal it has the reason
     std::optional<Refusal> refusal;       // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
   /// Requires established(): the other side reads sealed messages only then; a type from
   /// kFirstSealedType on, and a payload within its limit.
   [[nodiscard]] Bytes seal(std::uint8_t type, std::span<const std::byte> payload);
-  /// The other side has shown that it knows the secret.
+  /// True once the other side has proven the secret.
   [[nodiscard]] bool established() const { return step_ == Step::Established; }
 
  private:
@@ -64,7 +64,7 @@ class SealedSession {
   Nonce nonce_, peer_nonce_{};
   Encryption encryption_;
   std::optional<TlsChannel> tls_;
-  bool heard_ = false;  // the other side's first byte
+  bool heard_ = false;  // the other side's first byte has arrived
   SealedMessageReader reader_;
   SealedMessageWriter writer_;
 };

@@ -20,7 +20,7 @@ constexpr std::size_t kMostFileBytes = 4096;
 void fill_with_random(std::span<std::byte> bytes) {
   if (::RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()),
                    static_cast<int>(bytes.size())) != 1)
-    std::abort();  // no source of randomness: nothing that follows could be kept secret
+    std::abort();  // no source of randomness: nothing could be kept secret
 }
 
 Status no_access(Code code, const std::string& file, std::string_view why) {

@@ -13,10 +13,10 @@ namespace {
 constexpr std::string_view kKeyLabel = "lockstep tls key", kIdentity = "lockstep";
 /// First byte of a record: a handshake, or an alert.
 constexpr std::byte kHandshakeRecord{22}, kAlertRecord{21};
-/// TLS_AES_128_GCM_SHA256, the one suite spoken.
+/// TLS_AES_128_GCM_SHA256, the only suite in use.
 constexpr std::array<unsigned char, 2> kSuite{0x13, 0x01};
 
-/// The session that stands for the key, as both sides have it; null where there is no memory.
+/// The session that represents the key, on both sides; null: no memory.
 SSL_SESSION* session_of(SSL* ssl, const Mac& key) {
   SSL_SESSION* session = SSL_SESSION_new();
   const SSL_CIPHER* suite = SSL_CIPHER_find(ssl, kSuite.data());
@@ -48,7 +48,7 @@ extern "C" int lockstep_server_key(SSL* ssl, const unsigned char* identity, std:
   return 1;
 }
 
-/// What all connections of this process have in common; null where OpenSSL is not fit for it.
+/// Shared by all connections of this process; null: OpenSSL lacks something.
 SSL_CTX* context() {
   static const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> made(
       [] {
@@ -75,7 +75,7 @@ SSL_CTX* context() {
 
 struct TlsChannel::State {
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl{nullptr, SSL_free};
-  BIO* in = nullptr;  // both are of ssl
+  BIO* in = nullptr;  // both belong to ssl
   BIO* out = nullptr;
   Mac key{};
   Bytes waiting;  // to be written once the key is proven
@@ -98,7 +98,7 @@ TlsChannel::TlsChannel(Side side, const Secret& secret) : state_(std::make_uniqu
     SSL_set_accept_state(ssl);
   } else {
     SSL_set_connect_state(ssl);
-    // No certificate is trusted: a server that shows one in place of the key is refused.
+    // No certificate is trusted: a server that presents one in place of the key is refused.
     SSL_set_verify(ssl, SSL_VERIFY_PEER, nullptr);
     ERR_clear_error();
     (void)SSL_do_handshake(ssl);
@@ -115,7 +115,7 @@ bool TlsChannel::begins(std::span<const std::byte> bytes) {
 
 bool TlsChannel::established() const { return state_->established; }
 
-/// nullopt: it goes on, or has ended well.
+/// Continues the handshake. nullopt: it goes on, or has succeeded.
 std::optional<Refusal> TlsChannel::shake_hands() {
   SSL* ssl = state_->ssl.get();
   if (state_->taken > kMostHandshakeBytes) return Refusal::Size;
@@ -126,7 +126,7 @@ std::optional<Refusal> TlsChannel::shake_hands() {
                ? Refusal::Version
                : Refusal::Token;
   }
-  // By the key, and by nothing else that TLS knows.
+  // Proven by the key, not by any other means of TLS.
   if (SSL_session_reused(ssl) != 1) return Refusal::Token;
   state_->established = true;
   write_now(std::exchange(state_->waiting, {}));
@@ -163,7 +163,7 @@ void TlsChannel::write(std::span<const std::byte> plain) {
     state_->waiting.insert(state_->waiting.end(), plain.begin(), plain.end());
 }
 
-// Into memory, which takes all. A key is used for so many records only (RFC 8446, 5.5).
+// Writes into memory, which takes all. Changes the key after kWritesOfAKey calls (RFC 8446, 5.5).
 void TlsChannel::write_now(std::span<const std::byte> plain) {
   SSL* ssl = state_->ssl.get();
   if (plain.empty() || ssl == nullptr) return;

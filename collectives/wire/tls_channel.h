@@ -1,6 +1,6 @@
-// TLS 1.3 (RFC 8446) on one connection, under a pre-shared key that both sides have from the secret
-// of their job, with a fresh Diffie-Hellman exchange: no certificate, no ticket, no early data. Pure:
-// bytes in; bytes, and bytes to send, out. Used by sealed_session.cpp.
+// TLS 1.3 (RFC 8446) on one connection, under a pre-shared key that both sides derive from the
+// secret of their job, with a fresh Diffie-Hellman exchange: no certificate, no ticket, no early
+// data. Pure: bytes in; bytes, and bytes to send, out. Used by sealed_session.cpp.
 #pragma once
 
 #include <memory>
@@ -21,22 +21,22 @@ class TlsChannel {
   TlsChannel(TlsChannel&&) noexcept;
   TlsChannel& operator=(TlsChannel&&) noexcept;
 
-  /// The first bytes of a connection are of TLS.
+  /// True if the first bytes of a connection are TLS.
   [[nodiscard]] static bool begins(std::span<const std::byte> bytes);
-  /// Bytes of the other side; what they say is appended to `plain`. A refusal is for good: Encryption
-  /// (it does not encrypt), Version (it speaks another TLS), Size (too much before the key is
-  /// proven), Token (it does not have the key), Altered.
+  /// Takes bytes of the other side and appends their plain text to `plain`. A refusal is final:
+  /// Encryption (it does not encrypt, or OpenSSL cannot), Version (another version of TLS), Size
+  /// (too many bytes before the key is proven), Token (it does not have the key), Altered.
   [[nodiscard]] std::optional<Refusal> take(std::span<const std::byte> bytes, Bytes& plain);
-  /// To be sent once the key is proven.
+  /// Encrypts bytes for outgoing(), once the key is proven.
   void write(std::span<const std::byte> plain);
-  /// What is to be sent now: a client's first words too.
+  /// Returns the bytes to send now, at first those of a client's handshake.
   [[nodiscard]] Bytes outgoing();
-  /// The other side has proven that it has the key.
+  /// True once the other side has proven that it has the key.
   [[nodiscard]] bool established() const;
 
-  /// Bytes of the other side before the key is proven.
+  /// Most bytes of the other side before the key is proven.
   static constexpr std::size_t kMostHandshakeBytes = 4096;
-  /// Calls of write() under one key.
+  /// Most calls of write() under one key.
   static constexpr std::uint64_t kWritesOfAKey = std::uint64_t{1} << 20;
 
  private:
