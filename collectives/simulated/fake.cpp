@@ -48,7 +48,7 @@ class Fake final : public Communicator {
   int size_;
 };
 
-// The block of this rank's send buffer that is meant for itself is what every peer sends it.
+// In an all_to_all every peer is taken to send this rank the block that it sends itself.
 Result<void> Fake::start(const Collective& collective) {
   if (auto ok = check(collective, size_); !ok) return ok;
   const auto row_bytes =
@@ -71,7 +71,7 @@ Result<void> Fake::start(const Collective& collective) {
     return {};
   }
   if (collective.kind == Collective::Kind::Broadcast) return {};
-  // The others as ranks of their own that bring the same send buffer; their results go nowhere.
+  // The other ranks contribute the same send buffer; their results are not computed.
   Collective mine = collective;
   if (collective.kind == Collective::Kind::AllGather) {
     auto* to = static_cast<std::byte*>(mine.receive);

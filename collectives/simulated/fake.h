@@ -9,10 +9,10 @@
 
 namespace lockstep::collectives {
 
-/// A round gives what N equal contributions come to, in a time that grows with log N; a table of
-/// ranks names this one only. A reduction is that of N equal buffers, in the time of one; an
-/// all_gather N copies; a broadcast this rank's own buffer; an all_to_all the block for this rank,
-/// N times. `size` up to INT32_MAX. Errors: BadInput if `self` is not a rank of a group of `size`.
+/// A round combines N equal contributions, in a time that grows with log N; a table of ranks names
+/// this one only. A reduction is that of N equal buffers, in the time of one; an all_gather gives N
+/// copies; a broadcast this rank's own buffer; an all_to_all the block for this rank, N times.
+/// `size` is at most INT32_MAX. Errors: BadInput if `self` is not a rank of a group of `size`.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> fake_communicator(Rank self, int size);
 
 }  // namespace lockstep::collectives

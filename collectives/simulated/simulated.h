@@ -1,5 +1,5 @@
 // The simulated backend: N virtual ranks in one thread, on a virtual clock, with seeded delays and
-// faults. The rounds and their callers are the very code of a real job. Used by dry runs and tests;
+// faults. The rounds and their callers are the code of a real job. Used by dry runs and tests;
 // moves no bytes between processes, and its name says so.
 #pragma once
 
@@ -33,11 +33,11 @@ struct NetworkOptions {
 /// A network of virtual ranks. Single-threaded; outlives its communicators. Everything that happens
 /// is a function of the options and of the calls made, so the same run twice gives the same log.
 ///
-/// A rank's operation is posted with start() and then moves by step(), never by itself; a rank may
-/// have one under way in each of its groups. wait() on one rank steps the whole network, and fails
-/// with Stuck once nothing is left that could end it. The first Stuck or RankLost of a rank ends
-/// the job for all: each gets that same Status, those that wait at once, the others at their next
-/// operation. A failed communicator stays failed.
+/// A rank's operation is posted with start() and then advances by step(), never by itself; a rank
+/// may have one under way in each of its groups. wait() on one rank steps the whole network, and
+/// fails with Stuck once no event is left that could end it. The first Stuck or RankLost of a rank
+/// ends the job for all: waiting ranks get that Status at once, the others at their next operation.
+/// A failed communicator stays failed.
 class VirtualNetwork {
  public:
   explicit VirtualNetwork(const NetworkOptions& options);
@@ -48,39 +48,37 @@ class VirtualNetwork {
   [[nodiscard]] int size() const;
   /// The one communicator of `rank` over all ranks; owned by the network.
   [[nodiscard]] Communicator& communicator(Rank rank);
-  /// Its communicator in the group of `members`, in which ranks are counted from the lowest.
-  /// Requires that it is one of them.
+  /// The communicator of `rank` in the group of `members`, whose ranks are numbered from the
+  /// lowest. Requires that `rank` is one of them.
   [[nodiscard]] Communicator& communicator(Rank rank, const RankSet& members);
   [[nodiscard]] const Clock& clock() const;
-  /// Whom the verdict that ended the job is about (wait_verdict.h); empty: there was none, or
-  /// nobody.
+  /// Judgement::culprits of the verdict that ended the job; empty: no verdict, or no rank to blame.
   [[nodiscard]] const RankSet& culprits() const;
 
   /// From `at` on, the rank neither sends nor receives (until `until`), as if by SIGSTOP.
   void stop(Rank rank, Instant at, Instant until = Instant::max());
   /// From `at` on, the rank is gone, as if by SIGKILL.
   void crash(Rank rank, Instant at);
-  /// Clean exit of the rank: whoever waits for it is told at once that it will not come.
+  /// Clean exit of the rank: ranks that wait for it fail with Stuck after `detection`.
   void finish(Rank rank);
   /// Messages from `rank` take `extra` longer from now on.
   void slow(Rank rank, Duration extra);
   /// Calls `then` at `at` of virtual time, as one event of its own.
   void call_at(Instant at, std::function<void()> then);
-  /// The rank says that it is busy and alive until then, as a long compile does.
+  /// Sets the lease of the rank, as a long compile does.
   void lease(Rank rank, Instant until);
-  /// What a report says that `rank` was last doing.
+  /// Sets the last event of `rank` in reports. Counts as progress.
   void note(Rank rank, std::string_view event);
 
   /// Delivers the next event; false when nothing is left.
   bool step();
-  /// Ranks of which an operation has ended, well or not, since the last call; in the order of
-  /// ending.
+  /// Ranks with an operation that has ended, well or not, since the last call; in order of ending.
   [[nodiscard]] std::vector<Rank> take_ended();
 
-  /// What was handed to `rank` so far.
+  /// Messages and bytes that `rank` has received so far.
   struct Traffic {
     std::uint64_t messages = 0, bytes = 0;  // of rounds
-    std::uint64_t data_bytes = 0;           // of collectives, from other ranks
+    std::uint64_t data_bytes = 0;           // of collectives, its own share included
   };
   [[nodiscard]] Traffic traffic(Rank rank) const;
   /// One line per event, empty unless recording.

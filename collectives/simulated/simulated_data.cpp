@@ -27,7 +27,7 @@ void copy_rows(const Collective& c, void* to, const void* from, std::int64_t row
   std::memcpy(to, from, static_cast<std::size_t>(rows * c.row_elements) * dtype_size(c.dtype));
 }
 
-/// Takes each rank's block in rank order out of `send` rows [first, first + rows).
+/// Reduces the `send` rows [first, first + rows) of all ranks, in rank order.
 void reduce_all(std::span<const Collective> of_rank, void* to, std::int64_t first,
                 std::int64_t rows) {
   const Collective& c = of_rank[0];

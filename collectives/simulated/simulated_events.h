@@ -1,5 +1,5 @@
-// What is still to happen in a simulated network, in the order of virtual time, and the messages on
-// their way. Used by the simulated backend only.
+// The events to come in a simulated network, in the order of virtual time, and the messages under
+// way. Used by the simulated backend only.
 #pragma once
 
 #include <array>
@@ -20,25 +20,25 @@ struct SimulatedEvent {
   Instant at{0};
   std::uint64_t serial = 0;
   SimulatedPort* port = nullptr;  // Message, DataDone, Timer
-  /// Message: its number; Crash, Resume: the rank of the job; Call: the number of what to call.
+  /// Message: its number; Crash, Resume: the rank of the job; Call: the number of the function.
   std::uint32_t what = 0;
   Kind kind = Kind::Message;
 };
 
-/// A queue of events: the earliest first, those of one instant in the order of posting. Where many
-/// are to happen soon each of the next nanoseconds has a list of its own, so that neither posting
-/// nor taking looks at the others; the rest is a heap.
+/// A queue of events: the earliest first, those of one instant in the order of posting. If many are
+/// due soon, each of the next nanoseconds has a list of its own, so that neither posting nor taking
+/// looks at other events; the rest are in a heap.
 class SimulatedEvents {
  public:
-  /// `now`: what is posted from here on happens then at the earliest, mostly.
+  /// `now`: most events posted from here on are due then or later.
   void post(SimulatedEvent event, Instant now);
   [[nodiscard]] bool empty() const { return heap_.empty() && near_count_ == 0; }
-  /// Requires that there is one.
+  /// Requires that the queue is not empty.
   [[nodiscard]] SimulatedEvent take();
 
  private:
   static constexpr std::size_t kNear = 1 << 15;  // nanoseconds
-  static constexpr std::size_t kFew = 64;        // events that a heap alone does well with
+  static constexpr std::size_t kFew = 64;        // fewer events are all in the heap
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Node {
     SimulatedEvent event;
@@ -52,7 +52,7 @@ class SimulatedEvents {
 
   std::vector<SimulatedEvent> heap_;
   std::uint64_t serial_ = 0;
-  // What happens from base_ on, for kNear nanoseconds: the list of an instant is at its remainder.
+  // Events from base_ on, for kNear nanoseconds; the list of an instant is at its remainder.
   Instant base_{0};
   std::size_t near_count_ = 0;
   std::vector<List> near_;             // empty until there are many events
@@ -61,16 +61,16 @@ class SimulatedEvents {
   std::uint32_t free_ = kNone;
 };
 
-/// Messages by number, from the sending to the taking out of the inbox. Memory is used again.
+/// Messages by number, from when they are sent until they leave the inbox. Reuses memory.
 class SimulatedMessages {
  public:
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Message {
-    std::int32_t from = 0;       // of the group
+    std::int32_t from = 0;       // rank in the group
     bool bare = false;           // of a round whose messages have one length
-    std::uint32_t next = kNone;  // in an inbox, or unused
+    std::uint32_t next = kNone;  // in an inbox, or in the list of unused ones
     std::uint32_t size = 0;
-    std::array<std::byte, 64> small;  // the bytes, where they fit: a vote
+    std::array<std::byte, 64> small;  // the bytes, if they fit: a vote
     Bytes large;                      // else
   };
   [[nodiscard]] std::uint32_t add(std::int32_t from, bool bare, std::span<const std::byte> body);

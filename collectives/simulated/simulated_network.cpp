@@ -103,7 +103,7 @@ void VirtualNetwork::State::gone() {
   each_under_way([this](SimulatedPort& port) { post_timer(port); });
 }
 
-// Each rank hears of the collective's end in its own time.
+// The end of a collective reaches each rank after a delay of its own.
 void VirtualNetwork::State::contribute(SimulatedGroup& group) {
   if (group.in_collective < group.ports.size()) return;
   group.in_collective = 0;
@@ -143,13 +143,13 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
   port.timer_posted = false;
   if (!port.under_way() || frozen(port.of_job())) return;
   port.show();
-  // Before a wait is as old as the deadline only a rank that is gone can be found.
+  // Until a wait is as old as the deadline judge() can only find ranks that are gone.
   const bool may_find =
       any_gone_ || now() >= first_crash_ || now() - port.started() > options_.deadline;
   if (auto verdict = may_find
                          ? judge(board(), {port.of_job(), port.started()}, now(), options_.deadline)
                          : std::nullopt) {
-    // As in a real job, the first verdict ends it for everybody.
+    // As in a real job, the first verdict ends it for all ranks.
     verdict_ = std::move(verdict->status);
     culprits_ = std::move(verdict->culprits);
     each_under_way([this](SimulatedPort& each) {
@@ -165,7 +165,7 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
   post(event);
 }
 
-// When the next rank will have shown no progress for the deadline.
+// The next time at which a rank will have shown no progress for the deadline.
 Instant VirtualNetwork::State::next_due() {
   if (due_ > now() && moves_ == due_moves_) return std::min(due_, now() + options_.deadline);
   due_ = Instant::max();
@@ -192,7 +192,7 @@ bool VirtualNetwork::State::step() {
     const SimulatedEvent event = events_.take();
     if (event.kind == SimulatedEvent::Kind::Timer &&
         (!event.port->under_way() || frozen(event.port->of_job()))) {
-      event.port->timer_posted = false;  // Nobody waits: time need not pass for this.
+      event.port->timer_posted = false;  // No rank waits: time need not pass for this.
       continue;
     }
     if (event.at > now()) clock_.advance(event.at - now());

@@ -1,5 +1,5 @@
-// The inside of the simulated network: ranks, groups, virtual time, what is to happen next. Used by
-// the simulated backend only.
+// The internals of the simulated network: ranks, groups, virtual time, events to come. Used by the
+// simulated backend only.
 #pragma once
 
 #include <map>
@@ -33,17 +33,17 @@ class VirtualNetwork::State {
   void post_message(SimulatedPort& from, Rank to, bool bare, std::span<const std::byte> body);
   void post_call(Instant at, std::function<void()> then);
   [[nodiscard]] SimulatedMessages& messages() { return messages_; }
-  /// Posts when to look at a waiting port again.
+  /// Posts the next look at a waiting port.
   void post_timer(SimulatedPort& port);
   void crash(Rank rank, Instant at);
-  /// A rank is gone, by a crash or by its own will: whoever waits is looked at soon.
+  /// A rank is gone, by a crash or a clean exit: posts a look at each waiting port.
   void gone();
-  /// The rank shows progress.
+  /// Notes progress of the rank.
   void moved(SimulatedRank& rank) {
     rank.shown.progress = now();
     ++moves_;
   }
-  /// The last rank to come carries a collective out for all.
+  /// Carries the group's collective out once all ranks have entered it.
   void contribute(SimulatedGroup& group);
   bool step();
   [[nodiscard]] BoardSnapshot board() const;
@@ -52,7 +52,7 @@ class VirtualNetwork::State {
   }
   [[nodiscard]] bool recording() const { return options_.record; }
   void ended(Rank rank) { ended_.push_back(rank); }
-  /// What ended the job.
+  /// The error that ended the job; nullopt: none has.
   [[nodiscard]] const std::optional<Status>& verdict() const { return verdict_; }
   [[nodiscard]] const RankSet& culprits() const { return culprits_; }
 
@@ -76,14 +76,14 @@ class VirtualNetwork::State {
   SimulatedCalls calls_;
   std::vector<SimulatedRank> ranks_;
   std::map<std::vector<RankSet::Run>, std::unique_ptr<SimulatedGroup>> group_of_;
-  std::vector<SimulatedGroup*> groups_;  // in the order of their making
+  std::vector<SimulatedGroup*> groups_;  // in order of creation
   std::vector<Rank> ended_;
   std::vector<std::string> log_;
   std::optional<Status> verdict_;
   RankSet culprits_;  // of the verdict
   bool any_gone_ = false;
   Instant first_crash_ = Instant::max();
-  // next_due(), as long as it is ahead and nobody has moved.
+  // due_: the last next_due(), valid while it is ahead and moves_ == due_moves_.
   std::uint64_t moves_ = 0, due_moves_ = 0;
   Instant due_{0};
 };

@@ -24,7 +24,7 @@ void SimulatedPort::show() {
   shown.waiting = true;
 }
 
-// Of the round, or of the collective: the other may still be under way.
+// Called at the end of the round or of the collective; the other may still be under way.
 void SimulatedPort::end() {
   SimulatedRank& rank = network_.rank(of_job_);
   rank.shown.waiting = false;
@@ -139,7 +139,7 @@ Instant SimulatedPort::arrival(Rank peer, Instant at) {
   for (std::size_t i = 0; i < on_the_way_.size();) {
     auto& [to, arrives] = on_the_way_[i];
     if (to == peer) return arrives = std::max(arrives, at);
-    // One that has arrived can be overtaken no more.
+    // Forgets messages that have arrived: they can no longer be overtaken.
     if (arrives > network_.now()) {
       ++i;
       continue;

@@ -1,5 +1,5 @@
-// One rank's end of one group of a simulated network: its communicator there, with the messages
-// that have come and the operation under way. Used by the simulated backend only.
+// One rank's end of one group of a simulated network: its communicator there, with its inbox and
+// the operations under way. Used by the simulated backend only.
 #pragma once
 
 #include <functional>
@@ -18,25 +18,25 @@ namespace lockstep::collectives {
 
 class SimulatedPort;
 
-/// A rank of the job: what it shares between its groups.
+/// A rank of the job: the state shared by its groups.
 struct SimulatedRank {
-  // What every message looks at stands together.
+  // Fields that every message reads, kept together.
   Instant stopped_from = Instant::max(), stopped_until = Instant::max();
   Instant crashed_at = Instant::max();
   Duration extra{0};
   VirtualNetwork::Traffic traffic;
   std::vector<SimulatedPort*> ports;
-  RankState shown;  // what the board would show
+  RankState shown;  // its slot of the board
 };
 
-/// A group of ranks; its members ascend, and have their place as rank.
+/// A group of ranks; its members are in ascending order and numbered by place.
 struct SimulatedGroup {
   GroupState state;
   std::vector<std::unique_ptr<SimulatedPort>> ports;
   std::size_t in_collective = 0;
 };
 
-/// Moves when the network delivers something to it.
+/// Advances when the network delivers an event to it.
 class SimulatedPort final : public Communicator {
  public:
   SimulatedPort(VirtualNetwork::State& network, SimulatedGroup& group, Rank rank, Rank of_job)
@@ -53,18 +53,18 @@ class SimulatedPort final : public Communicator {
   [[nodiscard]] Result<void> wait() override;
 
   void deliver(std::uint32_t message);
-  /// Moves the round as far as the messages at hand allow.
+  /// Advances the round as far as the messages in the inbox allow.
   void advance();
   void data_done();
   void fail(Status status);
-  /// The board shows this operation of the rank.
+  /// Shows this port's operation as the rank's current one on the board.
   void show();
   [[nodiscard]] bool under_way() const { return round_ != nullptr || collective_.has_value(); }
   [[nodiscard]] const std::optional<Collective>& collective() const { return collective_; }
   [[nodiscard]] SimulatedGroup& group() { return group_; }
   [[nodiscard]] Rank of_job() const { return of_job_; }
   [[nodiscard]] Instant started() const { return started_; }
-  /// When a message to `peer` that would arrive at `at` does so: after those sent before it.
+  /// Arrival time of a message to `peer`: `at`, but not before those sent earlier.
   [[nodiscard]] Instant arrival(Rank peer, Instant at);
 
   bool timer_posted = false;
@@ -82,7 +82,7 @@ class SimulatedPort final : public Communicator {
   std::uint32_t inbox_first_ = SimulatedMessages::kNone, inbox_last_ = SimulatedMessages::kNone;
   Round* round_ = nullptr;
   bool swap_sent_ = false;
-  /// Messages that were on their way when the last one was sent: to whom, when they arrive.
+  /// Receivers and arrival times of messages that were under way when the last one was sent.
   std::vector<std::pair<Rank, Instant>> on_the_way_;
   std::optional<Collective> collective_;
   std::optional<Status> failure_;
