@@ -12,7 +12,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// How elements travel: as themselves, or as bytes where NCCL has no such type.
+/// How elements travel: as themselves, or as bytes if NCCL has no such type.
 struct Element {
   ncclDataType_t type = ncclUint8;
   std::int64_t count = 1;  // of `type` per element
@@ -55,7 +55,7 @@ ncclRedOp_t operation(Reduce reduce) {
   return ncclSum;
 }
 
-/// What NCCL answered, and to which call.
+/// A call of NCCL, and its result.
 struct Answer {
   const char* call = "";
   ncclResult_t result = ncclSuccess;
@@ -79,7 +79,7 @@ class Nccl final : public DeviceData {
   void begin(OperationKind kind, std::string_view event);
   [[nodiscard]] Answer issue(const Collective& c);
   [[nodiscard]] Answer all_to_all(const Collective& c);
-  /// `where`: what it was for, as errors put it behind the device.
+  /// `where`: the purpose of the call, put behind the device in errors.
   [[nodiscard]] Result<void> settle(const Answer& answer, const std::string& where);
   [[nodiscard]] Result<bool> settled(const char* call, const std::string& where);
   [[nodiscard]] Status late(const char* call, const std::string& where);
@@ -90,18 +90,18 @@ class Nccl final : public DeviceData {
   NcclLibrary nccl_;
   std::string name_;
   ncclComm_t comm_ = nullptr;
-  std::uint64_t begun_ = 0;  // operations, the same on all ranks
+  std::uint64_t begun_ = 0;  // operations begun, the same number on all ranks
   std::optional<Status> failure_;
   SystemClock clock_;
 };
 
 Nccl::~Nccl() {
-  // Where no rank has begun anything but the communicator there is nothing to wait for: a peer may
-  // have failed in that.
+  // If only the communicator was begun there is nothing to wait for: a peer may have failed in
+  // that.
   if (comm_ != nullptr && (begun_ == 1 || std::uncaught_exceptions() > 0)) abort();
   if (comm_ == nullptr) return;
   begin(OperationKind::Exchange, "ends NCCL");
-  // Where it fails it has aborted; nobody hears of a destructor's failure.
+  // On failure settle() has aborted; a destructor cannot report it.
   if (settle({"ncclCommFinalize", nccl_.finalize(comm_)}, "")) nccl_.destroy(comm_);
 }
 
@@ -143,7 +143,7 @@ Result<void> Nccl::connect() {
         internal_error(fmt::format("NCCL took CUDA device {} for {}, whose ordinal is {}: its "
                                    "context was not current on this thread",
                                    ordinal, options_.device_name, options_.ordinal)));
-  options_.give_up = nullptr;  // what it looks at need not outlive the beginning
+  options_.give_up = nullptr;  // its captures need not outlive the beginning
   return {};
 }
 
@@ -223,12 +223,12 @@ Answer Nccl::all_to_all(const Collective& c) {
     from += sent * row_bytes;
     to += received * row_bytes;
   }
-  // Also after a failure: whatever this thread asks of NCCL would stay in the group otherwise.
+  // Also after a failure: otherwise later calls of this thread would stay in the group.
   const Answer ended{"ncclGroupEnd", nccl_.group_end()};
   return taken(answer.result) ? ended : answer;
 }
 
-/// One look. True once all that was asked for is on the stream.
+/// Looks once. True if all work so far is on the stream.
 Result<bool> Nccl::settled(const char* call, const std::string& where) {
   ncclResult_t state = ncclSuccess;
   if (const ncclResult_t asked = nccl_.async_error(comm_, &state); asked != ncclSuccess)
@@ -237,8 +237,9 @@ Result<bool> Nccl::settled(const char* call, const std::string& where) {
   return state == ncclSuccess;
 }
 
-/// A nonblocking communicator works on a thread of its own after it has answered ncclInProgress;
-/// until that is done nothing may be asked of it and what follows on the stream would overtake it.
+/// Waits until the call is done. After ncclInProgress a nonblocking communicator works on a thread
+/// of its own; until that is done no other call is allowed, and later work on the stream would
+/// overtake it.
 Result<void> Nccl::settle(const Answer& answer, const std::string& where) {
   if (!taken(answer.result))
     return fail(nccl_.failure(answer.call, options_.device_name, where, answer.result));

@@ -21,7 +21,7 @@ Code code_of(ncclResult_t result) {
   }
 }
 
-/// One line of it.
+/// NCCL's message as one line.
 std::string said(const char* text) {
   std::string line(text == nullptr ? "" : text);
   std::replace(line.begin(), line.end(), '\n', ' ');

@@ -1,5 +1,5 @@
-// NCCL's functions as this process has found them, and what its answers mean. Included by nccl*.cpp
-// only; the one header that includes nccl.h.
+// NCCL's functions as this process has found them, and the meaning of its results. Included by
+// nccl*.cpp only; the one header that includes nccl.h.
 #pragma once
 
 #include <string>
@@ -32,18 +32,18 @@ struct NcclLibrary {
   decltype(&ncclGroupStart) group_start = nullptr;
   decltype(&ncclGroupEnd) group_end = nullptr;
 
-  /// `who` is named in the error. Errors: Environment (no library that fits).
+  /// Loads the library; errors name `who`. Errors: Environment (no library that fits).
   [[nodiscard]] static Result<NcclLibrary> load(std::string_view who);
   /// "NCCL 2.28.9". Errors: as failure().
   [[nodiscard]] Result<std::string> name(std::string_view who) const;
   /// "ncclSend failed on rank 1's CUDA device 0 (sm_90): unhandled system error (6), NCCL says: …".
-  /// RankLost where a peer or the network to it failed, Internal where NCCL holds the call for
-  /// wrong or itself for broken, Environment otherwise. `where` is added behind the device.
+  /// RankLost if a peer or the network to it failed, Internal if NCCL refuses the call or reports a
+  /// fault of its own, Environment otherwise. `where` is put behind the device.
   [[nodiscard]] Status failure(std::string_view call, std::string_view who, std::string_view where,
                                ncclResult_t result) const;
 };
 
-/// Nonblocking communicators answer either to what they take.
+/// True if a nonblocking communicator has accepted the call.
 [[nodiscard]] inline bool taken(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
