@@ -180,7 +180,7 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   if (options.on_verdict) return options.on_verdict(verdict, code);
   if (options.tell) options.tell(verdict);
   if (const auto earlier = board.claim_report(code)) {
-    // mpirun ends all ranks once one has left; and another thread of this process may report.
+    // Waits: mpirun ends all ranks once one has left, and this process may host the coordinator.
     board.await_report();
     ::_exit(*earlier);
   }
