@@ -31,7 +31,7 @@ class Client {
   /// Requires an established connection. A caller that sends only while idle() has at most one
   /// message waiting.
   void send(const Message& message);
-  /// Everything has been sent.
+  /// True if everything has been sent.
   [[nodiscard]] bool idle() const;
   void run_for(Duration time);
   /// Ends run_for() early. From any thread.

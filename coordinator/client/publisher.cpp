@@ -77,7 +77,7 @@ struct Publisher::Thread {
   bool stopping = false;           // under mutex
   Client* to_interrupt = nullptr;  // under mutex
   std::condition_variable wake;
-  std::atomic<bool> ends{false};  // this rank ends its job, by itself
+  std::atomic<bool> ends{false};  // this rank ends its job, by a verdict of its own
   std::optional<Ending> ending;   // under mutex; until it is sent
   bool noted = false;             // under mutex
   std::condition_variable was_noted;
@@ -121,7 +121,7 @@ void Publisher::Thread::hear_verdict(const JobVerdict& verdict) {
   options.obey({verdict.code, verdict.message, {}, {}});
 }
 
-/// The last word has been noted, or nobody is there to note it.
+/// Called when the coordinator has noted the last word, or the connection has ended.
 void Publisher::Thread::end_last_word() {
   const std::lock_guard lock(mutex);
   noted = true;

@@ -33,9 +33,9 @@ struct PublisherOptions {
   /// Pause between attempts to connect: doubled after each attempt, from `first_pause` to
   /// `last_pause`.
   Duration first_pause = std::chrono::milliseconds(100), last_pause = std::chrono::seconds(10);
-  /// A coordinator that does not answer for so long counts as gone.
+  /// Time without an answer after which the coordinator counts as gone.
   Duration patience = std::chrono::seconds(5);
-  /// How long the end of the publisher may wait for the last report to go out.
+  /// Longest wait for the last report to go out when the publisher ends.
   Duration goodbye = std::chrono::milliseconds(200);
 };
 
@@ -50,8 +50,8 @@ class Publisher {
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
 
-  /// The coordinator has accepted this rank as a member, and the connection still stands. From any
-  /// thread.
+  /// True if the coordinator has accepted this rank as a member and the connection is open. From
+  /// any thread.
   [[nodiscard]] bool joined() const;
 
   /// This process is about to end the job with `verdict`. Returns once the coordinator has written

@@ -35,7 +35,7 @@ function aligned(a, b) {
       pairs.push([a[i++], b[j++]]);
       continue;
     }
-    // A run that differs: what went stands beside what came.
+    // A run that differs: removed lines beside added ones.
     const gone = [], come = [];
     while ((i < a.length || j < b.length) && !(i < a.length && j < b.length && a[i] === b[j])) {
       if (j >= b.length || (i < a.length && common[(i + 1) * wide + j] >= common[i * wide + j + 1])) gone.push(a[i++]);

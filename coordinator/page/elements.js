@@ -1,4 +1,4 @@
-// Elements made from data. Whatever comes from a rank goes in as text and never as markup.
+// Elements made from data. Data of ranks is inserted as text, never as markup.
 
 const byId = (id) => document.getElementById(id);
 

@@ -1,5 +1,5 @@
-// The map of ranks: one cell a rank, a block a host. Drawn, because thousands of elements would not
-// be quick; keys and pointer choose a rank, and the readout says what it does.
+// The map of ranks: one cell a rank, a block a host. Drawn on a canvas, because thousands of
+// elements would be slow; keys and pointer choose a rank, and the readout shows what it does.
 
 class HeatMap {
   constructor(canvas, readout) {

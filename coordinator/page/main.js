@@ -1,4 +1,4 @@
-// The page: takes the status document that came with it, and those that follow.
+// The page: shows the status document inside it, then those that follow.
 
 const data = byId('document');
 const live = data.dataset.live === 'true';

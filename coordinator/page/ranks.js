@@ -76,7 +76,7 @@ function rankTable(job) {
   for (const finding of job.findings)
     if (['stuck', 'silent', 'ring', 'hung'].includes(finding.kind)) mark(finding.ranks, 'stuck');
   for (const operation of job.operations) {
-    // A rank that waits elsewhere itself is not what holds the others up.
+    // A rank that itself waits elsewhere does not hold the others up.
     eachRun(operation.not_in, (first, last) => {
       for (let rank = first; rank <= last; ++rank)
         if (kStates[table.state[rank]] === 'running' || kStates[table.state[rank]] === 'starting')

@@ -46,8 +46,8 @@ constexpr int kSendBuffer = 64 * 1024;
 constexpr std::chrono::seconds kLinger{1};
 /// How many events run() takes after stop(), so that a flood does not keep it.
 constexpr int kLastHandled = 10'000;
-/// How long run() waits for the history at its end, twice at most: where it is written, and where
-/// it could not be.
+/// Longest wait of run() for the history at its end, made at most twice: if the last write went
+/// well, and if it failed.
 constexpr std::chrono::seconds kLastWrite{3}, kLastTry{1};
 /// The most HTTP connections with an accepted request, and of these the most that follow updates.
 constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
@@ -456,7 +456,7 @@ void Server::run() {
   loop_->sweep();
   loop_->look(kLook);
   loop_->io.run();
-  // What lies in the sockets: the goodbyes of ranks that ended before this was told to.
+  // Reads what is in the sockets: goodbyes of ranks that ended before this process was told to.
   loop_->io.restart();
   for (int handled = 0; handled < kLastHandled && loop_->io.poll_one() != 0; ++handled) {
   }

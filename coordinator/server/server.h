@@ -32,10 +32,10 @@ struct ServerOptions {
   Duration handshake = std::chrono::seconds(5);
   std::size_t most_strangers = 1024;
   std::size_t most_connections = 20'000;
-  /// A reader that takes nothing for so long, or lets so much wait, is dropped.
+  /// Limits of a slow reader, which is dropped: time without taking bytes, and bytes that wait.
   Duration slow_reader = std::chrono::seconds(5);
   std::size_t most_queued_bytes = 256 * 1024;
-  /// A connection that has received nothing for so long is closed: the other machine may be gone.
+  /// Time without received bytes after which a connection is closed: the other machine may be gone.
   Duration idle = std::chrono::seconds(60);
 };
 

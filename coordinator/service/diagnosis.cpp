@@ -25,8 +25,8 @@ struct Look {
   [[nodiscard]] bool silent(const Member& member) const {
     return open(member) && now - member.heard > rules.silent_warn;
   }
-  /// Its last word is from the second half of a wait that began at `since`; an older one may be
-  /// that of a rank that is suspended.
+  /// True if its last message is from the second half of a wait that began at `since`. With an
+  /// older one the rank may be suspended.
   [[nodiscard]] bool heard_since_half(const Member& member, Instant since) const {
     return member.heard >= since + (now - since) / 2;
   }

@@ -12,13 +12,13 @@ namespace lockstep::coordinator {
 
 /// Times after which a finding is a warning, and after which the coordinator acts on it.
 struct Rules {
-  /// A connected rank that has sent nothing for so long is silent.
+  /// For a connected rank that sends nothing.
   Duration silent_warn = std::chrono::seconds(3), silent_act = std::chrono::seconds(60);
-  /// A closed connection is a warning at once; the rank may still reconnect.
+  /// For a closed connection: a warning at once; the rank may still reconnect.
   Duration closed_act = std::chrono::seconds(10);
-  /// Others wait for a rank, or all ranks wait in one operation, without progress.
+  /// If others wait for a rank, or all ranks wait in one operation, without progress.
   Duration stuck_warn = std::chrono::seconds(5), stuck_act = std::chrono::seconds(60);
-  /// Ranks that have never joined, after the first rank joined.
+  /// For ranks that have never joined, since the first rank joined.
   Duration absent_warn = std::chrono::seconds(10);
   /// A rank lags if the median rank of the job waits for at least 1/skew_median of its time, and
   /// this rank for at most 1/skew_ratio of the median, over `skew_looks` looks.

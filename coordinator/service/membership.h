@@ -40,7 +40,7 @@ class Membership {
     bool restarted = false;
     std::optional<ConnectionId> replaced;  // to be closed
   };
-  /// `silent_after`: an earlier incarnation that has sent nothing for so long is gone. Requires 0
+  /// `silent_after`: silence after which an earlier incarnation counts as gone. Requires 0
   /// <= rank < size of the identity. Errors: Version (another build or world size than the members,
   /// whom the message names; another live process is this rank).
   [[nodiscard]] Result<Admission> join(const Identity& identity, ConnectionId connection,
@@ -52,7 +52,7 @@ class Membership {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::string& build() const { return build_; }
   [[nodiscard]] Duration deadline() const { return deadline_; }
-  /// Its ranks are on more than one host.
+  /// True if its ranks are on more than one host.
   [[nodiscard]] bool several_hosts() const { return several_hosts_; }
   /// nullptr: it has never joined.
   [[nodiscard]] const Member* member(Rank rank) const {

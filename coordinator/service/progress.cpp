@@ -8,7 +8,7 @@ namespace {
 /// The most groups of one job whose waits are followed; the tensor, pipeline and data groups of the
 /// largest job are fewer.
 constexpr std::size_t kMostGroupsOfJob = 1 << 16;
-/// After so many looks the earlier looks count half. At ten looks a second this is two minutes.
+/// Looks after which earlier ones count half. At ten looks a second this is two minutes.
 constexpr std::uint32_t kRecentLooks = 1200;
 
 RankState state_of(const Identity& identity, const SlotReport& report, Instant now) {
@@ -30,7 +30,7 @@ RankState state_of(const Identity& identity, const SlotReport& report, Instant n
   return state;
 }
 
-/// `counts`: false: only where to count from the next time.
+/// `counts`: if false, only sets where the next call counts from.
 void count_looks(Seen& seen, const SlotReport& report, bool counts) {
   const auto since = [](std::uint64_t after, std::uint64_t before) {
     return static_cast<std::uint32_t>(
@@ -80,7 +80,7 @@ void Progress::take(const Identity& identity, const SlotReport& report, Instant 
   const bool same_wait = seen.state.waiting && report.waiting && seen.state.begun == report.begun &&
                          seen.state.ordinal == report.ordinal && seen.state.group == report.group;
   if (!same_wait) seen.wait_told = now;
-  const Instant leased = std::min(seen.state.lease, now);  // until when, where it has ended
+  const Instant leased = std::min(seen.state.lease, now);  // the end of the lease, if it is over
   compiling_ -= seen.state.phase == Phase::Compiling ? 1 : 0;
   seen.state = state_of(identity, report, now);
   compiling_ += seen.state.phase == Phase::Compiling ? 1 : 0;

@@ -13,8 +13,8 @@ namespace lockstep::coordinator {
 /// The state of one rank from its reports.
 struct Seen {
   RankState state;       // its instants on the coordinator's clock
-  Instant told{0};       // when the last report came
-  Instant wait_told{0};  // when the first report of its current wait came
+  Instant told{0};       // when the last report arrived
+  Instant wait_told{0};  // when the first report of its current wait arrived
   std::vector<GroupCount> groups;
   std::uint64_t looks = 0, looks_waiting = 0;  // as last reported
   CallCounters counters;

@@ -13,7 +13,7 @@
 
 namespace lockstep::coordinator {
 
-/// Reports come about once a second, and sooner when a long wait begins or ends. A wait or phase
+/// Reports arrive about once a second, and sooner when a long wait begins or ends. A wait or phase
 /// between two reports leaves no span, and a wait whose end was not reported ends where it was last
 /// seen.
 struct Span {

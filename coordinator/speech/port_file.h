@@ -1,5 +1,5 @@
-// The file from which other processes learn a coordinator's address and secret; that of the workers
-// of a controller is alike.
+// The file from which other processes learn a coordinator's address and secret. The workers of a
+// controller use one of the same form.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ struct PortFile {
   Endpoint endpoint;
   std::optional<Secret> secret;
 
-  /// Writes the file atomically, with mode 0600. `format`: its first line, which says whose
-  /// address it is. Errors: Environment.
+  /// Writes the file atomically, with mode 0600. `format`: its first line, for the kind of process
+  /// that listens. Errors: Environment.
   [[nodiscard]] Result<void> write(const std::string& file,
                                    std::string_view format = kCoordinatorFile) const;
   /// Errors: Environment (no such file), Version (other users may read or own it), BadInput

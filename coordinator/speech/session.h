@@ -27,13 +27,13 @@ class Session {
 
   struct Taken {
     std::vector<Message> messages;
-    Bytes reply;                     // to be sent; after a refusal, the reason
+    Bytes reply;                     // to send; after a refusal, the reason
     std::optional<Refusal> refusal;  // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
   /// Requires established(): the other side reads messages only then.
   [[nodiscard]] Bytes seal(const Message& message);
-  /// The other side has proven that it knows the secret.
+  /// True once the other side has proven that it knows the secret.
   [[nodiscard]] bool established() const { return !over_ && session_.established(); }
 
  private:

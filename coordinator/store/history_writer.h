@@ -22,9 +22,9 @@ class HistoryWriter {
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  /// The last batch is written, so another may be given.
+  /// True if the last batch is written, so that another may be given.
   [[nodiscard]] bool idle() const;
-  /// The last write, if any, was well, so that what is given will be written soon.
+  /// True unless the last write failed: a batch given now will be written soon.
   [[nodiscard]] bool writes() const;
   /// Waits until idle(); false: not within `patience`.
   [[nodiscard]] bool wait_idle(Duration patience) const;
