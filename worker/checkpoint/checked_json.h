@@ -12,7 +12,7 @@ namespace lockstep::worker {
 
 using CheckedJson = nlohmann::ordered_json;
 
-/// nullopt: it is no JSON, or nested deeper than 16 levels.
+/// Returns nullopt if `text` is not JSON, or is nested deeper than 16 levels.
 [[nodiscard]] inline std::optional<CheckedJson> checked_json(std::string_view text) {
   bool deep = false;
   const auto event = [&](int depth, CheckedJson::parse_event_t, CheckedJson&) {
@@ -24,13 +24,13 @@ using CheckedJson = nlohmann::ordered_json;
   return json;
 }
 
-/// A whole number, zero or more. Throws CheckedJson::exception for anything else.
+/// Returns a whole number, zero or more. Throws CheckedJson::exception for anything else.
 [[nodiscard]] inline std::int64_t whole_in(const CheckedJson& json) {
   if (!json.is_number_unsigned() || json.get<std::uint64_t>() > INT64_MAX)
     throw CheckedJson::type_error::create(302, "no whole number", nullptr);
   return json.get<std::int64_t>();
 }
-/// A list of them.
+/// Returns a list of such numbers. Throws as whole_in().
 [[nodiscard]] inline std::vector<std::int64_t> wholes_in(const CheckedJson& json) {
   if (!json.is_array()) throw CheckedJson::type_error::create(302, "no list", nullptr);
   std::vector<std::int64_t> out;

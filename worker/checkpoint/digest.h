@@ -1,5 +1,5 @@
-// Digests of tensors: 128 bits of XXH3. They find damage of any kind; they are no defence against
-// somebody who changes files on purpose, who could change the digests too.
+// Digests of tensors: 128 bits of XXH3. They find damage of any kind. They do not protect against
+// deliberate changes: whoever changes a file can change its digest too.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace lockstep::worker {
 
-/// Takes bytes in parts of any length; the digest does not depend on how they were cut. One thread.
+/// Takes bytes in parts of any length; how they are cut does not change the digest. One thread.
 class Digest {
  public:
   Digest();
   void add(std::span<const std::byte> bytes);
-  /// 32 lower-case hexadecimal digits, of the bytes so far.
+  /// Digest of the bytes so far: 32 lower-case hexadecimal digits.
   [[nodiscard]] std::string text() const;
 
  private:

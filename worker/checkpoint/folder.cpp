@@ -50,13 +50,13 @@ Result<void> write_index(const std::string& saving, int world_size, const StageO
   return {};
 }
 
-/// One rename, after which `to` is what `from` was. What was there before stands at `from`.
+/// Renames `from` to `to` in one step. A folder that was at `to` is then at `from`.
 Result<void> name_checkpoint(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
   const bool there = errno == EEXIST || ::access(to.c_str(), F_OK) == 0;
   if (there && ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0)
     return {};
-  // Some file systems know plain renames only.
+  // Some file systems support plain renames only.
   if (!there && ::rename(from.c_str(), to.c_str()) == 0) return {};
   if (there)
     return environment_error(
@@ -119,7 +119,7 @@ Result<void> remove_older(const std::string& folder, int keep, const StageObserv
   const auto all = list_checkpoints(folder);
   if (!all) return all.error();
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < all->size(); ++i) {
-    // Without its name first: what is half removed has no name.
+    // Renamed first, so that a half-removed folder does not have a checkpoint's name.
     const std::string away = fmt::format("{}/{}{:06}", folder, kOlder, (*all)[i].step);
     if (auto gone = remove_folder(away); !gone) return gone;
     if (::rename((*all)[i].folder.c_str(), away.c_str()) != 0)
@@ -140,7 +140,7 @@ Result<void> commit_checkpoint(const std::string& folder, const std::string& sav
   at(CheckpointStage::Committed);
   if (auto synced = sync_folder(folder); !synced) return synced;
   at(CheckpointStage::CommittedSynced);
-  auto gone = remove_folder(saving);  // the one that it took the place of
+  auto gone = remove_folder(saving);  // the checkpoint that it replaced, if any
   if (gone) gone = remove_older(folder, keep, at);
   if (gone) return {};
   Status why = gone.error();

@@ -12,7 +12,7 @@ Status differing(const std::string& what, const std::string& name, std::vector<R
   return {Code::ConstraintViolation, what, name, std::move(groups)};
 }
 
-/// Distinct texts with the ranks that have them, by lowest rank.
+/// Adds `rank` to the group of its text; groups are in order of their lowest rank.
 void add_to_groups(std::vector<RankValue>& groups, Rank rank, const std::string& text) {
   for (RankValue& group : groups)
     if (group.value == text) return group.ranks.insert(RankSet::of(rank));
@@ -59,7 +59,7 @@ Result<void> add_tensors(const std::vector<RankFile>& files, CheckpointIndex& in
   return {};
 }
 
-/// A tensor that ranks have as a whole is the same on all of them.
+/// Checks that a tensor in one piece is equal on all ranks that have it.
 Result<void> check_replicas(const std::vector<RankFile>& files, const CheckpointIndex& index) {
   std::map<std::string, std::vector<RankValue>> digests;
   for (std::size_t r = 0; r < files.size(); ++r)

@@ -1,5 +1,5 @@
-// The index of a checkpoint: which tensors it has, and in which files and places their pieces
-// stand. It is made of what the ranks' files say, and written last.
+// The index of a checkpoint: its tensors, and the file and place of each of their pieces. It is
+// built from the ranks' files, and written last.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace lockstep::worker {
 
 inline constexpr std::string_view kIndexName = "index.json";
-/// A longer index is refused before it is read.
+/// Largest index that is read, in bytes; a longer one is refused.
 inline constexpr std::uint64_t kMostIndexBytes = 256'000'000;
 
 struct IndexedPiece {
@@ -28,7 +28,7 @@ struct IndexedTensor {
   std::vector<IndexedPiece> pieces;
 };
 
-/// A value of all ranks has one text, else one for each rank.
+/// A value shared by all ranks has one text, a per-rank value one for each rank.
 struct IndexedValue {
   std::string name;
   ValueKind kind = ValueKind::Int;
@@ -40,7 +40,7 @@ struct IndexedValue {
 struct CheckpointIndex {
   std::int64_t step = 0;
   int world_size = 1;
-  std::vector<std::uint64_t> file_bytes;  // of the file of each rank
+  std::vector<std::uint64_t> file_bytes;  // bytes of each rank's file
   std::vector<IndexedTensor> tensors;     // by name
   std::vector<IndexedValue> values;       // by name
 
@@ -48,16 +48,16 @@ struct CheckpointIndex {
   [[nodiscard]] const IndexedValue* find_value(std::string_view name) const;
 };
 
-/// Of the files of all ranks, in rank order. Errors: ConstraintViolation, naming tensor or value: a
-/// replica that differs, a value of all ranks that differs, pieces that do not fill their tensor;
-/// Environment: a file that is not of this save.
+/// Builds the index from the files of all ranks, in rank order. Errors: ConstraintViolation, naming
+/// tensor or value: a replica or shared value that differs, a value missing on a rank, pieces that
+/// do not fill their tensor; Environment: a file of another save.
 [[nodiscard]] Result<CheckpointIndex> make_index(const std::vector<RankFile>& files);
 
-/// With a digest of its own.
+/// Returns the text of the index file, with a digest of its content.
 [[nodiscard]] std::string index_text(const CheckpointIndex& index);
-/// Of the text of `file`. Errors: BadInput (damaged), Version.
+/// Parses `text`, the content of `file`. Errors: BadInput (damaged), Version.
 [[nodiscard]] Result<CheckpointIndex> index_in(std::string_view text, const std::string& file);
-/// Of the checkpoint in `folder`. Errors: as index_in; Environment.
+/// Reads the index of the checkpoint in `folder`. Errors: as index_in; Environment.
 [[nodiscard]] Result<CheckpointIndex> read_index(const std::string& folder);
 
 }  // namespace lockstep::worker

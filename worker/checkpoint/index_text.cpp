@@ -60,7 +60,7 @@ IndexedTensor tensor_in(const CheckedJson& json, int world_size) {
   return out;
 }
 
-/// Throws CheckedJson::exception where it is no index.
+/// Throws CheckedJson::exception if `body` is not an index.
 CheckpointIndex index_of(const CheckedJson& body) {
   CheckpointIndex out;
   out.step = whole_in(body.at("step"));
@@ -83,7 +83,7 @@ CheckpointIndex index_of(const CheckedJson& body) {
   return out;
 }
 
-/// What the digest does not promise: it can be computed for any text.
+/// Checks what the digest cannot prove: anyone can compute a digest for any text.
 Result<void> check_index(const CheckpointIndex& index, const std::string& file) {
   const auto ascending = [](const auto& all) {
     for (std::size_t i = 1; i < all.size(); ++i)

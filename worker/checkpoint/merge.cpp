@@ -23,7 +23,7 @@ std::uint64_t bytes_of(const IndexedTensor& tensor) {
   return stored_bytes(tensor.dtype, tensor.global).value_or(0);
 }
 
-/// Tensors in order of their names, a new file wherever one would become too large.
+/// Returns the tensors in order of their names, split where a file would become too large.
 std::vector<Shard> shards_of(const CheckpointIndex& index, const MergeOptions& options) {
   std::vector<Shard> out;
   std::uint64_t bytes = 0;
@@ -69,7 +69,7 @@ Result<void> write_shard(const std::string& path, const Shard& shard, PieceReade
     entries.push_back({name, tensor->dtype, tensor->global});
     by_name.emplace(name, tensor);
   }
-  // Tools look for it: the layout of tensors is that of PyTorch.
+  // Tools expect this key: the layout of tensors is that of PyTorch.
   auto writer = SafetensorsWriter::create(path, std::move(entries), {{"format", "pt"}});
   if (!writer) return writer.error();
   for (const StoredTensor& tensor : writer->tensors())
@@ -107,7 +107,7 @@ Result<void> compare_digests(const CheckpointIndex& index, PieceReader& reader) 
   return {};
 }
 
-/// A folder that goes again unless it is kept.
+/// A folder that its destructor removes, unless keep() was called.
 class NewFolder {
  public:
   explicit NewFolder(std::string path) : path_(std::move(path)) {}
@@ -150,7 +150,7 @@ Result<std::uint64_t> verify_checkpoint(const std::string& folder) {
   const auto index = read_index(folder);
   if (!index) return index.error();
   PieceReader reader(folder, *index);
-  // Files without a tensor are looked at, too.
+  // Also reads files without tensors.
   for (int rank = 0; rank < index->world_size; ++rank) {
     const auto file = read_rank_file(fmt::format("{}/{}", folder, rank_file_name(rank)));
     if (!file) return file.error();

@@ -1,4 +1,4 @@
-// What a checkpoint holds: parts of global tensors, and small values.
+// The contents of a checkpoint: parts of global tensors, and small values.
 #pragma once
 
 #include <cstdint>
@@ -34,21 +34,22 @@ struct SmallValue {
   std::string name;
   ValueKind kind = ValueKind::Int;
   std::string text;
-  /// Each rank has its own; else all have the same.
+  /// True if each rank has its own value; else the value is equal on all ranks.
   bool per_rank = false;
   bool operator==(const SmallValue&) const = default;
 };
 
-/// The part that both have; empty in some dim where there is none. Requires equal numbers of dims.
+/// Returns the intersection; it has size 0 in some dim if there is none. Requires equal numbers of
+/// dims.
 [[nodiscard]] Box common_part(const Box& a, const Box& b);
 [[nodiscard]] bool is_empty(const Box& box);
 
-/// Whether `boxes` fill a tensor of `global` sizes, and none overlaps another. The error's message
+/// Checks that `boxes` fill a tensor of `global` sizes without overlap. The error's message
 /// continues "tensor x ".
 [[nodiscard]] Result<void> check_filled(const std::vector<std::int64_t>& global,
                                         std::vector<Box> boxes);
 
-// Pieces as they travel between ranks.
+// Pieces as bytes, for messages between ranks.
 [[nodiscard]] Bytes pieces_bytes(const std::vector<Piece>& pieces);
 /// Errors: Internal.
 [[nodiscard]] Result<std::vector<Piece>> pieces_in(std::span<const std::byte> bytes);

@@ -21,7 +21,7 @@ void put(ByteWriter& out, const Status& status) {
     out.text(group.value);
   }
 }
-/// Each group is of one rank.
+/// Reads what put() wrote: each group is one rank.
 Status status_in(ByteReader& in) {
   Status out;
   out.code = in.u8() == static_cast<std::uint8_t>(Code::ConstraintViolation)
@@ -88,7 +88,8 @@ void PiecePlan::heard(bool left, std::span<const std::byte> word) {
   if (!failure_ && (!in.ok() || !in.at_end())) failure_ = damaged();
 }
 
-/// Ranks rise from left to right, so the first that has a piece is the lowest.
+/// Merges the three sorted lists. Ranks rise from left to right, so the first source with a piece
+/// has the lowest rank.
 void PiecePlan::join() {
   Source* const sources[] = {&left_, &own_, &right_};
   std::size_t next[] = {0, 0, 0};
@@ -128,7 +129,7 @@ Bytes PiecePlan::word() {
   return std::move(out).take();
 }
 
-/// The name of the save, and a bit for each piece in word(); or what has failed.
+/// Reads the name of the save and a bit for each piece in word(), or the failure.
 void PiecePlan::answered(std::span<const std::byte> answer) {
   answered_ = true;
   ByteReader in(answer);
@@ -173,7 +174,7 @@ Bytes PiecePlan::answer(bool left) {
 }
 
 Result<std::vector<bool>> PiecePlan::writes() const {
-  // A tree of one rank has nobody to answer.
+  // In a tree of one rank answer() is never called.
   const auto flaw = answered_ || failure_ ? failure_ : flaw_of(all_);
   if (flaw) return *flaw;
   std::vector<bool> out;
@@ -181,7 +182,7 @@ Result<std::vector<bool>> PiecePlan::writes() const {
   return out;
 }
 
-/// All pieces of a tensor follow each other.
+/// Requires that pieces of one tensor are adjacent.
 std::optional<Status> PiecePlan::flaw_of(const std::vector<Held>& all) {
   for (auto at = all.begin(); at != all.end();) {
     const auto end = std::find_if(

@@ -1,5 +1,5 @@
-// Which rank writes which piece. The ranks tell their pieces up a tree, where equal ones become
-// one, and each hears which of its own are a lower rank's to write: no rank but the tree's head
+// Decides which rank writes which piece. The ranks send their piece lists up a tree that merges
+// equal pieces. Each rank receives which of its pieces a lower rank writes. Only the tree's head
 // learns the pieces of all.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace lockstep::worker {
 
-/// One rank's part of the talk. Of equal pieces the lowest rank's is written.
+/// One rank's part of the talk. The lowest rank that has a piece writes it.
 class PiecePlan final : public collectives::TreeTalk {
  public:
   /// `save`: the name of the save, from rank 0; empty on all others.
@@ -25,21 +25,21 @@ class PiecePlan final : public collectives::TreeTalk {
   void answered(std::span<const std::byte> answer) override;
   [[nodiscard]] Bytes answer(bool left) override;
 
-  /// After the talk; each piece's turn by its number. The same error on all ranks:
-  /// ConstraintViolation, naming the tensor: ranks differ in its dtype or global sizes, or its
-  /// pieces overlap or do not fill it; Internal.
+  /// After the talk: for each piece of this rank, by number, whether this rank writes it. Errors,
+  /// equal on all ranks: ConstraintViolation, naming the tensor (ranks differ in its dtype or
+  /// global sizes, or its pieces overlap or do not fill it); Internal.
   [[nodiscard]] Result<std::vector<bool>> writes() const;
-  /// After the talk: rank 0's.
+  /// After the talk: the name of the save that rank 0 gave.
   [[nodiscard]] const std::string& save() const { return save_; }
 
  private:
   struct Held {
     Piece piece;
-    std::int32_t lowest = 0;  // rank that has it
+    std::int32_t lowest = 0;  // lowest rank that has the piece
   };
-  /// Pieces of a child's subtree or of this rank, and their places among those of its subtree.
+  /// Pieces of a child's subtree or of this rank, and their places in all_.
   struct Source {
-    std::vector<Held> held;  // ascending, each once
+    std::vector<Held> held;  // ascending, no duplicates
     std::vector<std::size_t> places;
   };
   [[nodiscard]] static bool before(const Piece& a, const Piece& b);
@@ -50,9 +50,9 @@ class PiecePlan final : public collectives::TreeTalk {
 
   std::string save_;
   Source left_, own_, right_;
-  std::vector<std::size_t> order_;  // of own pieces, by number: their place in own_
-  std::vector<Held> all_;           // of the subtree
-  std::vector<bool> lower_;         // by place: a rank below this subtree has it
+  std::vector<std::size_t> order_;  // place in own_ of each own piece, by number
+  std::vector<Held> all_;           // pieces of this rank's subtree, ascending
+  std::vector<bool> lower_;         // by place in all_: true if a rank below this subtree has it
   std::optional<Status> failure_;
   bool answered_ = false;
 };

@@ -1,5 +1,5 @@
-// Reads the pieces of a checkpoint from the files of its ranks, and compares them with their
-// digests, through a buffer of one slab.
+// Reads the pieces of a checkpoint from the ranks' files and compares their digests, through a
+// buffer of one slab.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ struct PartMemory {
   std::span<std::byte> bytes;
 };
 
-/// One file of a checkpoint is open at a time. One thread. Errors of all reads: BadInput, naming
-/// file and tensor (damaged, or not what the index says), Environment.
+/// Keeps one file of the checkpoint open at a time. One thread. Errors of all reads: BadInput,
+/// naming file and tensor (damaged, or not as the index says), Environment.
 class PieceReader {
  public:
-  /// `index` outlives it. `at_work` is called now and then.
+  /// `index` outlives it. Reads call `at_work` as they go.
   PieceReader(std::string folder, const CheckpointIndex& index, std::function<void()> at_work = {});
 
-  /// What the piece and `into` have in common is read into it, and nothing else.
+  /// Reads into `into` its intersection with the piece, and nothing else.
   [[nodiscard]] Result<void> read(const IndexedTensor& tensor, const IndexedPiece& piece,
                                   const PartMemory& into);
-  /// Reads all of the piece and compares the digest; what it has in common with `into`, if there is
-  /// one, is put there.
+  /// Reads the whole piece and compares its digest. Copies the intersection with `into`, if not
+  /// null.
   [[nodiscard]] Result<void> verify(const IndexedTensor& tensor, const IndexedPiece& piece,
                                     const PartMemory* into = nullptr);
-  /// Of elements.
+  /// Bytes of elements read so far.
   [[nodiscard]] std::uint64_t bytes_read() const;
 
  private:
@@ -44,7 +44,7 @@ class PieceReader {
   std::function<void()> at_work_;
   int open_rank_ = -1;
   std::optional<SafetensorsFile> file_;
-  std::uint64_t read_before_ = 0;  // from files that are closed
+  std::uint64_t read_before_ = 0;  // from files closed since
   std::vector<std::byte> buffer_;
 };
 

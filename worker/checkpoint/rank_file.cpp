@@ -76,7 +76,7 @@ Result<SaveName> name_in(const CheckedJson& about, const std::string& path) {
   return name;
 }
 
-/// The metadata `key` of a tensor as a list of sizes.
+/// Reads the metadata entry `key` as a list of sizes.
 Result<std::vector<std::int64_t>> sizes_in(const SafetensorsFile& file, const std::string& key) {
   const auto found = file.header().metadata.find(key);
   const auto json =

@@ -1,5 +1,5 @@
-// The file of one rank in a checkpoint: a safetensors file of its pieces, whose metadata says where
-// each piece stands in its tensor, what its digest is, and which small values the rank has.
+// The file of one rank in a checkpoint: a safetensors file of its pieces. Its metadata hold each
+// piece's place in its tensor and its digest, and the rank's small values.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace lockstep::worker {
 
 inline constexpr std::string_view kCheckpointFormat = "lockstep.checkpoint/1";
 
-/// Which save the file belongs to. `save` is a name that rank 0 gives to each save of a process.
+/// Identifies the save that a file belongs to. `save` is the name that rank 0 gives to the saves of
+/// a process.
 struct SaveName {
   std::string save;
   std::int64_t step = 0;
@@ -33,32 +34,32 @@ struct PieceBytes {
 struct RankFileContent {
   SaveName name;
   std::vector<PieceBytes> written;
-  std::vector<PieceBytes> replicas;  // lower ranks write equal pieces; only their digests are kept
+  std::vector<PieceBytes> replicas;  // written by lower ranks; only digests are stored here
   std::vector<SmallValue> values;
 };
 
-/// A piece as it stands in a file.
+/// A piece in a file, without its elements.
 struct StoredPiece {
   Piece piece;
   std::string digest;
 };
 
-/// What a rank's file says, without the elements.
+/// The content of a rank's file, without the elements.
 struct RankFile {
   SaveName name;
-  std::uint64_t bytes = 0;  // of the whole file
+  std::uint64_t bytes = 0;  // size of the whole file
   std::vector<StoredPiece> written;
-  std::map<std::string, std::string> replicas;  // digests, by name of the tensor
+  std::map<std::string, std::string> replicas;  // digest by name of the tensor
   std::vector<SmallValue> values;
 };
 
 /// "rank-00003.safetensors"
 [[nodiscard]] std::string rank_file_name(int rank);
 
-/// Writes and names the file, after fsync; `at` is told of each stage. Errors: Environment.
+/// Writes the file, fsyncs and names it. Calls `at` at each stage. Errors: Environment.
 [[nodiscard]] Result<void> write_rank_file(const std::string& path, const RankFileContent& content,
                                            const StageObserver& at);
-/// Errors: BadInput (damaged, or no file of a rank), Environment.
+/// Errors: BadInput (damaged, or not a rank's file), Version, Environment.
 [[nodiscard]] Result<RankFile> read_rank_file(const std::string& path);
 
 }  // namespace lockstep::worker

@@ -1,5 +1,5 @@
-// The ranks that save and load together, as a checkpoint needs them: votes, a word of each to all,
-// and talks along a tree. A job of the worker, or threads in a test.
+// The ranks that save and load together: votes, gathers, and talks along a tree. Implemented by a
+// job of the worker, and by threads in tests.
 #pragma once
 
 #include <optional>
@@ -18,15 +18,16 @@ class CheckpointRanks {
   virtual ~CheckpointRanks() = default;
   [[nodiscard]] virtual Rank rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// True on all if `mine` is true on any. Where a rank has failed, its error is that of all.
+  /// Returns true on all ranks if `mine` is true on any. If a rank has failed, all return its
+  /// error.
   [[nodiscard]] virtual Result<bool> any(bool mine, const std::optional<Status>& failed = {}) = 0;
-  /// Success if no rank has failed; else the same error on all.
+  /// Returns success if no rank has failed; else all ranks return the same error.
   [[nodiscard]] virtual Result<void> settle(const std::optional<Status>& failed = {}) = 0;
-  /// What every rank says, in rank order.
+  /// Gathers a payload from every rank, in rank order.
   [[nodiscard]] virtual Result<std::vector<Bytes>> tell_all(Bytes mine) = 0;
-  /// A word of each up the tree, an answer to each down again.
+  /// Sends a message from each rank up the tree, and an answer to each rank back down.
   [[nodiscard]] virtual Result<void> talk(collectives::TreeTalk& mine) = 0;
-  /// This rank is at work: those who wait for it are to wait on.
+  /// Reports that this rank is busy: ranks that wait for it do not give it up.
   virtual void at_work() = 0;
 };
 

@@ -12,17 +12,17 @@
 namespace lockstep::worker {
 namespace {
 
-/// What the ranks of this job need.
+/// The pieces and values that the ranks of this job need.
 struct Wants {
   std::vector<std::vector<Piece>> pieces;  // by rank
-  std::set<std::string> values;            // of any rank
+  std::set<std::string> values;            // needed by any rank
 };
 
 Status refusal(const std::string& folder, const std::string& what, const std::string& name) {
   return bad_input(fmt::format("{}: {}.", folder, what), name);
 }
 
-/// "" for none.
+/// Returns the folder of the checkpoint to load; "" if there is none.
 Result<std::string> chosen(const std::string& folder, const RestoreOptions& options) {
   auto found = list_checkpoints(folder);
   if (!found && found.error().code == Code::BadInput && !options.step) return std::string();
@@ -33,7 +33,7 @@ Result<std::string> chosen(const std::string& folder, const RestoreOptions& opti
   return refusal(folder, fmt::format("there is no checkpoint of step {}", *options.step), {});
 }
 
-/// Rank 0's choice, on all ranks.
+/// Returns rank 0's choice, on all ranks.
 Result<std::string> agree_on_folder(CheckpointRanks& ranks, const std::string& folder,
                                     const RestoreOptions& options) {
   Result<std::string> mine = std::string();
@@ -102,7 +102,7 @@ Result<void> check_value(const SmallValue& value, const CheckpointIndex& index, 
   return {};
 }
 
-/// This rank's pieces, all of which the checkpoint has.
+/// Returns the pieces that this rank needs, once all are found in the checkpoint.
 Result<std::vector<Piece>> own_wants(const StateLeaves& leaves, const CheckpointIndex& index,
                                      int ranks, const std::string& folder) {
   if (auto named = leaves.check(); !named) return named.error();
@@ -138,7 +138,7 @@ Result<Wants> tell_wants(CheckpointRanks& ranks, const std::vector<Piece>& mine,
   return out;
 }
 
-/// The same on all ranks.
+/// Every rank comes to the same result.
 Result<void> check_extra(const CheckpointIndex& index, const Wants& wants,
                          const std::string& folder) {
   std::set<std::string_view> names;
@@ -159,8 +159,8 @@ Result<void> check_extra(const CheckpointIndex& index, const Wants& wants,
   return {};
 }
 
-/// Who compares a piece with its digest: the lowest of the ranks that need most of it, -1: nobody
-/// needs any.
+/// Returns the rank that compares the piece's digest: the lowest of the ranks that need most of it;
+/// -1 if no rank needs any.
 int verifier(const Box& piece, const std::vector<std::pair<int, const Box*>>& wanted_by) {
   int best = -1;
   std::int64_t most = 0;
@@ -182,14 +182,14 @@ class Loader {
         verify_(verify),
         reader_(std::move(folder), index, [&ranks] { ranks.at_work(); }) {}
 
-  /// One array per piece of this rank, in order.
+  /// Returns one array per piece of this rank, in order.
   [[nodiscard]] Result<std::vector<Array>> load();
   [[nodiscard]] std::uint64_t bytes_read() const { return reader_.bytes_read(); }
 
  private:
   struct Read {
     int file;
-    std::size_t piece;  // of this rank
+    std::size_t piece;  // number among this rank's pieces
     const IndexedTensor* tensor;
     const IndexedPiece* source;
     bool verify;
@@ -216,7 +216,7 @@ std::vector<Loader::Read> Loader::reads() const {
         out.push_back({piece.file, i, &tensor, &piece,
                        verify_ && verifier(piece.box, by_name.at(tensor.name)) == self_});
   }
-  // Whole: whoever has it whole compares it, for that costs no reading.
+  // A rank that loads the whole piece checks its digest: no extra read.
   for (Read& read : out)
     if (verify_ && common_part(read.source->box, mine[read.piece].box) == read.source->box)
       read.verify = true;
@@ -244,8 +244,8 @@ Result<std::vector<Array>> Loader::load() {
   return out;
 }
 
-/// Of each value what sets it. Errors: a text that is none of its kind, or that the state's own
-/// type is too narrow for.
+/// Returns the setter of each value. Errors: a text that is not of the value's kind, or does not
+/// fit the state's type.
 Result<std::vector<ValueSetter>> read_values(const StateLeaves& leaves,
                                              const CheckpointIndex& index, int rank,
                                              const std::string& folder) {

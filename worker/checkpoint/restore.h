@@ -1,6 +1,6 @@
-// Loads a checkpoint into the state of a job of any number of ranks, spread in any way: each rank
-// reads the parts that its own tensors need, and each piece is compared with its digest by one of
-// the ranks that need it.
+// Loads a checkpoint into the state of a job of any number of ranks, spread in any way. Each rank
+// reads the parts that its tensors need. At least one of the ranks that need a piece compares its
+// digest.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 namespace lockstep::worker {
 
 struct RestoreOptions {
-  /// Of the checkpoint; nullopt: the last one that is complete.
+  /// Step of the checkpoint to load; nullopt: the last complete one.
   std::optional<std::int64_t> step{};
-  /// False: digests are not compared, so nothing but what a rank needs is read.
+  /// False: digests are not compared, so each rank reads only what it needs.
   bool verify = true;
-  /// The checkpoint may have tensors and values that no rank's state has.
+  /// True: the checkpoint may have tensors and values that no rank's state has.
   bool allow_extra = false;
 };
 
 struct Restored {
   std::int64_t step = 0;
-  int world_size = 1;            // of the job that saved it
-  std::uint64_t bytes_used = 0;  // of the tensors of this rank
-  std::uint64_t bytes_read = 0;  // by this rank; the others of them were compared with a digest
+  int world_size = 1;            // number of ranks of the job that saved it
+  std::uint64_t bytes_used = 0;  // bytes of this rank's tensors
+  std::uint64_t bytes_read = 0;  // by this rank; more than bytes_used where digests need it
 };
 
-/// Sets tensors and values of `leaves`: all of them on all ranks, or, after an error, none on any.
-/// A tensor of the state says by its sizes what is loaded; an empty one that is not sharded takes
-/// the whole. nullopt: there is no checkpoint. Errors, joint: BadInput (damaged; a tensor or value
-/// is missing, of another dtype, shape or kind, in the checkpoint alone, or too large for the
+/// Sets tensors and values of `leaves`: all on all ranks, or, after an error, none on any. The
+/// sizes of a tensor in the state say what is loaded; an empty tensor that is not sharded takes the
+/// whole. Returns nullopt if there is no checkpoint. Errors, joint: BadInput (damaged; a tensor or
+/// value is missing, of another dtype, shape or kind, in the checkpoint alone, or too large for the
 /// state's type), Version, Environment.
 [[nodiscard]] Result<std::optional<Restored>> restore_checkpoint(CheckpointRanks& ranks,
                                                                  const std::string& folder,

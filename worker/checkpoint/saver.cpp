@@ -11,7 +11,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Tells the saves of one process apart from those of any other that has used the folder.
+/// Returns a name that distinguishes this process's saves from those of other processes in the
+/// folder.
 std::string process_name() {
   return fmt::format("{:x}{:x}", ::getpid(),
                      std::chrono::system_clock::now().time_since_epoch().count());
@@ -28,7 +29,7 @@ void BackgroundWork::start(std::function<Result<void>()> work) {
   thread_ = std::thread([this, work = std::move(work)] {
     try {
       if (auto done = work(); !done) failure_ = done.error();
-    } catch (const std::exception& error) {  // no memory
+    } catch (const std::exception& error) {  // out of memory
       failure_ =
           environment_error(fmt::format("the writer of a checkpoint failed: {}.", error.what()));
     }
@@ -95,7 +96,7 @@ Result<void> CheckpointSaver::begin(std::int64_t step, const StateLeaves& leaves
   return {};
 }
 
-/// By rank 0, before the others begin to write there.
+/// Rank 0 makes the folder of the save, before other ranks write to it.
 std::optional<Status> CheckpointSaver::make_place(std::int64_t step) {
   if (ranks_.rank().value != 0) return std::nullopt;
   if (name_.empty()) name_ = process_name();
@@ -117,7 +118,7 @@ Result<void> CheckpointSaver::agree(const std::vector<Piece>& pieces,
   if (!*changed) return {};
   PiecePlan plan(ranks_.rank(), ranks_.rank().value == 0 ? name_ : "", pieces);
   if (auto told = ranks_.talk(plan); !told) return told.error();
-  // The same on all ranks, so its error needs no vote.
+  // Equal on all ranks, so its error needs no vote.
   auto writes = plan.writes();
   agreed_ = false;
   if (!writes) return writes.error();
@@ -163,7 +164,7 @@ Result<void> CheckpointSaver::advance(bool to_the_end) {
 }
 
 Result<void> CheckpointSaver::next_phase() {
-  // Here all ranks learn whether all have written, or whether the checkpoint has its name.
+  // By this vote all ranks learn whether all have written, or whether the checkpoint has its name.
   if (auto all = ranks_.settle(work_.take()); !all) return failed(all.error());
   if (phase_ == Phase::Committing) {
     phase_ = Phase::Idle;
@@ -191,7 +192,7 @@ Result<void> CheckpointSaver::failed(const Status& why) {
                             : "or set free_first, which removes the oldest before each save");
   if (why.code == Code::RankLost || why.code == Code::Stuck || why.code == Code::Gone ||
       why.code == Code::FrameMismatch)
-    return why;  // not of the checkpoint, but of the job
+    return why;  // an error of the job, not of the checkpoint
   if (options_.stop_on_failure) return *failure_;
   return {};
 }

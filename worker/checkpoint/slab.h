@@ -1,5 +1,5 @@
-// A tensor in parts that lie together in memory and are not too long: how tensors of any size are
-// read and written through a small buffer.
+// Splits a tensor into slabs: contiguous parts of limited length. Used to read and write tensors of
+// any size through a small buffer.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@ namespace lockstep::worker {
 
 inline constexpr std::uint64_t kSlabBytes = std::uint64_t{4} << 20;
 
-/// Calls `each(Box slab, std::uint64_t offset)` for the slabs of `box`, each of which is at most
-/// `most` bytes (but one element at least), in row-major order; `offset` counts bytes within the
-/// box. Stops at the first error.
+/// Calls `each(Box slab, std::uint64_t offset)` for the slabs of `box`, in row-major order. A slab
+/// has at most `most` bytes, but at least one element; `offset` counts bytes within the box. Stops
+/// at the first error.
 template <class Each>
 [[nodiscard]] Result<void> each_slab(const Box& box, std::size_t element, std::uint64_t most,
                                      const Each& each) {
   if (is_empty(box)) return {};
   const std::size_t dims = box.sizes.size();
-  // Dims behind `cut` are whole; of `cut` as many as fit.
+  // A slab has the dims from `cut` on whole, and as many indices as fit of the dim before.
   std::size_t cut = dims;
   std::uint64_t inner = element;
   while (cut > 0 && inner * static_cast<std::uint64_t>(box.sizes[cut - 1]) <= most)

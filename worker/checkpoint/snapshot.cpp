@@ -16,7 +16,7 @@ Result<void> Snapshot::take(const std::vector<const Array*>& arrays) {
     for (const Array* array : arrays)
       total += (array->bytes() + kAligned - 1) / kAligned * kAligned;
     if (total > capacity_) {
-      memory_.reset();  // not both at once
+      memory_.reset();  // frees the old buffer before it allocates the new one
       capacity_ = 0;
       memory_.reset(new std::byte[total]);
       capacity_ = total;

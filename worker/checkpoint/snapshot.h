@@ -1,5 +1,5 @@
-// A copy of the elements of some pieces, in memory that the next copy uses again: what is written
-// while the program goes on.
+// A copy of the elements of some pieces, which is written while the program runs on. The next copy
+// reuses its memory.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace lockstep::worker {
 /// One thread at a time.
 class Snapshot {
  public:
-  /// Copies the elements of `arrays`; elements on a device are brought to the host. Errors:
+  /// Copies the elements of `arrays`; those on a device are brought to the host. Errors:
   /// Environment (no memory, a device that has failed).
   [[nodiscard]] Result<void> take(const std::vector<const Array*>& arrays);
-  /// Of the i-th array, until the next take().
+  /// Bytes of the i-th array. Valid until the next take().
   [[nodiscard]] std::span<const std::byte> bytes(std::size_t i) const { return parts_[i]; }
 
  private:

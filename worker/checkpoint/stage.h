@@ -1,5 +1,5 @@
-// The points at which a save can be cut off: at each of them a test stops the process, and what
-// stands in the folder then is what the table says.
+// The points at which a save can be cut off. Tests stop the process at each of them and compare the
+// folder with this table.
 #pragma once
 
 #include <array>
@@ -30,9 +30,9 @@ enum class CheckpointStage : std::uint8_t {
 struct StageRow {
   CheckpointStage stage;
   std::string_view name;
-  /// Every rank passes it; else the lowest alone.
+  /// True if every rank passes this stage, false if only the lowest does.
   bool every_rank;
-  /// A job that ends here as a whole has the new checkpoint; else the one before it.
+  /// True if a job that ends at this stage has the new checkpoint, false if it has the one before.
   bool complete;
 };
 
@@ -77,7 +77,7 @@ inline constexpr StageTable kStages(std::array<StageRow, StageTable::kCount>{{
     {CheckpointStage::OlderRemoved, "older_removed", false, true},
 }});
 
-/// Is told of each stage that this rank passes, on the thread that passes it.
+/// Called at each stage that this rank passes, on the thread that passes it.
 using StageObserver = std::function<void(CheckpointStage)>;
 
 }  // namespace lockstep::worker

@@ -56,7 +56,7 @@ Result<std::vector<Piece>> pieces_of(const StateLeaves& leaves) {
     Piece piece{tensor.name, array.dtype(), {}, {}};
     try {
       piece.box = Box::whole(array.sizes());
-    } catch (const std::runtime_error& error) {  // the device that has it has failed
+    } catch (const std::runtime_error& error) {  // the array's device has failed
       return environment_error(error.what(), tensor.name);
     }
     piece.global = tensor.global.value_or(array.sizes());

@@ -1,5 +1,5 @@
-// What of a program a checkpoint keeps: tensors and small values, in nested structs with `fields`,
-// as inputs of frames have them (inputs.h), and how tensors are spread over ranks.
+// The state that a checkpoint keeps: tensors and small values, in nested structs with `fields` as
+// for inputs of frames (inputs.h), and how tensors are spread over ranks.
 //
 //   struct State {
 //     Parameters parameters;
@@ -10,13 +10,13 @@
 //     }
 //   };
 //
-// A Tensor is the same on all ranks that have its name: the lowest of them writes it. Where each
-// rank has a part of a larger tensor, `fields` says which part that is:
+// A Tensor is equal on all ranks that have its name: the lowest of them writes it. If each rank has
+// a part of a larger tensor, `fields` gives the part:
 //
 //   v("embed", sharded(embed, 0, first_row, all_rows));
 //
-// A name that one rank alone has (an expert of its own) is written by it, and read by whoever has
-// that name, as a whole or in parts, in the job that loads it.
+// A name that only one rank has (an expert of its own) is written by that rank. In the job that
+// loads it, every rank with that name reads it, as a whole or in parts.
 #pragma once
 
 #include <array>
@@ -36,18 +36,19 @@
 
 namespace lockstep::worker {
 
-/// `tensor` is the part from `start` on of a tensor of `global` sizes. Borrows it.
+/// The part from `start` on of a tensor of `global` sizes. Borrows `tensor`.
 struct Sharded {
   Tensor& tensor;
   std::vector<std::int64_t> start, global;
 };
-/// Spread along one dim: `first` is the first of this rank's indices, `total` the size over all
-/// ranks. An empty tensor, which is to be loaded, has no sizes to go by: give start and global.
+/// A tensor spread along one dim: `first` is the first of this rank's indices, `total` the size
+/// over all ranks. An empty tensor, which is to be loaded, has no sizes: give start and global
+/// instead.
 [[nodiscard]] Sharded sharded(Tensor& tensor, std::int64_t dim, std::int64_t first,
                               std::int64_t total);
 
-/// A small value that each rank has for itself: saved for every rank, and loaded by the same number
-/// of ranks only.
+/// A small value that differs by rank. It is saved for every rank, and loads only at the same
+/// number of ranks.
 template <class T>
 struct PerRank {
   T& value;
@@ -55,17 +56,17 @@ struct PerRank {
 template <class T>
 PerRank(T&) -> PerRank<T>;
 
-/// A tensor of the state, by its name, with its place.
+/// A tensor of the state, with its name and place.
 struct StateTensor {
   std::string name;
   Tensor* tensor = nullptr;
-  std::optional<std::vector<std::int64_t>> start, global;  // nullopt: it is the whole
+  std::optional<std::vector<std::int64_t>> start, global;  // nullopt: the tensor is the whole
 };
 
-/// Sets a value to what was read; empty: the text is none of its type.
+/// Sets a value to the text that was read. Empty if the text does not fit the value's type.
 using ValueSetter = std::function<void()>;
 
-/// A small value of the state, and how it is read; reading alone changes nothing.
+/// A small value of the state, and its reader; `read` alone changes nothing.
 struct StateValue {
   SmallValue value;
   std::function<ValueSetter(const std::string& text)> read;
@@ -74,7 +75,7 @@ struct StateValue {
 /// The leaves of a state, in order of its fields. Borrows them.
 class StateLeaves {
  public:
-  // What the walk below tells of.
+  // Called by StateWalk.
   void enter_field(std::string_view name) { path_.enter_field(name); }
   void enter_index(std::size_t i) { path_.enter_index(i); }
   void enter_key(std::string_view key) { path_.enter_key(key); }
@@ -88,7 +89,7 @@ class StateLeaves {
 
   [[nodiscard]] const std::vector<StateTensor>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<StateValue>& values() const { return values_; }
-  /// Errors: BadInput: a name that is empty or there twice.
+  /// Errors: BadInput: a name is empty or occurs twice.
   [[nodiscard]] Result<void> check() const;
 
  private:
@@ -97,12 +98,12 @@ class StateLeaves {
   std::vector<StateValue> values_;
 };
 
-// A number as text, and back; nullopt: it is none.
+// Numbers as text and back; nullopt: not a number.
 [[nodiscard]] std::string float_text(double value);
 [[nodiscard]] std::optional<double> float_in(const std::string& text);
 [[nodiscard]] std::optional<std::int64_t> int_in(const std::string& text);
 
-/// What user structs know as `V`.
+/// The `V` of users' `fields` functions.
 class StateWalk {
  public:
   explicit StateWalk(StateLeaves& leaves) : leaves_(leaves) {}
@@ -130,8 +131,8 @@ template <class T>
   return leaves;
 }
 
-/// The pieces of the tensors, in order. Errors: BadInput, naming the tensor: traced, without
-/// elements of its own, or not within its global sizes.
+/// Returns the pieces of the tensors, in order. Errors: BadInput, naming the tensor: it is traced,
+/// has no elements, or does not lie within its global sizes.
 [[nodiscard]] Result<std::vector<Piece>> pieces_of(const StateLeaves& leaves);
 
 namespace detail {
@@ -140,7 +141,8 @@ inline constexpr bool is_per_rank = false;
 template <class T>
 inline constexpr bool is_per_rank<PerRank<T>> = true;
 
-/// As StateValue::read, by a function from text to what the value gets; nullopt: it is none.
+/// Returns a StateValue::read made of `read`, which turns text into the value, or nullopt if it
+/// cannot.
 template <class T, class Read>
 [[nodiscard]] auto reading(T& value, Read read) {
   return [&value, read](const std::string& text) -> ValueSetter {

@@ -7,7 +7,7 @@
 namespace lockstep::worker {
 
 [[nodiscard]] CheckedJson json_of(const SmallValue& value);
-/// Throws CheckedJson::exception for what is no value.
+/// Throws CheckedJson::exception if `json` is not a value.
 [[nodiscard]] SmallValue value_in(const CheckedJson& json);
 [[nodiscard]] ValueKind value_kind_in(const CheckedJson& json);
 
