@@ -10,8 +10,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// The most cells of the table that finds the longest common sequence; longer graphs are compared
-/// node by node from both ends.
+/// Most cells of the table for the longest common sequence. Without the table only common
+/// beginnings and ends of two graphs are paired.
 constexpr std::size_t kMostCells = std::size_t{1} << 26;
 
 std::string line_of(const Graph& graph, NodeId id) {
@@ -19,7 +19,7 @@ std::string line_of(const Graph& graph, NodeId id) {
   return graph.node_text(id) + (where.file.empty() ? "" : "   # " + where.text());
 }
 
-/// All of the node but for its operands.
+/// Fingerprint of the node without its operands.
 shapes::Fingerprint key_of(Node node) {
   node.inputs.assign(node.inputs.size(), 0);
   return node_fingerprint(node);
@@ -27,7 +27,7 @@ shapes::Fingerprint key_of(Node node) {
 
 using Pairs = std::vector<std::pair<NodeId, NodeId>>;  // ascending in both
 
-/// Of the keys from `at` on.
+/// Returns a longest common subsequence of two graphs' node keys, as pairs of node ids.
 Pairs common_sequence(const std::vector<shapes::Fingerprint>& a,
                       const std::vector<shapes::Fingerprint>& b) {
   std::size_t head = 0, tail = 0;
@@ -40,7 +40,7 @@ Pairs common_sequence(const std::vector<shapes::Fingerprint>& a,
     out.emplace_back(static_cast<NodeId>(i), static_cast<NodeId>(i));
   const std::size_t n = a.size() - head - tail, m = b.size() - head - tail;
   if (n > 0 && m > 0 && n <= kMostCells / m) {
-    // length[i][j]: of what is left of both from i and j on.
+    // length[i][j]: length of the longest common subsequence of the rests from i and j on.
     std::vector<std::uint32_t> length((n + 1) * (m + 1), 0);
     const auto at = [&](std::size_t i, std::size_t j) -> std::uint32_t& {
       return length[i * (m + 1) + j];
@@ -122,16 +122,16 @@ class Comparison {
     const std::size_t before = found_.size();
     conditions(name + ", guards", a, b);
     graph(name, a.graph, b.graph);
-    // Such as the order of guards: nothing that has a line of its own.
+    // Then they differ in something without a line of its own, such as the order of guards.
     if (found_.size() == before)
       add(name + ", fingerprint", a.graph.fingerprint().text(), b.graph.fingerprint().text());
   }
 
-  /// What one has and the other has not, whatever the order.
+  /// Adds the conditions that only one of the two entries has, whatever their order.
   void conditions(const std::string& where, const SavedEntry& a, const SavedEntry& b) {
     const auto of = [](const SavedEntry& entry) {
       const auto namer = entry.decision.source_namer(entry.graph.host_values());
-      std::vector<std::pair<std::string, std::string>> out;  // what counts; with its line
+      std::vector<std::pair<std::string, std::string>> out;  // compared text; text with its line
       for (const shapes::Guard& guard : entry.graph.guards) {
         const std::string text = guard.predicate.text(namer);
         out.emplace_back(text, text + "   # " + guard.where.text());
@@ -168,7 +168,7 @@ class Comparison {
     std::vector<std::optional<NodeId>> beside(a.nodes.size());
     NodeId next_a = 0, next_b = 0;
     const auto alone = [&](NodeId end_a, NodeId end_b) {
-      // Side by side as far as both have some: most often they are one line, changed.
+      // Pairs the unmatched nodes side by side: most often they are one changed line.
       for (; next_a < end_a && next_b < end_b; ++next_a, ++next_b) {
         add(name + ", node", line_of(a, next_a), line_of(b, next_b));
         bodies(name, a, next_a, b, next_b);
@@ -189,7 +189,7 @@ class Comparison {
     outputs(name, a, b, beside);
   }
 
-  /// Of nodes that stand beside each other and are not the same.
+  /// Compares the bodies of two nodes that are side by side and differ.
   void bodies(const std::string& name, const Graph& a, NodeId i, const Graph& b, NodeId j) {
     const auto &of_a = a.nodes[i].bodies, &of_b = b.nodes[j].bodies;
     if (a.nodes[i].op != b.nodes[j].op) return;

@@ -8,7 +8,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Between double quotes.
+/// Escapes `text` for double quotes.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -62,7 +62,7 @@ class Picture {
     out_ += '\n';
   }
 
-  /// Nodes are called after the path to them.
+  /// The name of a node is its path.
   void cluster(const Graph& graph, const std::string& path, const std::string& title, int depth) {
     line(depth, fmt::format("subgraph \"cluster_{}\" {{", path));
     line(depth + 1,

@@ -81,7 +81,7 @@ std::string entry_text(const SavedEntry& entry, std::size_t number) {
     out += fmt::format("  objects of {} units, {} bytes\n", entry.objects.size(), bytes);
   }
   out += fmt::format("  nodes {}\n", graph.nodes.size());
-  // Symbols and guards stand above, in the words of the inputs.
+  // Without symbols and guards, which are printed above in terms of the inputs.
   Graph nodes;
   nodes.nodes = graph.nodes;
   nodes.outputs = graph.outputs;

@@ -1,4 +1,4 @@
-// A saved program as people and scripts read it: `lockstep show`.
+// Text forms of a saved program for people and scripts: `lockstep show`.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace lockstep::worker {
 
-/// Name, ranks and options, then of each entry its inputs, symbols with their sources and lower
-/// bounds, guards with their lines, and the nodes. Pure.
+/// Returns name, ranks and options, then for each entry its inputs, symbols with their sources and
+/// lower bounds, guards with their lines, and nodes. Pure.
 [[nodiscard]] std::string program_text(const SavedProgram& program);
-/// The same as one JSON document, "lockstep.program/1", in one line.
+/// Returns the program as one JSON document, "lockstep.program/1", in one line.
 [[nodiscard]] std::string program_json(const SavedProgram& program);
-/// The graphs in the language of graphviz: a cluster for each entry, and in it one for each body.
+/// Returns the graphs in graphviz's language: a cluster per entry, with a cluster per body in it.
 [[nodiscard]] std::string program_dot(const SavedProgram& program);
 
 }  // namespace lockstep::worker

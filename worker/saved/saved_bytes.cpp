@@ -41,7 +41,7 @@ StoredProgram stored_form(const SavedProgram& program) {
   return out;
 }
 
-/// Of a count of ranks.
+/// Returns a number of ranks. Throws StoredFlaw if it is out of range.
 int ranks_of(std::uint32_t ranks) {
   if (ranks < 1 || ranks > 1U << 24) throw StoredFlaw("that is no number of ranks");
   return static_cast<int>(ranks);
@@ -58,7 +58,8 @@ SavedEntry entry_of(TextReader& texts, GraphReader& graphs, const StoredEntry& f
   return out;
 }
 
-/// Keeps all rules, and is what was written.
+/// Throws StoredFlaw unless the program keeps all rules and its graphs have the stored
+/// fingerprints.
 void need_sound(const SavedProgram& program, const std::vector<StoredEntry>& from) {
   if (const auto flaw = flaw_of(program)) throw StoredFlaw(*flaw);
   for (std::size_t i = 0; i < from.size(); ++i)
@@ -95,7 +96,7 @@ SavedProgram program_of(StoredProgram from, const OwnOps& own) {
 Result<Bytes> encode(const SavedProgram& program) {
   if (const auto flaw = flaw_of(program)) return bad_input("cannot be saved: " + *flaw);
   Bytes bytes = coordinator::pack(kProgramKind, stored_form(program));
-  // What nobody could read again is not to be found out by those who need it.
+  // Finds an unreadable program now, not when it is loaded.
   if (auto again = decode_program(bytes, {.known = {}, .stand_ins = true}); !again)
     return bad_input("cannot be saved: it " + again.error().message);
   return bytes;

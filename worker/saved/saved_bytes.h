@@ -8,16 +8,16 @@
 
 namespace lockstep::worker {
 
-/// Of what stands behind the seal.
+/// Version of the format behind the seal.
 inline constexpr std::uint32_t kProgramVersion = 1;
-/// How deep bodies may lie in bodies.
+/// Most levels of bodies within bodies.
 inline constexpr int kMostBodies = 32;
 
-/// Equal programs give equal bytes. Errors: BadInput where the program is none that can be read
-/// again, for example with bodies in more than kMostBodies bodies.
+/// Equal programs give equal bytes. Errors: BadInput if the program could not be read again, for
+/// example because bodies nest deeper than kMostBodies.
 [[nodiscard]] Result<Bytes> encode(const SavedProgram& program);
-/// Checks all of it: the seal, every number, the rules of graphs, their fingerprints. Errors:
-/// BadInput; the message goes on from a file's name: "is damaged: …", "uses the op …".
+/// Checks everything: the seal, every number, the rules of graphs, their fingerprints. Errors:
+/// BadInput, with a message that continues a file's name: "is damaged: …", "uses the op …".
 [[nodiscard]] Result<SavedProgram> decode_program(std::span<const std::byte> bytes,
                                                   const OwnOps& own);
 

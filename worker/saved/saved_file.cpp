@@ -20,7 +20,7 @@ Result<Bytes> bytes_of(const std::string& path) {
   const auto unreadable = [&] {
     return about(path, Code::BadInput, fmt::format("cannot be read ({})", std::strerror(errno)));
   };
-  // A pipe of that name is not waited for.
+  // Does not wait if `path` is a pipe.
   const OpenFile in(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat there {};
   if (in.fd() < 0 || ::fstat(in.fd(), &there) != 0) return unreadable();

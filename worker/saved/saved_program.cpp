@@ -20,7 +20,7 @@ void each_node(const Graph& graph, const Visit& visit) {
   }
 }
 
-/// "job.rank", "job.rank(tensor)": what every rank gives a graph of its own accord.
+/// Matches "job.rank" and "job.rank(GROUP)": inputs that every rank fills by itself.
 bool is_rank_source(std::string_view source, const SavedProgram& program) {
   constexpr std::string_view kRank = "job.rank";
   if (!source.starts_with(kRank)) return false;
@@ -30,7 +30,7 @@ bool is_rank_source(std::string_view source, const SavedProgram& program) {
   return program.groups.contains(std::string(source.substr(1, source.size() - 2)));
 }
 
-/// What is wrong with one program; the first thing.
+/// Finds the first flaw of a program.
 class Flaws {
  public:
   explicit Flaws(const SavedProgram& program) : program_(program) {}
@@ -77,7 +77,7 @@ class Flaws {
     });
   }
 
-  /// Of the decision, then host values.
+  /// Requires the symbols of the decision, then those of host values.
   void symbols(const SavedEntry& entry) {
     const std::vector<SymbolBinding>& bound = entry.graph.symbols;
     const std::vector<SymbolDecision>& decided = entry.decision.symbols;
@@ -115,7 +115,7 @@ class Flaws {
     }
   }
 
-  /// How many ranks the node's group has; nullopt: nobody says.
+  /// Returns the number of ranks of `group`; nullopt if it is not known.
   [[nodiscard]] std::optional<std::int64_t> ranks(const std::string& group) const {
     if (group.empty()) return program_.ranks;
     const auto known = program_.groups.find(group);
@@ -157,7 +157,7 @@ class Flaws {
 std::optional<std::string> flaw_of(const SavedProgram& program) {
   try {
     return Flaws(program).find();
-  } catch (const std::exception& error) {  // sizes that leave 64 bits, a body without its outputs
+  } catch (const std::exception& error) {  // sizes that exceed 64 bits, a body without outputs
     return error.what();
   }
 }

@@ -1,8 +1,8 @@
-// A saved program: what a frame has compiled, without the function that it was traced from. Its
-// graphs with their symbols, guards and lines, the decisions that they were traced under, and what
-// the ranks that run it have to be. No weights, no pointers, nothing of the machine. Made by
-// CompiledFrame::save and `lockstep trace --save`; read by Job::load, `lockstep run` and `lockstep
-// show` (README.md has the format).
+// A saved program: the compiled content of a frame, without the function that it was traced from.
+// It has graphs with their symbols, guards and lines, the decisions that they were traced under,
+// and requirements on the ranks that run it. No weights, no pointers, nothing of the machine. Made
+// by CompiledFrame::save and `lockstep trace --save`; read by Job::load, `lockstep run` and
+// `lockstep show` (the format is in README.md).
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@ namespace lockstep::worker {
 /// The object of one compile unit of an entry's program.
 struct PackedObject {
   shapes::Fingerprint key;  // Program::unit_key
-  std::string digest;       // of the object: coordinator::content_digest
+  std::string digest;       // coordinator::content_digest of the object
   Bytes object;
 };
 
-/// What packed objects were built for.
+/// The toolchain and processor that packed objects were built for.
 struct PackedFor {
   shapes::Fingerprint toolchain;  // Toolchain::fingerprint()
   std::string processor;          // processor_kind()
   bool operator==(const PackedFor&) const = default;
 };
 
-/// One entry: which calls it serves, and what it runs.
+/// One entry: the calls that it serves, and the graph that it runs.
 struct SavedEntry {
-  Decision decision;                 // what the rank that saved it compiled
-  std::optional<Decision> reported;  // what its group reports; nullopt: the same
+  Decision decision;                 // as compiled by the rank that saved it
+  std::optional<Decision> reported;  // as reported by its group; nullopt: equal to `decision`
   Graph graph;
-  std::vector<PackedObject> objects;  // by number of the unit; empty: none are packed
+  std::vector<PackedObject> objects;  // by number of the unit; empty if not packed
 
   [[nodiscard]] const Decision& told() const { return reported ? *reported : decision; }
 };
@@ -53,39 +53,40 @@ struct SavedProgram {
   bool audit = false;               // FrameOptions::audit
   bool complex_as_asserts = false;  // FrameOptions::complex_branches is Assert
   std::vector<std::string> constraints;
-  std::string group;  // of the frame; empty: all ranks of the job
-  int ranks = 1;      // of that group
-  /// How many ranks each set of the groups has that collectives name.
+  std::string group;  // the frame's group; empty: all ranks of the job
+  int ranks = 1;      // number of ranks in that group
+  /// For each group that collectives name, the number of ranks in each of its sets.
   std::map<std::string, int> groups;
   std::vector<SavedEntry> entries;  // in the order in which they were compiled
-  std::optional<PackedFor> packed;  // nullopt: no entry has objects
+  std::optional<PackedFor> packed;  // nullopt if no entry has objects
 
-  /// Covers what must be the same on all ranks that run it together: options, decisions, and of
-  /// the graphs what the consistency compares. Hints, lines and packed objects do not count.
+  /// Covers what must be equal on all ranks that run the program together: options, decisions, and
+  /// the parts of the graphs that the consistency compares. Hints, lines and packed objects do not
+  /// count.
   [[nodiscard]] shapes::Fingerprint joint_fingerprint() const;
 };
 
-/// Where the definitions of own ops and host calls come from. A program has their names and
-/// fingerprints only.
+/// The definitions of own ops and host calls. A program holds only their names and fingerprints.
 struct OwnOps {
   std::vector<OwnDefinition> known{};
-  /// One that is not known is shown, and cannot run.
+  /// True: an unknown own op gets a stand-in, which can be shown and cannot run.
   bool stand_ins = false;
 };
 
-/// What is wrong with a program that was put together; nullopt: it can be run by such ranks. Reads
-/// nothing that it has not checked: the program may have come from anywhere.
+/// Returns what is wrong with a program; nullopt if its ranks can run it. Reads nothing that it has
+/// not checked: the program may come from anywhere.
 [[nodiscard]] std::optional<std::string> flaw_of(const SavedProgram& program);
 
-/// The groups that the graph's collectives and uniform sizes name, bodies included.
+/// Returns the groups that collectives, uniform sizes and rank numbers of the graph name, bodies
+/// included.
 [[nodiscard]] std::vector<std::string> groups_of(const Graph& graph);
 
-/// What in the graphs is for so many ranks as traced them, with its line: a collective of the
-/// frame's group, a rank's number. nullopt: nothing; a number that the function made of Job::size()
-/// looks like any other.
+/// Returns a node that binds the graphs to the number of ranks that traced them, with its line: a
+/// collective of the frame's group, or a rank's number. nullopt: none found; a number computed from
+/// Job::size() looks like any other.
 [[nodiscard]] std::optional<std::string> bound_to_ranks(const SavedProgram& program);
 
-/// The own ops and host calls of the program, by name; of each its node.
+/// Returns a node for each own op and host call of the program, by name.
 [[nodiscard]] std::map<std::string, const Node*> own_ops_of(const SavedProgram& program);
 
 }  // namespace lockstep::worker

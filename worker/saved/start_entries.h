@@ -1,5 +1,5 @@
-// The entries that a frame starts from, without their programs: what look-ups and votes go by, as
-// a record keeps them for its replay.
+// The entries that a frame starts from, without their programs: what look-ups and votes need.
+// Records store them for replay.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace lockstep::worker {
 
-/// In the order of the program.
+/// Returns the entries in the order of the program.
 [[nodiscard]] std::vector<Entry> start_entries(const SavedProgram& program);
-/// Those of a frame that has been called with nothing yet, on every rank alike.
+/// Commits `entries` to the cache of a frame that has not been called. All ranks must do the same.
 void start_from(CodeCache& cache, std::vector<Entry> entries);
 
 [[nodiscard]] Bytes encode_starts(const std::vector<Entry>& entries);

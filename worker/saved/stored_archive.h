@@ -1,4 +1,4 @@
-// How the records of stored_form.h lie in an archive: field after field. Internal to this room;
+// The order of fields of the records of stored_form.h in an archive. Internal to this room;
 // included by .cpp files that include coordinator/store/archive.h before.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace lockstep::worker {
 
-/// A count, then so many records, each taken in before there is room for the next: what a file
-/// claims to have costs no more memory than the bytes that it has.
+/// A count, then that many records. A record is read before room is made for the next, so a count
+/// that the file only claims costs no memory.
 template <class T>
 struct Rows {
   std::vector<T>& of;

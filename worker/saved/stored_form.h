@@ -1,6 +1,6 @@
-// The stored form of a saved program: plain records in the order in which they lie in a file
-// (README.md), with texts by number and bodies by the number of their graph. Any bytes can make
-// such records; what reads them checks each value. Internal to this room.
+// The stored form of a saved program: plain records in the order of the file (README.md). Texts are
+// given by number, bodies by the number of their graph. Any bytes can make such records; their
+// readers check each value. Internal to this room.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct StoredPredicate {
 struct StoredGuard {
   StoredPredicate predicate;
   StoredLine where;
-  TextId note = 0;  // of an assert: what the user said
+  TextId note = 0;  // of a guard; for an assert, the user's message
 };
 struct StoredGroupGuard {
   StoredPredicate predicate;
@@ -60,8 +60,8 @@ struct StoredNode {
   TextId text = 0;
   std::vector<StoredGuard> asserts;
   std::vector<StoredSymbol> binds;
-  std::uint32_t own = 0;  // 0: none; else one more than its number among StoredProgram::own
-  std::vector<std::uint32_t> bodies;  // graphs that stand before this one
+  std::uint32_t own = 0;  // 0: none; n: number n - 1 of StoredProgram::own
+  std::vector<std::uint32_t> bodies;  // numbers of graphs before this one
   StoredLine where;
 };
 struct StoredOutput {
@@ -88,7 +88,7 @@ struct StoredGraph {
 
 struct StoredDim {
   std::uint8_t is_symbol = 0;
-  std::int64_t value = 0;  // the number, or that of the symbol
+  std::int64_t value = 0;  // the size, or the number of the symbol
 };
 struct StoredSource {
   TextId name = 0;
@@ -126,7 +126,7 @@ struct StoredObject {
 };
 struct StoredEntry {
   StoredDecision decision;
-  std::vector<StoredDecision> reported;  // none: the same
+  std::vector<StoredDecision> reported;  // at most one; none: equal to `decision`
   std::uint32_t graph = 0;
   shapes::Fingerprint fingerprint;  // of the graph
   std::vector<StoredObject> objects;
@@ -152,7 +152,7 @@ struct StoredProgram {
   std::vector<StoredPackedFor> packed;  // at most one
 };
 
-/// An entry without its program: what a look-up and a vote go by.
+/// An entry without its program: what look-ups and votes need.
 struct StoredStart {
   StoredDecision decision;
   std::vector<StoredDecision> reported;

@@ -10,8 +10,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Of a graph, and of all bodies in it: what collectives do not name may be another in the next
-/// job.
+/// Returns the nesting among groups that collectives of the graph or its bodies name. Other groups
+/// may differ in the job that loads it.
 Nesting named_nesting(const Graph& graph) {
   const std::vector<std::string> named = groups_of(graph);
   const auto is_named = [&](const std::string& group) {
@@ -24,7 +24,7 @@ Nesting named_nesting(const Graph& graph) {
   return out;
 }
 
-/// Shown, and never run.
+/// Returns a definition that can be shown and cannot run.
 std::shared_ptr<const OwnDefinition> stand_in(const std::string& name,
                                               const shapes::Fingerprint& definition,
                                               const TensorMeta& meta) {

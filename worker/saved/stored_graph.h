@@ -1,6 +1,6 @@
-// Between graphs and their stored form. Bodies stand as graphs of their own, before those that
-// hold them, each held once: so a file nests no deeper than its reader allows, and has no more
-// nodes than it has bytes. Internal to this room.
+// Converts graphs to and from their stored form. Bodies are stored as graphs of their own, before
+// the graphs that hold them, and each is held once. So the reader can limit nesting, and a file has
+// no more nodes than bytes. Internal to this room.
 #pragma once
 
 #include <lockstep/worker/saved/saved_program.h>
@@ -8,11 +8,11 @@
 
 namespace lockstep::worker {
 
-/// Adds graphs and what they use to one program's stored form.
+/// Adds graphs, and the own ops and texts that they use, to a program's stored form.
 class GraphWriter {
  public:
   GraphWriter(TextWriter& texts, StoredProgram& out) : texts_(texts), out_(out) {}
-  /// The number of the graph, whose bodies have been added before it.
+  /// Returns the number of the graph. Its bodies are added before it.
   [[nodiscard]] std::uint32_t add(const Graph& graph);
 
  private:
@@ -22,14 +22,15 @@ class GraphWriter {
   StoredProgram& out_;
 };
 
-/// Takes graphs out of it. All that a graph does not break itself is checked later (flaw_of).
+/// Takes graphs out of a stored form. Checks what a Graph needs to be built; flaw_of() checks the
+/// rest.
 class GraphReader {
  public:
-  /// All outlive it.
+  /// All arguments outlive the reader.
   GraphReader(TextReader& texts, const StoredProgram& from, const OwnOps& own);
-  /// Each graph is asked for once, as an entry's. Throws StoredFlaw, and UnknownOwn.
+  /// Returns an entry's graph; each can be taken once. Throws StoredFlaw, and UnknownOwn.
   [[nodiscard]] Graph take(std::uint32_t number);
-  /// Of an own op or host call that this process does not have, or has otherwise.
+  /// Thrown for an own op or host call that this process lacks, or has with another definition.
   struct UnknownOwn {
     std::string sentence;
   };

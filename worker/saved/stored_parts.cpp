@@ -7,7 +7,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// As many as a tensor may have.
+/// Most dims of a tensor.
 constexpr std::size_t kMostDims = 64;
 
 StoredPredicate stored(TextWriter& texts, const shapes::Predicate& predicate) {
@@ -57,7 +57,7 @@ std::size_t places_of(Kind kind, std::size_t dims) {
   return kind == Kind::Tensor ? dims : kind == Kind::Float ? 0 : 1;
 }
 
-/// Symbols come in order, each in one place.
+/// Requires that symbols are in order, each in one place.
 SourceDecision source_of(TextReader& texts, const StoredSource& from, std::size_t& next) {
   SourceDecision out;
   out.spec.name = texts.text(from.name);

@@ -1,6 +1,6 @@
-// Between the parts of a program and their stored form: decisions, and what is said of symbols.
-// Whatever is read is checked here as far as one part alone tells; StoredFlaw says what is wrong.
-// Internal to this room.
+// Converts the parts of a program to and from their stored form: decisions, guards and symbols.
+// Reading checks each part by itself, and throws StoredFlaw with what is wrong. Internal to this
+// room.
 #pragma once
 
 #include <string_view>
@@ -28,17 +28,17 @@ namespace lockstep::worker {
 [[nodiscard]] GroupGuard group_guard_of(TextReader& texts, const StoredGroupGuard& guard);
 [[nodiscard]] UniformSize uniform_of(TextReader& texts, const StoredUniform& size);
 [[nodiscard]] HostValue host_value_of(TextReader& texts, const std::vector<StoredStep>& steps);
-/// One that a SourceList and an Entry can be made of.
+/// Returns a decision from which a SourceList and an Entry can be made.
 [[nodiscard]] Decision decision_of(TextReader& texts, const StoredDecision& decision);
 
-/// A number of an enumeration that has `count` values. Throws StoredFlaw.
+/// Converts a number to an enumeration that has `count` values. Throws StoredFlaw.
 template <class Enum>
 [[nodiscard]] Enum enum_of(std::uint8_t number, int count, std::string_view what) {
   if (number >= count) throw StoredFlaw("there is no " + std::string(what));
   return static_cast<Enum>(number);
 }
 [[nodiscard]] DType dtype_of(std::uint8_t number);
-/// 0 or 1. Throws StoredFlaw.
+/// Converts 0 or 1. Throws StoredFlaw.
 [[nodiscard]] bool flag_of(std::uint8_t number);
 
 template <class To, class From, class Make>

@@ -23,7 +23,7 @@ const shapes::Expr& TextReader::expr(TextId id) {
   const std::string& written = text(id);
   std::optional<shapes::Expr>& read = exprs_[id];
   if (!read) read = shapes::parse_expr(written);
-  // As it is written, too: one expression has one text.
+  // The text must be in its normal form too: one expression has one text.
   if (!read || read->text() != written)
     throw StoredFlaw(fmt::format("'{}' is no size expression", written.substr(0, 60)));
   return *read;

@@ -1,5 +1,5 @@
-// The texts of a saved program: each name, file and size expression stands there once, and all else
-// has its number. Internal to this room.
+// The texts of a saved program: each name, file and size expression is stored once, and other
+// records refer to it by number. Internal to this room.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace lockstep::worker {
 
 using TextId = std::uint32_t;
 
-/// Stored bytes say what no program says. Leaves the reading of one file, which makes a Status of
-/// it.
+/// Stored bytes that are not a program. Thrown while one file is read; the reader turns it into a
+/// Status.
 class StoredFlaw : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// In order of first use, so that equal programs are stored alike.
+/// Numbers texts in order of first use, so that equal programs are stored alike.
 class TextWriter {
  public:
   [[nodiscard]] TextId id(std::string_view text);
@@ -34,7 +34,8 @@ class TextWriter {
   std::map<std::string, TextId, std::less<>> known_;
 };
 
-/// Both throw StoredFlaw: for a number that no text has, for a text that is no expression.
+/// Both functions throw StoredFlaw: for a number without a text, or a text that is not an
+/// expression.
 class TextReader {
  public:
   explicit TextReader(std::vector<std::string> texts)
@@ -44,7 +45,7 @@ class TextReader {
 
  private:
   std::vector<std::string> texts_;
-  std::vector<std::optional<shapes::Expr>> exprs_;  // of those that were asked for
+  std::vector<std::optional<shapes::Expr>> exprs_;  // those asked for so far
 };
 
 }  // namespace lockstep::worker
