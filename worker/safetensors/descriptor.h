@@ -1,4 +1,4 @@
-// Files of tensors: what is read of them, and what is said where that fails.
+// Reading files of tensors, and the errors of files.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@ namespace lockstep::worker {
 
 /// Environment: "cannot WHAT FILE: the reason in errno".
 [[nodiscard]] Status file_error(const char* what, const std::string& file);
-/// The same of a draft's step.
+/// Environment: as above, for a failed step of a draft.
 [[nodiscard]] Status file_error(const FileFault& fault, const std::string& file);
-/// It is file_error()'s where a disk, or this user's part of it, had no room left.
+/// True if `error` is a file_error() because the disk, or this user's quota, was full.
 [[nodiscard]] bool is_full(const Status& error);
-/// Fills `into` from `offset` on, without moving the file's own position. Errors: BadInput (the
-/// file ends before), Environment.
+/// Fills `into` from `offset` on, without moving the file's position. Errors: BadInput (the file
+/// ends before), Environment.
 [[nodiscard]] Result<void> read_at(const OpenFile& from, std::uint64_t offset,
                                    std::span<std::byte> into, const std::string& file);
-/// Has the names in a folder written to disk. Errors: Environment.
+/// Writes a folder's names to disk. Errors: Environment.
 [[nodiscard]] Result<void> sync_folder(const std::string& folder);
 
 }  // namespace lockstep::worker

@@ -22,7 +22,7 @@ Status bad_read(const std::string& file, const std::string& what) {
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   SafetensorsFile out;
   out.path_ = path;
-  // Without waiting for a writer, where it is a pipe.
+  // Does not wait for a writer if `path` is a pipe.
   out.file_ = OpenFile(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!out.file_.is_open()) {
     if (errno == ENOENT || errno == ENOTDIR) return bad_read(path, "there is no such file");

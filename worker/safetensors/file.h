@@ -1,4 +1,4 @@
-// Reads safetensors files: whole tensors and parts of them, each by reading its own bytes only.
+// Reads safetensors files: whole tensors and parts, each by reading only its own bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,48 +18,47 @@ namespace lockstep::worker {
 struct Box {
   std::vector<std::int64_t> start, sizes;
   bool operator==(const Box&) const = default;
-  /// All of a tensor.
+  /// The box of a whole tensor of `sizes`.
   [[nodiscard]] static Box whole(const std::vector<std::int64_t>& sizes) {
     return {std::vector<std::int64_t>(sizes.size(), 0), sizes};
   }
 };
 
-/// Bytes that lie together in a tensor of the box and in one of another that holds the same
-/// elements.
+/// A range of bytes that is contiguous in two tensors which hold the same elements.
 struct Run {
   std::uint64_t from = 0, to = 0;  // offsets in bytes
   std::uint64_t bytes = 0;
 };
-/// Calls `each(Run)` for each run of `part` between a tensor that holds `source` and one that holds
-/// `target`, both parts of one larger tensor, in order; stops at the first error. Requires `part`
-/// within both.
+/// Calls `each(Run)` in order for each run of `part`, from a tensor that holds the box `source` to
+/// one that holds `target`; both are parts of one larger tensor. Stops at the first error. Requires
+/// that `part` lies within both.
 template <class Each>
 [[nodiscard]] Result<void> each_run(const Box& part, const Box& source, const Box& target,
                                     std::size_t element, const Each& each);
 
-/// An open file. Its header has been read and checked; each later read is checked against the
-/// file's end. One thread. Errors of all reads: BadInput naming file and tensor, Environment.
+/// An open file. open() reads and checks its header; each later read is checked against the file's
+/// end. One thread. Errors of all reads: BadInput naming file and tensor, Environment.
 class SafetensorsFile {
  public:
-  /// Errors: BadInput (no safetensors file, damaged, a file of another kind), Environment.
+  /// Errors: BadInput (not a safetensors file, damaged, not a regular file), Environment.
   [[nodiscard]] static Result<SafetensorsFile> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
-  /// Null where there is none.
+  /// Null if there is no tensor of that name.
   [[nodiscard]] const StoredTensor* find(std::string_view name) const;
 
   [[nodiscard]] Result<Array> read(std::string_view name);
-  /// Rows `first` to `first + count` of a tensor with dims.
+  /// Reads rows `first` to `first + count` of a tensor with dims.
   [[nodiscard]] Result<Array> read_rows(std::string_view name, std::int64_t first,
                                         std::int64_t count);
-  /// Any part.
+  /// Reads any part.
   [[nodiscard]] Result<Array> read_part(std::string_view name, const Box& part);
-  /// Bytes of `tensor` from `offset` on. Errors: BadInput (beyond its end).
+  /// Reads bytes of `tensor` from `offset` on. Errors: BadInput (beyond its end).
   [[nodiscard]] Result<void> read_bytes(const StoredTensor& tensor, std::uint64_t offset,
                                         std::span<std::byte> into);
-  /// Of data, since it was opened.
+  /// Bytes of data read since open().
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:
@@ -72,9 +71,9 @@ class SafetensorsFile {
   std::uint64_t bytes_read_ = 0;
 };
 
-/// Whether `part` lies within a tensor of `sizes`.
+/// True if `part` lies within a tensor of `sizes`.
 [[nodiscard]] bool lies_within(const Box& part, const std::vector<std::int64_t>& sizes);
-/// "[0:3, 2:4]": for messages.
+/// "[0:3, 2:4]", for messages.
 [[nodiscard]] std::string box_text(const Box& box);
 
 template <class Each>
@@ -83,7 +82,7 @@ Result<void> each_run(const Box& part, const Box& source, const Box& target, std
   const std::size_t dims = part.sizes.size();
   for (const std::int64_t size : part.sizes)
     if (size == 0) return {};
-  // Dims from `inner` on lie together in both.
+  // Dims from `inner` on are contiguous in both.
   std::size_t inner = dims;
   std::uint64_t run = element;
   while (inner > 0) {

@@ -19,7 +19,7 @@ Status bad(std::string_view file, const std::string& what) {
   return bad_input(fmt::format("{}: {}.", file, what));
 }
 
-/// `text` as JSON writes it.
+/// Returns `text` as a JSON string.
 std::string json_text(const std::string& text) { return nlohmann::json(text).dump(); }
 
 std::string json_of(const SafetensorsHeader& header) {
@@ -38,7 +38,7 @@ std::string json_of(const SafetensorsHeader& header) {
   return out.empty() ? "{}" : out + "}";
 }
 
-/// Bytes follow each other from 0 to `data_bytes`.
+/// Checks that the tensors' bytes follow each other from 0 to `data_bytes`.
 Result<void> check_places(const SafetensorsHeader& header, std::string_view file) {
   std::uint64_t end = 0;
   for (const StoredTensor& tensor : header.tensors) {
@@ -58,7 +58,7 @@ Result<void> check_places(const SafetensorsHeader& header, std::string_view file
   return {};
 }
 
-/// Whether a reader of UTF-8 takes it.
+/// True if `text` is valid UTF-8.
 bool is_text(const std::string& text) {
   try {
     return !json_text(text).empty();

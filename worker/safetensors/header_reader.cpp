@@ -8,7 +8,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Where in the text the parser is. Nothing else can be nested, so depth is bounded.
+/// Where the parser is in the text. Nothing else can nest, so depth is bounded.
 enum class At : std::uint8_t { Start, Names, Tensor, Shape, Offsets, Metadata, End };
 /// The keys of a tensor, as bits.
 constexpr unsigned kDtype = 1, kShape = 2, kOffsets = 4;
@@ -63,7 +63,7 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
 
   std::string_view file_;
   At at_ = At::Start;
-  unsigned seen_ = 0;  // keys of the tensor
+  unsigned seen_ = 0;  // keys of the tensor so far
   std::string key_;
   StoredTensor tensor_;
   std::vector<std::uint64_t> offsets_;

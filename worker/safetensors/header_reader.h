@@ -1,4 +1,4 @@
-// The JSON of a safetensors header, by its events: no tree of untrusted text is built.
+// Parses the JSON of a safetensors header by events: no tree of untrusted text is built.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace lockstep::worker {
 
-/// Tensors as they are written, in the order of the text; where they lie has not been compared with
-/// the file or with each other. Errors: BadInput, naming file and tensor.
+/// Returns the tensors in the order of the text. Their places are not yet compared with the file or
+/// with each other. Errors: BadInput, naming file and tensor.
 [[nodiscard]] Result<SafetensorsHeader> read_header_text(std::string_view text,
                                                          std::string_view file);
 

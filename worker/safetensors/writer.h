@@ -1,5 +1,5 @@
-// Writes safetensors files: header first, then each tensor's bytes in the order of the header, as
-// they come. The file has its name only once it is complete and on disk.
+// Writes safetensors files: the header, then each tensor's bytes in the order of the header. The
+// file gets its name only when it is complete and on disk.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ namespace lockstep::worker {
 /// Environment.
 class SafetensorsWriter {
  public:
-  /// Writes the header. Of each tensor name, dtype and sizes count (lay_out). Errors: BadInput, as
-  /// lay_out; Environment.
+  /// Writes the header. Uses only name, dtype and sizes of each tensor (lay_out). Errors: BadInput,
+  /// as lay_out; Environment.
   [[nodiscard]] static Result<SafetensorsWriter> create(
       const std::string& path, std::vector<StoredTensor> tensors,
       std::map<std::string, std::string> metadata = {});
 
-  /// In the order in which append() takes their bytes.
+  /// Tensors in the order in which append() takes their bytes.
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
-  /// The next bytes of the data, of any length. Errors: Internal (more than there are).
+  /// Appends the next bytes of the data, of any length. Errors: Internal (too many bytes).
   [[nodiscard]] Result<void> append(std::span<const std::byte> bytes);
-  /// Errors: Internal (bytes are missing).
+  /// Flushes the file to disk. Errors: Internal (bytes are missing).
   [[nodiscard]] Result<void> sync();
-  /// Gives the file its name, in place of an earlier one, and has the name written to disk.
-  /// Requires sync().
+  /// Gives the file its name, replacing an earlier file, and writes the name to disk. Errors:
+  /// Internal if sync() has not succeeded.
   [[nodiscard]] Result<void> publish();
 
  private:
@@ -43,12 +43,12 @@ class SafetensorsWriter {
   bool synced_ = false;
 };
 
-/// A tensor by its name.
+/// A tensor with its name.
 struct NamedArray {
   std::string name;
   Array array;
 };
-/// All at once: create, append, sync, publish.
+/// Writes a whole file: create, append, sync, publish.
 [[nodiscard]] Result<void> write_safetensors(const std::string& path,
                                              const std::vector<NamedArray>& tensors,
                                              std::map<std::string, std::string> metadata = {});
