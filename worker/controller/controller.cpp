@@ -16,7 +16,7 @@ namespace {
 using collectives::Secret;
 using coordinator::PortFile;
 
-/// Where the workers are, and with which secret.
+/// Returns the address of the workers and the secret.
 Result<PortFile> find(const std::string& where, const Settings& settings) {
   const bool address = where.find('/') == std::string::npos && where.find(':') != std::string::npos;
   PortFile out;
@@ -45,7 +45,7 @@ Result<PortFile> find(const std::string& where, const Settings& settings) {
   return out;
 }
 
-/// Why it cannot be sent; nullopt: it can.
+/// Returns why the array cannot be sent; nullopt if it can.
 std::optional<Status> misfit(const Array& array) {
   if (!array) return bad_input("an empty array is put on the workers; give it a value");
   if (array.bytes() <= kMostMessageBytes / 2) return std::nullopt;
@@ -112,7 +112,7 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
                       worker));
   }
   const Handle handle = session_->new_handles(1);
-  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped where it does not come to all
+  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped unless it reaches all
   for (std::size_t worker = 0; worker < each.size(); ++worker) {
     auto given = session_->give(
         PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)}, bytes_of(each[worker])},
@@ -200,7 +200,7 @@ Result<FrameNumber> Controller::frame_number(const std::string& name) {
 Result<RemoteProgram> Controller::load(const std::string& path) {
   const auto turn = session_->enter("load()");
   if (!turn) return turn.error();
-  // What it uses of the user's own the workers look for.
+  // The workers look up the definitions of own ops.
   const auto program = read_program(path, {.known = {}, .stand_ins = true});
   if (!program) return program.error();
   auto bytes = encode(*program);
@@ -208,7 +208,7 @@ Result<RemoteProgram> Controller::load(const std::string& path) {
   const std::string digest = coordinator::content_digest(*bytes);
   const ProgramShape shape = program_shape(*program);
   const auto found = std::ranges::find(frames_, digest, &HeldFrame::digest);
-  if (found != frames_.end())  // the workers have it
+  if (found != frames_.end())  // the workers have the program
     return RemoteProgram(*session_, program->frame,
                          FrameNumber{static_cast<std::uint32_t>(found - frames_.begin())}, shape);
   const FrameNumber number{static_cast<std::uint32_t>(frames_.size())};

@@ -1,8 +1,8 @@
 // A controller: one process that has many workers run what it traces. The workers are a job of
-// their own (`lockstep worker`, under mpirun or over TCP), with tensors that stay there; the
-// controller has handles.
+// their own (`lockstep worker`, under mpirun or over TCP) and hold the tensors; the controller has
+// handles.
 //
-// Functions compute with what lockstep/worker/job.h has.
+// Traced functions compute with the operations of lockstep/worker/job.h.
 //
 //   auto controller = Controller::connect("workers.address");
 //   if (!controller) return Job::report(controller.error());
@@ -11,8 +11,8 @@
 //   auto out = step({x});                       // at once: the workers may not have begun
 //   auto loss = (*controller)->fetch(out->loss);  // waits; worker 0's
 //
-// What fails on one worker fails on all of them, and is the error of the next thing that the
-// controller does; calls that use what was not made fail with the same words.
+// A failure on one worker fails on all of them, and is the error of the controller's next action.
+// Calls that use a missing result fail with the same error.
 #pragma once
 
 #include <functional>
@@ -29,53 +29,54 @@
 
 namespace lockstep::worker {
 
-/// A tensor that the workers hold already, from an earlier controller.
+/// A tensor that the workers hold from an earlier controller.
 struct KeptTensor {
-  std::string label;  // as it was put, or "loss of call 7 of step"
+  std::string label;  // as given to put(), or "loss of call 7 of step"
   Tensor tensor;
 };
 
-/// One per process and job of workers. It takes one call at a time, of its own, its frames' and its
-/// programs', from any thread: one that comes while a call of another thread is under way is
-/// BadInput, and has touched nothing. Tensors go on any thread. Tensors and frames of a controller
-/// that is gone are of no use; where it goes while a call of another thread is under way, the
-/// process ends with that error. Errors of all calls: those of an earlier command, once; Stuck
-/// where worker 0 is not heard of for a deadline; and how the workers' job has ended, from then on
-/// (RankLost, Stuck, …), for which there is one sentence.
+/// One per process and job of workers. Takes one call at a time (its own, its frames' and its
+/// programs'), from any thread. A call during one of another thread is BadInput, and has no effect.
+/// Tensors may be destroyed on any thread. Tensors and frames of a destroyed controller cannot be
+/// used. If it is destroyed during a call of another thread, the process ends with that error.
+/// Errors of all calls: that of an earlier command, once; Stuck if worker 0 was silent for a
+/// deadline; and, once the workers' job has ended, its error (RankLost, Stuck, …), the same from
+/// then on.
 class Controller {
  public:
-  /// `where`: the address file of `lockstep worker`, or an address such as "10.0.0.1:4700", for
-  /// which the secret is that of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE. Empty: the address file in
-  /// the cache directory. Errors: Environment (no file, nobody listens), Version (another secret or
-  /// version), BadInput (no address; the workers have another controller), Stuck.
+  /// `where`: the address file of `lockstep worker`, or an address such as "10.0.0.1:4700" with the
+  /// secret of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE. Empty: the address file in the cache
+  /// directory. Errors: Environment (no file, nobody listens), Version (another secret or version),
+  /// BadInput (not an address; the workers have another controller), Stuck.
   [[nodiscard]] static Result<std::unique_ptr<Controller>> connect(
       const std::string& where, const ControllerOptions& options = {});
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
-  /// The turn of a call; another thread's are refused as long as it lasts. Errors: BadInput
+  /// Takes the turn for a call; calls of other threads are refused while it lasts. Errors: BadInput
   /// (Turns::take).
   [[nodiscard]] Result<Turn> enter(std::string_view call) { return session_->enter(call); }
   [[nodiscard]] int workers() const { return static_cast<int>(session_->held().workers); }
 
-  /// The same tensor on every worker.
+  /// Puts the same tensor on every worker.
   [[nodiscard]] Result<Tensor> put(const Array& tensor, const std::string& label = "a tensor");
-  /// One for each worker. Errors: BadInput (not one for each, other dtypes or dims).
+  /// Puts a tensor of its own on each worker. Errors: BadInput (not one for each, other dtypes or
+  /// dims).
   [[nodiscard]] Result<Tensor> put(const std::vector<Array>& each,
                                    const std::string& label = "a tensor");
-  /// Tensors of a safetensors file that each worker reads: "{rank}" in `path` is its number. Waits
-  /// for them.
+  /// Has each worker read tensors of a safetensors file: "{rank}" in `path` is the worker's number.
+  /// Waits for them.
   [[nodiscard]] Result<std::map<std::string, Tensor>> read(const std::string& path,
                                                            const std::vector<std::string>& names);
-  /// The tensor of one worker. Waits for all that makes it.
+  /// Returns the tensor of one worker. Waits for the commands that make it.
   [[nodiscard]] Result<Array> fetch(const Tensor& tensor, int worker = 0);
-  /// Its sizes on every worker. Waits for all that makes it.
+  /// Returns the tensor's sizes on every worker. Waits for the commands that make it.
   [[nodiscard]] Result<std::vector<std::vector<std::int64_t>>> sizes(const Tensor& tensor);
 
-  /// A frame: a function that is traced here and runs on the workers, as Job::frame. Inputs are
-  /// structs of tensors of the workers, of this process (put on all workers for this call), keys
-  /// and numbers; outputs are structs of tensors. A frame of this name that an earlier controller
-  /// made goes on with what was compiled: its function has to be the same.
+  /// Makes a frame: a function that is traced here and runs on the workers, as Job::frame. Inputs
+  /// are structs of tensors of the workers, tensors of this process (put on all workers for this
+  /// call), keys and numbers; outputs are structs of tensors. A frame of this name from an earlier
+  /// controller keeps its compiled entries: its function must be the same.
   template <class In, class Out>
   [[nodiscard]] Result<RemoteFrame<In, Out>> frame(const std::string& name,
                                                    std::function<Out(In)> body) {
@@ -85,14 +86,15 @@ class Controller {
     if (!number) return number.error();
     return RemoteFrame<In, Out>(*session_, name, *number, std::move(body));
   }
-  /// A frame of a saved program. The file is read here and sent to the workers once.
+  /// Makes a frame of a saved program. Reads the file here and sends it to the workers once.
   [[nodiscard]] Result<RemoteProgram> load(const std::string& path);
 
-  /// What the workers held when this controller came: once. What is not kept of it is dropped.
+  /// Returns the tensors that the workers held when this controller connected; later calls return
+  /// none. Tensors that are not kept are dropped.
   [[nodiscard]] std::vector<KeptTensor> take_over();
-  /// Waits until the workers have done all that they were told.
+  /// Waits until the workers have done all commands.
   [[nodiscard]] Result<void> settle();
-  /// Ends the workers, once they have done all that they were told.
+  /// Ends the workers once they have done all commands.
   [[nodiscard]] Result<void> finish();
 
  private:
@@ -104,8 +106,8 @@ class Controller {
   }
 
   std::unique_ptr<ControllerSession> session_;
-  std::vector<HeldFrame> frames_;  // by number, this controller's among them
-  std::vector<bool> taken_;        // this controller has it
+  std::vector<HeldFrame> frames_;  // by number; includes those of earlier controllers
+  std::vector<bool> taken_;        // by number; true: this controller uses it
   std::mutex taking_over_;
   std::vector<KeptTensor> kept_;
 };

@@ -112,7 +112,7 @@ void ControllerLink::Socket::send(Bytes bytes) {
 void ControllerLink::Socket::write() {
   asio::async_write(socket, asio::buffer(queue.front()), [this](const Failure& failure, auto) {
     if (ended) return;
-    // What worker 0 has said before it went is still to be read.
+    // Keeps reading: replies that worker 0 sent before it went may still arrive.
     if (failure) return queue.clear();
     queue.pop_front();
     if (!queue.empty()) write();

@@ -1,4 +1,4 @@
-// The controller's connection to worker 0: sockets and time. It works only within poll() and
+// The controller's connection to worker 0: sockets and time. It makes progress only in poll() and
 // wait(), which its user calls.
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace lockstep::worker {
 
-/// How often whoever waits is asked whether to go on.
+/// Interval at which a wait asks `interrupted`.
 inline constexpr Duration kBetweenQuestions = std::chrono::milliseconds(50);
 
-/// One connection, from its start to its end. One thread.
+/// One connection, from start to end. One thread.
 class ControllerLink {
  public:
-  /// Connects and proves the secret. `interrupted`, where it is given, may end the wait. Errors:
-  /// Environment (nobody listens there), Version (another secret or protocol), Stuck (no answer
-  /// within `patience`), Gone (interrupted).
+  /// Connects and proves the secret. `interrupted`, if given, may end the wait. Errors: Environment
+  /// (nobody listens there), Version (another secret or protocol), Stuck (no answer within
+  /// `patience`), Gone (interrupted).
   [[nodiscard]] static Result<std::unique_ptr<ControllerLink>> open(
       const collectives::Endpoint& to, collectives::Secret secret, Duration patience,
       const std::function<bool()>& interrupted = {});
@@ -29,17 +29,17 @@ class ControllerLink {
   ControllerLink(const ControllerLink&) = delete;
   ControllerLink& operator=(const ControllerLink&) = delete;
 
-  /// Goes out as far as the other side takes it; the rest within poll() and wait().
+  /// Sends what the other side accepts now; poll() and wait() send the rest.
   void send(std::span<const std::byte> message);
-  /// Moves what can be moved; never waits.
+  /// Sends and receives what is possible now. Never waits.
   void poll();
-  /// Moves until something has come, or the connection has ended, or the time is over.
+  /// Sends and receives until a reply has arrived, the connection has ended, or `patience` is over.
   void wait(Duration patience);
-  /// The replies that have come since, in order.
+  /// Returns the replies received since the last call, in order.
   [[nodiscard]] std::vector<Reply> take();
-  /// Why the connection has ended; nullopt: it has not.
+  /// Why the connection has ended; nullopt while it is open.
   [[nodiscard]] const std::optional<Status>& ended() const;
-  /// When worker 0 was last heard of.
+  /// Time at which bytes from worker 0 last arrived.
   [[nodiscard]] Instant heard() const;
   [[nodiscard]] const collectives::Endpoint& endpoint() const;
 

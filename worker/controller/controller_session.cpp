@@ -69,7 +69,7 @@ void ControllerSession::hear(Reply reply) {
   }
 }
 
-/// Questions are answered in their order.
+/// Replies are in the order of the questions.
 void ControllerSession::take_answer(Reply reply) {
   if (unheard_.empty()) {
     answer_ = std::move(reply);

@@ -1,5 +1,5 @@
-// The controller's conversation with its workers: commands that are on their way, questions,
-// failures, and the traces that the workers ask for.
+// The controller's conversation with its workers: commands in flight, questions, failures, and
+// traces that the workers ask for.
 #pragma once
 
 #include <deque>
@@ -17,36 +17,36 @@
 namespace lockstep::worker {
 
 struct ControllerOptions {
-  /// How long worker 0 may not be heard of while something is waited for.
+  /// Longest silence of worker 0 while a call waits; then the call is Stuck.
   Duration deadline = std::chrono::seconds(60);
-  /// How much may be on its way: commands that are not done, and their bytes. One more waits.
+  /// Limits for unfinished commands: their number and their bytes. A further command waits.
   std::size_t most_commands = 1024;
   std::size_t most_bytes = std::size_t{256} << 20;
-  /// Asked now and then while something is waited for: true ends the wait with Gone. What the
-  /// workers were told goes on, and so may the controller. Empty: nothing ends a wait.
+  /// Asked repeatedly during a wait: true ends the wait with Gone. Commands already sent still run,
+  /// and the controller stays usable. Empty: waits are not interrupted.
   std::function<bool()> interrupted{};
 };
 
-/// Answers a question of the workers; sent back as it is.
+/// Answers a request for a trace. The result is sent back unchanged.
 using AnswerTrace = std::function<TraceAnswer(const TraceAsked&)>;
 
-/// One call at a time: whoever calls has entered.
+/// One call at a time: callers hold the turn (enter()).
 class ControllerSession {
  public:
   /// Errors: those of ControllerLink::open; BadInput (the workers have another controller), Version
-  /// (they speak another version).
+  /// (the workers speak another version).
   [[nodiscard]] static Result<std::unique_ptr<ControllerSession>> open(
       const collectives::Endpoint& to, collectives::Secret secret,
       const ControllerOptions& options);
 
-  /// Ends the process where a call of another thread is under way: what that uses must not go away.
+  /// Ends the process if a call of another thread, which uses this object, is under way.
   ~ControllerSession();
   ControllerSession(const ControllerSession&) = delete;
   ControllerSession& operator=(const ControllerSession&) = delete;
-  /// The turn of a call of the controller, its frames or its programs. Errors: BadInput
+  /// Takes the turn for a call of the controller, its frames or its programs. Errors: BadInput
   /// (Turns::take).
   [[nodiscard]] Result<Turn> enter(std::string_view call) { return turns_.take(call); }
-  /// What the workers had when this controller came.
+  /// What the workers held when this controller connected.
   [[nodiscard]] const Held& held() const { return held_; }
   [[nodiscard]] const std::shared_ptr<DroppedHandles>& dropped() const { return dropped_; }
   [[nodiscard]] Handle new_handles(std::uint64_t count) {
@@ -58,17 +58,18 @@ class ControllerSession {
     tracers_.insert_or_assign(frame, std::move(answer));
   }
 
-  /// Sends the command; waits while too much is on its way. Errors: the failure of an earlier
-  /// command, once, in place of sending this one; Stuck; the end of the workers, from then on.
+  /// Sends the command; waits while too many are unfinished. Errors: the failure of an earlier
+  /// command, once, in place of sending this one; Stuck; once the workers have ended, their error.
   [[nodiscard]] Result<void> give(Command command, const std::string& what);
-  /// Sends a question and waits for its answer. Errors: as give(), of this one and all before it.
+  /// Sends a question and waits for its answer. Errors: as give(), of this command and all before
+  /// it.
   template <class Answer>
   [[nodiscard]] Result<Answer> ask(Command question, const std::string& what) {
     if (auto given = give(std::move(question), what); !given) return given.error();
     return answer<Answer>(what);
   }
-  /// Waits for the answer to a question that was given. `first`: of a call's outputs, which nobody
-  /// has where the wait is interrupted.
+  /// Waits for the answer to a question that was sent. `first`: first output handle of a call. If
+  /// the wait is interrupted, the outputs are dropped when the answer arrives.
   template <class Answer>
   [[nodiscard]] Result<Answer> answer(const std::string& what, Handle first = {});
 
@@ -103,10 +104,10 @@ class ControllerSession {
   std::size_t bytes_ = 0;
   std::map<FrameNumber, AnswerTrace> tracers_;
   std::optional<Reply> answer_;   // to the question that is waited for
-  std::deque<Handle> unheard_;    // questions whose answers nobody waits for any more: `first`
-  Instant asked_{0};              // when the user was last asked whether to go on
-  std::optional<Status> failed_;  // the first failure that nobody has heard of
-  std::optional<Status> over_;    // the workers have ended, or are not heard of any more
+  std::deque<Handle> unheard_;    // `first` of each question whose wait was interrupted
+  Instant asked_{0};              // last call of options_.interrupted
+  std::optional<Status> failed_;  // first failure that no call has returned yet
+  std::optional<Status> over_;    // the workers have ended, or are silent
   bool tracing_ = false;
 };
 

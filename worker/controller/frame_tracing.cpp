@@ -10,9 +10,9 @@
 namespace lockstep::worker {
 namespace {
 
-/// What the workers would answer: as the lowest rank worker 0, whose scalars came with the
-/// question; all of them as far as they have been asked. The first thing that they have not ends
-/// the trace.
+/// Answers a trace's questions for the workers: for worker 0, the lowest rank, by its scalars,
+/// which came with the request; for all workers by the votes made so far. The first question
+/// without a vote ends the trace.
 class WorkersAnswer final : public TraceHost {
  public:
   WorkersAnswer(const TraceAsked& asked, const Decision& decision)

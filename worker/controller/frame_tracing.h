@@ -1,5 +1,5 @@
-// The controller's trace of a frame for its workers: their decision in, a graph as a saved program
-// out.
+// The controller's trace of a frame for its workers: takes their decision, returns a graph as a
+// saved program.
 #pragma once
 
 #include <functional>
@@ -13,26 +13,26 @@ namespace lockstep::worker {
 /// Records the frame's function into a trace.
 using RecordFrame = std::function<void(Trace&)>;
 
-/// Which inputs a call has: names and kinds of its sources. A function is traced with the example
-/// of its inputs that has the same.
+/// Identifies the inputs of a call by names and kinds of its sources. A function is traced with the
+/// example inputs of the same key.
 [[nodiscard]] std::string inputs_key(const std::vector<SourceSpec>& sources);
 
-/// What the workers ask about, decoded.
+/// A request of the workers for a trace, decoded.
 struct WantedTrace {
   Decision decision;
   std::string key;  // inputs_key()
 };
-/// Errors: BadInput (no such question).
+/// Errors: BadInput (not a request for a trace).
 [[nodiscard]] Result<WantedTrace> wanted_trace(const TraceAsked& asked);
 
 struct MadeTrace {
   Result<Graph> graph;
-  std::string question;  // what all workers are to be asked before there is one; empty: nothing
+  std::string question;  // to all workers, before there is a graph; empty: none
 };
 /// Errors of the graph: TraceError.
 [[nodiscard]] MadeTrace trace_for(const std::string& frame, const TraceAsked& asked,
                                   const WantedTrace& wanted, const RecordFrame& record);
-/// The answer with this graph, with why there is none, or with the question.
+/// Returns the answer with the graph, the reason why there is none, or the question.
 [[nodiscard]] TraceAnswer answer_with(const std::string& frame, const TraceAsked& asked,
                                       const WantedTrace& wanted, MadeTrace made);
 

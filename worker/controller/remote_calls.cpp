@@ -29,7 +29,8 @@ Result<void> RemoteCalls::prepare(RemoteInputs& inputs) {
   return {};
 }
 
-/// Handles that the walk has let go of are the call's own: it is what tells the workers.
+/// Takes over the handles that the walk has released: the call itself tells the workers to drop
+/// them.
 void RemoteCalls::take_moved(RemoteInputs& inputs) {
   std::set<Handle> moved;
   for (CallInput& input : inputs.inputs) {
@@ -56,7 +57,7 @@ Result<void> RemoteCalls::put_own(CallInput& input, const Array& array) {
   return {};
 }
 
-/// Of a call that was not sent.
+/// Drops the moved inputs of a call that was not sent.
 void RemoteCalls::let_go(const std::vector<CallInput>& inputs) {
   std::set<Handle> moved;
   for (const CallInput& input : inputs)

@@ -1,5 +1,5 @@
-// How the calls of one frame are made, whatever the types of its inputs and outputs: with handles
-// of what goes in and what comes out.
+// Makes the calls of one frame, whatever the types of its inputs and outputs: with handles of
+// inputs and outputs.
 #pragma once
 
 #include <string>
@@ -13,31 +13,32 @@
 
 namespace lockstep::worker {
 
-/// What the outputs of an entry are to the controller.
+/// The outputs of an entry as the controller knows them.
 struct OutputShape {
   std::vector<std::string> names;  // in the order of the program
   std::vector<DType> dtypes;
 };
 [[nodiscard]] OutputShape output_shape(const Graph& graph);
 
-/// One call at a time: whoever calls has entered the session. Borrows it.
+/// One call at a time: callers have entered the session. Borrows it.
 class RemoteCalls {
  public:
   RemoteCalls(ControllerSession& session, std::string name, FrameNumber frame)
       : session_(session), name_(std::move(name)), frame_(frame) {}
 
-  /// Puts the process's own tensors on the workers; finds out which handles nobody has any more
-  /// now that the walk has let go of them: those of the call.
+  /// Puts the process's own tensors on the workers. Marks as moved the inputs whose last reference
+  /// the walk has released.
   [[nodiscard]] Result<void> prepare(RemoteInputs& inputs);
-  /// A call whose outputs are known: their tensors, at once.
+  /// Makes a call whose outputs are known. Returns their tensors at once.
   [[nodiscard]] Result<std::vector<Array>> issue(RemoteInputs inputs, const OutputShape& shape);
-  /// A call that waits for its end. What it has is told by `shape`, which may look at it.
+  /// Makes a call and waits for its end. outputs() then needs a shape, which may depend on the
+  /// result.
   struct Ended {
     Called called;
     Handle first{};
   };
   [[nodiscard]] Result<Ended> run(RemoteInputs inputs);
-  /// The outputs of a call that has ended.
+  /// Returns the outputs of a call that has ended.
   [[nodiscard]] Result<std::vector<Array>> outputs(const Ended& ended, const OutputShape& shape);
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] FrameNumber number() const { return frame_; }

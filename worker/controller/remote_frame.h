@@ -1,5 +1,5 @@
-// A frame of a controller, with the types of its inputs and outputs. Called like the function it
-// was made from.
+// A frame of a controller, with the types of its inputs and outputs. Called like the function that
+// it was made from.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ class RemoteFrame {
                      [state = state_](const TraceAsked& asked) { return state->answer(asked); });
   }
 
-  /// Gives back handles at once, before the call has run. The first call with inputs of a structure
-  /// (names, kinds, bools) waits for its end, because its trace says what the outputs are. Tensors
+  /// Returns handles at once, before the call has run. The first call with inputs of a structure
+  /// (names, kinds, bools) waits for its end, because its trace determines the outputs. Tensors
   /// that the caller moves are freed on the workers during the run. Errors: BadInput (inputs that
   /// frames of a controller do not take); those of Controller.
   [[nodiscard]] Result<Out> operator()(In in) {
@@ -59,7 +59,7 @@ class RemoteFrame {
 
  private:
   struct Made {
-    Out out;  // as it was traced
+    Out out;  // as traced
     OutputShape shape;
   };
   struct Example {
@@ -71,7 +71,7 @@ class RemoteFrame {
           std::function<Out(In)> its_body)
         : calls(session, name, frame), body(std::move(its_body)) {}
 
-    /// Inputs with this key have an example.
+    /// Makes sure that inputs with this key have an example.
     Result<void> known(const std::string& key, In& in) {
       if (examples.contains(key)) return {};
       Example example{in, {}};
@@ -102,15 +102,15 @@ class RemoteFrame {
       const auto wanted = wanted_trace(asked);
       if (!wanted) return {asked.number, wanted.error(), {}, {}};
       MadeTrace now = trace(asked, *wanted);
-      // Calls that are still to be issued wait again where the outputs are others now.
+      // If the outputs' names have changed, later calls wait for their end again.
       if (now.graph)
         std::erase_if(made, [&](const auto& known) {
           return known.second.shape.names != latest->shape.names;
         });
       return answer_with(calls.name(), asked, *wanted, std::move(now));
     }
-    /// What the call that has ended made: as this controller traced it, or, where an earlier one
-    /// did, as it does now, provided that this is the same.
+    /// Returns the outputs of an ended call. If an earlier controller traced its entry, traces the
+    /// function again and requires the same graph.
     Result<const Made*> made_by(const Called& called) {
       if (!called.entry && latest) return &*latest;
       if (!called.entry) return internal_error("the workers have run what nobody has traced");
@@ -135,8 +135,8 @@ class RemoteFrame {
     std::function<Out(In)> body;
     std::map<std::string, Example> examples;  // by inputs_key()
     std::map<std::string, Made> made;         // by RemoteInputs::structure()
-    std::map<int, Made> entries;              // that this controller has waited for
-    std::optional<Made> latest;               // trace
+    std::map<int, Made> entries;              // by number of the entry; of calls waited for here
+    std::optional<Made> latest;               // the latest trace
   };
   static Out filled(const Out& like, std::span<const Array> outputs) {
     Out copy = like;

@@ -9,7 +9,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Stands for any tensor where only the structure counts.
+/// Represents any tensor where only the structure counts.
 Tensor placeholder() { return Array::zeros(DType::F32, {}); }
 
 }  // namespace

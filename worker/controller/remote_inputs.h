@@ -1,4 +1,4 @@
-// The inputs of a call as the workers get them: handles and numbers by the names of their sources.
+// The inputs of a call as sent to the workers: handles and numbers by the names of their sources.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace lockstep::worker {
 
-/// Walks the inputs of a call, as FieldWalk does, and leaves an example of them in their place:
-/// tensors become small arrays of the process, so that a trace knows the structure and the workers'
-/// tensors are let go.
+/// Walks the inputs of a call, as FieldWalk does, and replaces them by an example: tensors become
+/// small arrays of the process. So a trace knows the structure, and references to the workers'
+/// tensors are released.
 class RemoteInputs {
  public:
   explicit RemoteInputs(std::shared_ptr<DroppedHandles> dropped) : dropped_(std::move(dropped)) {}
@@ -34,16 +34,16 @@ class RemoteInputs {
   void leaf(OpaqueInput&) { fail("is an object, which"); }
   void keys(const std::vector<std::string_view>&) { fail("is a map whose order counts, which"); }
 
-  /// In the order of the walk. Tensors of the process have no handle yet: `own` has them.
+  /// In the order of the walk. Tensors of the process have no handle yet; they are in `own`.
   std::vector<CallInput> inputs;
-  /// With the number of its input.
+  /// Tensors of the process, each with the number of its input.
   std::vector<std::pair<std::size_t, Array>> own;
-  /// BadInput: what the frames of a controller do not take.
+  /// BadInput: an input that frames of a controller do not take.
   std::optional<Status> failure;
 
-  /// What the structure of the outputs depends on: names, kinds, bools.
+  /// Key of what determines the structure of the outputs: names, kinds, bools.
   [[nodiscard]] std::string structure() const;
-  /// inputs_key() of these.
+  /// Returns inputs_key() of these inputs.
   [[nodiscard]] std::string key() const;
 
  private:
@@ -54,8 +54,8 @@ class RemoteInputs {
   Path path_;
 };
 
-/// Walks the outputs of a traced function: all that depends on a run has to be a tensor. Throws
-/// TraceUsageError.
+/// Walks the outputs of a traced function: every value that depends on a run must be a tensor.
+/// Throws TraceUsageError.
 class RemoteOutputs {
  public:
   void enter_field(std::string_view name) { path_.enter_field(name); }
@@ -77,7 +77,7 @@ class RemoteOutputs {
   Path path_;
 };
 
-/// Puts the workers' tensors in the places of traced ones.
+/// Replaces traced tensors by the workers' tensors.
 class RemoteFiller {
  public:
   explicit RemoteFiller(std::span<const Array> outputs) : outputs_(outputs) {}

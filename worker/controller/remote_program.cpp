@@ -25,7 +25,7 @@ std::string value_text(const RemoteValue& value) {
   return std::holds_alternative<double>(value) ? "a float" : "an int";
 }
 
-/// As far as it is known here: dims of tensors are the workers' own.
+/// Compares what is known here: only the workers know the dims of tensors.
 bool is_one(const SourceSpec& spec, const RemoteValue& value) {
   switch (spec.kind) {
     case Kind::Int:
@@ -42,7 +42,7 @@ bool is_one(const SourceSpec& spec, const RemoteValue& value) {
          tensor->array().dtype() == spec.dtype;
 }
 
-/// The first thing that is wrong with inputs for calls with this list; nullopt: nothing.
+/// Returns the first misfit between `inputs` and this list; nullopt if they fit.
 std::optional<Status> misfit(const std::vector<SourceSpec>& list, const RemoteValues& inputs) {
   for (const SourceSpec& spec : list) {
     const auto given = inputs.find(spec.name);
@@ -69,7 +69,7 @@ ProgramShape program_shape(const SavedProgram& program) {
     if (std::ranges::find(out.inputs, specs) == out.inputs.end())
       out.inputs.push_back(std::move(specs));
     const OutputShape shape = output_shape(entry.graph);
-    std::map<std::string, DType> sorted;  // as the workers tell them
+    std::map<std::string, DType> sorted;  // the workers' order
     for (std::size_t i = 0; i < shape.names.size(); ++i)
       sorted.emplace(shape.names[i], shape.dtypes[i]);
     OutputShape& last = out.outputs.emplace_back();
@@ -117,7 +117,7 @@ Result<std::map<std::string, Tensor>> RemoteProgram::operator()(RemoteValues val
   RemoteInputs inputs(calls_.session().dropped());
   for (auto& [name, value] : values) {
     inputs.enter_field(name);
-    std::visit([&](auto& own) { inputs.leaf(own); }, value);  // the walk lets go of tensors
+    std::visit([&](auto& own) { inputs.leaf(own); }, value);  // releases tensors
     inputs.leave();
   }
   if (auto ready = calls_.prepare(inputs); !ready) return ready.error();

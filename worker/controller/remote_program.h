@@ -1,4 +1,4 @@
-// A frame of a saved program, as a controller calls it: with values by name.
+// A frame of a saved program, which a controller calls with values by name.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace lockstep::worker {
 /// A tensor of the workers or of this process, or a number.
 using RemoteValue = std::variant<Tensor, std::int64_t, double, bool>;
 
-/// What calls of a saved program take and give.
+/// The inputs and outputs of calls of a saved program.
 struct ProgramShape {
   std::vector<std::vector<SourceSpec>> inputs;  // distinct lists of its entries, by name
   std::vector<OutputShape> outputs;             // by entry, names in order
@@ -29,10 +29,10 @@ class RemoteProgram {
                 ProgramShape shape)
       : calls_(session, name, frame), shape_(std::move(shape)) {}
 
-  /// Gives back handles at once, where all entries have the same outputs; else at the end of the
-  /// call. Tensors that the caller moves are freed on the workers during the run. An integer where
-  /// the program takes a float is that float. Errors: BadInput, before anything is sent, where an
-  /// input is missing, unknown, or of another kind or dtype; those of Controller.
+  /// Returns handles at once if all entries have the same outputs; else at the end of the call.
+  /// Tensors that the caller moves are freed on the workers during the run. An integer given for a
+  /// float is converted. Errors: BadInput, before anything is sent, if an input is missing,
+  /// unknown, or of another kind or dtype; those of Controller.
   [[nodiscard]] Result<std::map<std::string, Tensor>> operator()(
       std::map<std::string, RemoteValue> inputs);
   [[nodiscard]] const std::string& name() const { return calls_.name(); }

@@ -1,5 +1,5 @@
-// A tensor of the workers as the controller sees it: a handle without sizes or elements, which are
-// the workers' own.
+// A tensor of the workers as the controller sees it: a handle. Only the workers have its sizes and
+// elements.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@
 
 namespace lockstep::worker {
 
-/// Handles that nobody refers to any more, until the workers are told. Any thread: the last copy of
-/// a tensor goes where the program lets go of it.
+/// Handles without references, until the workers are told to drop them. Any thread: the last copy
+/// of a tensor may be destroyed anywhere.
 class DroppedHandles {
  public:
   void add(Handle handle) {
     const std::scoped_lock lock(mutex_);
     handles_.push_back(handle);
   }
-  /// Whether it was among them; it no longer is.
+  /// Removes `handle` from the list; returns false if it was not in it.
   [[nodiscard]] bool take(Handle handle);
   [[nodiscard]] std::vector<Handle> take_all() {
     const std::scoped_lock lock(mutex_);
@@ -32,7 +32,7 @@ class DroppedHandles {
   std::vector<Handle> handles_;
 };
 
-/// The memory of such a tensor. The workers keep theirs until the last copy of it is gone.
+/// The memory of such a tensor. The workers keep theirs until its last copy is destroyed.
 class RemoteTensor final : public FarMemory {
  public:
   RemoteTensor(Handle handle, std::shared_ptr<DroppedHandles> dropped)
@@ -42,11 +42,11 @@ class RemoteTensor final : public FarMemory {
   RemoteTensor& operator=(const RemoteTensor&) = delete;
 
   [[nodiscard]] Handle handle() const { return handle_; }
-  /// Of one controller, which has this list.
+  /// True if the tensor belongs to the controller with this list.
   [[nodiscard]] bool belongs_to(const std::shared_ptr<DroppedHandles>& list) const {
     return dropped_ == list;
   }
-  /// Always an error, which says how to look at it.
+  /// Always an error, which says how to get the elements.
   [[nodiscard]] Result<void> fetch(void* to, std::size_t bytes) const override;
 
  private:
@@ -54,10 +54,10 @@ class RemoteTensor final : public FarMemory {
   std::shared_ptr<DroppedHandles> dropped_;
 };
 
-/// An array that is a handle.
+/// Returns an array that refers to a handle.
 [[nodiscard]] Array remote_array(Handle handle, DType dtype,
                                  std::shared_ptr<DroppedHandles> dropped);
-/// nullopt: the array is the process's own. Errors: BadInput (of another controller).
+/// Returns nullopt for an array of this process. Errors: BadInput (of another controller).
 [[nodiscard]] Result<std::optional<Handle>> handle_of(
     const Array& array, const std::shared_ptr<DroppedHandles>& dropped);
 

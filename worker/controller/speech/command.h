@@ -1,5 +1,5 @@
-// What a controller has its workers do. Each worker does all commands in the order in which the
-// controller gave them; worker 0 passes them on. Decoding trusts nothing: it checks lengths,
+// The commands of a controller to its workers. Every worker does all commands in the order in which
+// the controller gave them; worker 0 passes them on. Decoding trusts nothing: it checks lengths,
 // enumerators and sizes, and that no byte is left over.
 #pragma once
 
@@ -21,14 +21,14 @@
 
 namespace lockstep::worker {
 
-/// Of the messages between a controller and its workers. Another version is refused.
+/// Version of the messages between a controller and its workers. Another version is refused.
 inline constexpr std::uint32_t kControllerVersion = 1;
-/// The first line of the file in which worker 0 leaves its address, and its secret unless all are
-/// told it otherwise.
+/// First line of the file with worker 0's address, and its secret unless that is configured on both
+/// sides.
 inline constexpr std::string_view kWorkersFile = "lockstep.workers/1";
-/// The longest message, in either direction.
+/// Longest message, in either direction.
 inline constexpr std::size_t kMostMessageBytes = std::size_t{1} << 29;
-/// The most outputs of one call.
+/// Most outputs of one call.
 inline constexpr std::uint32_t kMostOutputs = 1U << 20;
 
 /// The first message of a connection.
@@ -36,10 +36,10 @@ struct Hello {
   std::uint32_t version = kControllerVersion;
   bool operator==(const Hello&) const = default;
 };
-/// A tensor for all workers, or for one; the others then have theirs from commands of their own.
+/// A tensor for all workers, or for one; each of the others then has a command of its own.
 struct PutTensor {
   Handle handle{};
-  std::string label;  // what a later controller sees of it
+  std::string label;  // shown to a later controller
   std::optional<Rank> only;
   TensorBytes tensor;
   bool operator==(const PutTensor&) const = default;
@@ -56,13 +56,13 @@ struct ShipProgram {
   std::string program;  // SavedProgram, encoded
   bool operator==(const ShipProgram&) const = default;
 };
-/// A frame of a program that was shipped. `from`: the controller's name of it, for messages.
+/// A frame of a program that was shipped. `from`: its name for messages, given by the controller.
 struct LoadFrame {
   FrameNumber frame{};
   std::string digest, from;
   bool operator==(const LoadFrame&) const = default;
 };
-/// A frame whose function the controller has.
+/// A frame whose function the controller has and traces.
 struct MakeFrame {
   FrameNumber frame{};
   std::string name;
@@ -73,18 +73,18 @@ struct CallInput {
   std::string name;  // of the source
   Kind kind = Kind::Tensor;
   Handle tensor{};
-  bool moved = false;       // the workers let go of it during the run
+  bool moved = false;       // the workers drop it during the run
   std::int64_t number = 0;  // an int, a bool, the bits of a float
   std::vector<Mark> marks;  // of a tensor's dims; empty: none
   bool operator==(const CallInput&) const = default;
 };
 struct CallFrame {
   FrameNumber frame{};
-  std::uint64_t call = 0;   // counted by the controller over all frames
-  Handle first{};           // of the outputs, in the order of the program
-  std::uint32_t room = 0;   // how many handles they may take
+  std::uint64_t call = 0;   // number among the controller's calls of all frames
+  Handle first{};           // first handle of the outputs, in the order of the program
+  std::uint32_t room = 0;   // number of handles reserved for outputs
   std::uint64_t names = 0;  // names_digest() of the outputs that the controller expects; 0: any
-  bool tell = false;        // the controller waits for Called
+  bool tell = false;        // true: the controller waits for Called
   std::vector<CallInput> inputs;
   bool operator==(const CallFrame&) const = default;
 };
@@ -105,26 +105,26 @@ struct AskSizes {
   Handle handle{};
   bool operator==(const AskSizes&) const = default;
 };
-/// Asks whether all before it has been done.
+/// Asks for Done after all commands before it.
 struct Settle {
   std::uint64_t question = 0;
   bool operator==(const Settle&) const = default;
 };
-/// The end of the job, as planned.
+/// Ends the job as planned.
 struct Finish {
   std::uint64_t question = 0;
   bool operator==(const Finish&) const = default;
 };
-/// Worker 0 says it to the others, and no controller may: the job ends with this error.
+/// Ends the job with this error. Only worker 0 may send it, to the other workers.
 struct EndJob {
   Status why;
   bool operator==(const EndJob&) const = default;
 };
-/// The answer to TraceAsked: one entry as a saved program, or why there is none, or what the trace
-/// asks all workers, who then ask for the trace once more. Not in order with the commands: the
-/// workers wait for it within a call.
+/// The answer to TraceAsked: one entry as a saved program, the reason why there is none, or the
+/// trace's question to all workers, who then ask for the trace again. Not in order with the
+/// commands: the workers wait for it within a call.
 struct TraceAnswer {
-  std::uint64_t number = 0;  // TraceAsked's
+  std::uint64_t number = 0;  // TraceAsked::number
   std::optional<Status> failure;
   std::string program;
   std::string question;  // encode_question
@@ -135,16 +135,16 @@ using Command =
     std::variant<Hello, PutTensor, ReadTensors, ShipProgram, LoadFrame, MakeFrame, CallFrame,
                  DropHandles, FetchTensor, AskSizes, Settle, Finish, EndJob, TraceAnswer>;
 
-/// What a user calls the command: "the call of a frame".
+/// The command as users see it: "the call of a frame".
 [[nodiscard]] std::string_view command_name(const Command& command);
 [[nodiscard]] Bytes encode(const Command& command);
-/// nullopt: no command of this version.
+/// Returns nullopt unless the bytes are a command of this version.
 [[nodiscard]] std::optional<Command> decode_command(std::span<const std::byte> bytes);
 
-/// The version in what may be a Hello, also one of another version; nullopt: it is none.
+/// Returns the version in a Hello of any version; nullopt if the bytes are not a Hello.
 [[nodiscard]] std::optional<std::uint32_t> greeted_version(std::span<const std::byte> bytes);
 
-/// Of the names of outputs in order; never 0.
+/// Digest of the names of outputs in order; never 0.
 [[nodiscard]] std::uint64_t names_digest(std::span<const std::string> names);
 
 }  // namespace lockstep::worker

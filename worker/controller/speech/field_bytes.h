@@ -1,4 +1,4 @@
-// The fields that commands and replies have in common. Internal to this room.
+// Fields that commands and replies share. Internal to this room.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ using collectives::kNumber;
 using collectives::kStruct;
 using collectives::Of;
 
-/// The most dims that are believed.
+/// Most dims that are accepted.
 inline constexpr std::uint32_t kMostDims = 64;
 
 inline constexpr auto kText = [](auto& visit, auto& x) { visit.bytes(x); };
@@ -51,11 +51,11 @@ void fields(auto& visit, Of<SourceSpec> auto& source) {
   visit.below(source.ndim, kMostDims + 1);
 }
 
-/// The sources with what was seen of them; no marks, orders and fields.
+/// The sources and their observed values; without marks, orders and fields.
 void fields(collectives::FieldWriter& visit, const Observation& seen);
 void fields(collectives::FieldReader& visit, Observation& seen);
 
-/// A type, which is the index of the alternative, and its fields.
+/// Encodes the type, which is the index of the alternative, and the fields.
 template <class Variant>
 [[nodiscard]] Bytes encode_message(const Variant& message) {
   collectives::FieldWriter out;

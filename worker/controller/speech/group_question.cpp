@@ -7,8 +7,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// An entry without a graph. Of its questions the first is that which is asked, the second its
-/// opposite: where no value is, a worker bears out neither.
+/// Returns an entry without a graph, with two questions: `asked` and its opposite. If the predicate
+/// has no value, neither holds.
 Entry entry_of(const Decision& decision, const shapes::Predicate& asked) {
   const auto any = [](const shapes::Predicate& predicate) {
     return GroupGuard{predicate, GroupGuard::Over::Any, true, {}};

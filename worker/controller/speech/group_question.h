@@ -1,4 +1,4 @@
-// What a trace asks all workers (group_any, group_all), as bytes of a message, and one's answer.
+// A question of a trace to all workers (group_any, group_all) as bytes, and a worker's answer.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace lockstep::worker {
 
-/// "Does it hold on any worker?", of a trace under this decision. Errors: TraceError (it mentions
-/// other values than sizes and ints of the inputs).
+/// Encodes "does `asked` hold on any worker?" for a trace under this decision. Errors: TraceError
+/// (it mentions values other than sizes and ints of the inputs).
 [[nodiscard]] Result<std::string> encode_question(const Decision& decision,
                                                   const shapes::Predicate& asked);
-/// Whether it holds for what this worker has seen. Requires the decision's sources. Errors:
-/// TraceError (these bytes are no question under that decision; there is no value).
+/// Returns whether the predicate holds for this worker's observation. Requires the decision's
+/// sources. Errors: TraceError (the bytes are not a question under this decision; the predicate has
+/// no value).
 [[nodiscard]] Result<bool> answer_question(const std::string& question, const Decision& decision,
                                            const Observation& seen);
 

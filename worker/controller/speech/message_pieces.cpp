@@ -9,7 +9,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Types of sealed messages. No coordinator and no rank takes them.
+/// Types of sealed messages. Coordinators and ranks do not accept them.
 constexpr std::uint8_t kPiece = 96, kLastPiece = 97;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Messages of any length over a sealed session, whose own are short: a message goes in pieces, each
-// sealed, the last one marked.
+// Messages of any length over a sealed session, whose messages are short: each message is split
+// into sealed pieces, the last one marked.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace lockstep::worker {
 
-/// What both sides use in place of the secret that they were told: who speaks to a coordinator or
-/// to ranks with that one is not taken for a controller.
+/// Derives the controllers' secret from the shared one. A peer of a coordinator or of ranks, which
+/// uses the shared one itself, is not taken for a controller.
 [[nodiscard]] collectives::Secret secret_of_controllers(const collectives::Secret& shared);
 
-/// The pieces of the message, sealed, one behind the other. Requires an established session, and
-/// at most kMostMessageBytes.
+/// Returns the sealed pieces of the message, concatenated. Requires an established session, and at
+/// most kMostMessageBytes.
 [[nodiscard]] Bytes seal_message(collectives::SealedSession& session,
                                  std::span<const std::byte> message);
 
-/// Puts the pieces together. Holds no more than has come, and at most `most` bytes of one message.
+/// Joins the pieces. Holds only received bytes, at most `most` of one message.
 class PieceJoiner {
  public:
   explicit PieceJoiner(std::size_t most) : most_(most) {}
-  /// A message that the piece completes; a refusal for a piece that has no place.
+  /// The message that the piece completes, or a refusal of a piece that is not allowed.
   struct Taken {
     std::optional<Bytes> message;
     std::optional<collectives::Refusal> refusal;

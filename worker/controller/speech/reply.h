@@ -1,4 +1,4 @@
-// What worker 0 tells the controller. Decoded as commands are.
+// The messages of worker 0 to the controller. Decoded as commands are.
 #pragma once
 
 #include <cstdint>
@@ -14,64 +14,65 @@
 
 namespace lockstep::worker {
 
-/// A tensor of the workers as a new controller finds it.
+/// A tensor of the workers, as listed for a new controller.
 struct HeldTensor {
   Handle handle{};
   std::string label;
-  DType dtype = DType::F32;  // of all workers
+  DType dtype = DType::F32;  // on all workers
   bool operator==(const HeldTensor&) const = default;
 };
 struct HeldFrame {
   std::string name;
-  std::string digest;  // of the program that it was loaded from; empty: its function is traced
+  std::string digest;  // digest of its program; empty: the controller traces its function
   bool operator==(const HeldFrame&) const = default;
 };
-/// The answer to Hello: what the workers have.
+/// The answer to Hello: what the workers hold.
 struct Held {
   std::uint32_t workers = 1;
   std::uint64_t calls = 0;          // made so far
-  Handle next{};                    // the lowest handle that was never given out
+  Handle next{};                    // lowest handle never assigned
   std::vector<HeldFrame> frames;    // by number
   std::vector<HeldTensor> tensors;  // by handle
   bool operator==(const Held&) const = default;
 };
-/// In place of it: there is another controller, or this one speaks another version.
+/// Answer to Hello instead of Held: there is another controller, or this one speaks another
+/// version.
 struct Refused {
   Status why;
   bool operator==(const Refused&) const = default;
 };
-/// Worker 0 is there, whatever it does.
+/// Sent at intervals: worker 0 is alive, even if it is busy.
 struct Alive {
   bool operator==(const Alive&) const = default;
 };
-/// So many commands of this controller are done, Hello not counted.
+/// Number of this controller's commands that are done, without Hello.
 struct Progress {
   std::uint64_t done = 0;
   bool operator==(const Progress&) const = default;
 };
-/// A command has failed on all workers. What it was to make does not exist.
+/// A command has failed on all workers. Its results do not exist.
 struct Failed {
   Status why;
   bool operator==(const Failed&) const = default;
 };
-/// No entry of the frame serves a call: the controller is to trace the function under this
-/// decision.
+/// No entry of the frame serves a call: the controller must trace the function under this decision.
 struct TraceAsked {
-  std::uint64_t number = 0;  // of the question
+  std::uint64_t number = 0;  // number of the request
   FrameNumber frame{};
   std::string decision;       // an entry without guards, as records keep it (encode_starts)
-  Observation seen;           // of worker 0: what branches on floats go by
-  std::vector<bool> answers;  // of all workers, to what the trace has asked them so far
+  Observation seen;           // worker 0's; has the floats for branches
+  std::vector<bool> answers;  // results of votes on the trace's questions so far
   std::uint32_t workers = 1;
   bool specialize_float = false;
   DType low_precision = DType::BF16;
 };
-/// A call that the controller waits for has run, or has failed (which Failed said before).
+/// A call that the controller waits for has run, or has failed (Failed was sent before).
 struct Called {
   std::uint64_t call = 0;
-  std::optional<int> entry;          // of its frame; nullopt: it was interpreted, or failed
+  std::optional<int> entry;          // number in its frame; nullopt: interpreted, or failed
   std::vector<std::string> outputs;  // names, in order
-  /// How the entry was traced, and what came of it, for a controller that did not trace it itself.
+  /// How the entry was traced, with the graph's fingerprint, for a controller that did not trace
+  /// it.
   std::optional<TraceAsked> traced;
   shapes::Fingerprint graph;
 };
@@ -88,7 +89,7 @@ struct SizesAnswer {
   std::vector<std::vector<std::int64_t>> sizes;  // by worker
   bool operator==(const SizesAnswer&) const = default;
 };
-/// To Settle and Finish.
+/// Answer to Settle and Finish.
 struct Done {
   std::uint64_t question = 0;
   bool operator==(const Done&) const = default;
@@ -103,7 +104,7 @@ using Reply = std::variant<Held, Refused, Alive, Progress, Failed, Called, Trace
                            SizesAnswer, Done, Verdict>;
 
 [[nodiscard]] Bytes encode(const Reply& reply);
-/// nullopt: no reply of this version.
+/// Returns nullopt unless the bytes are a reply of this version.
 [[nodiscard]] std::optional<Reply> decode_reply(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::worker

@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Value type. `elements` lie in row-major order, and are as many as the sizes say wherever it was
-/// decoded from a message.
+/// Value type. `elements` are in row-major order. If decoded from a message, their number is that
+/// of the sizes.
 struct TensorBytes {
   DType dtype = DType::F32;
   std::vector<std::int64_t> sizes;
@@ -19,7 +19,8 @@ struct TensorBytes {
   bool operator==(const TensorBytes&) const = default;
 };
 
-/// How many bytes such a tensor has; nullopt: a size is negative, or they are too many to be told.
+/// Returns the bytes of such a tensor; nullopt if a size is negative or the product overflows 63
+/// bits.
 [[nodiscard]] std::optional<std::uint64_t> bytes_of(DType dtype,
                                                     const std::vector<std::int64_t>& sizes);
 

@@ -28,7 +28,7 @@ Lead::Next Lead::next(Duration wait) {
     LeadServer::Event event = std::move(events_.front());
     events_.pop_front();
     if (auto* given = std::get_if<LeadServer::Given>(&event)) {
-      // One that comes too late answers nobody.
+      // A trace answer that arrives too late is ignored.
       if (!std::holds_alternative<TraceAnswer>(given->command))
         out.commands.push_back(std::move(*given));
     } else if (const auto* came = std::get_if<LeadServer::Came>(&event)) {

@@ -1,6 +1,5 @@
-// Worker 0's side of its conversation with the controller, without sockets: commands in their
-// order, the answers to questions within a call, and how long the workers have been without a
-// controller.
+// Worker 0's side of its conversation with the controller, without sockets: commands in order,
+// answers to questions within a call, and the time that the workers have been without a controller.
 #pragma once
 
 #include <deque>
@@ -14,26 +13,26 @@ namespace lockstep::worker {
 /// One thread.
 class Lead {
  public:
-  /// `patience`: how long workers are without a controller before their job ends.
+  /// `patience`: time without a controller after which the workers' job ends.
   Lead(std::shared_ptr<LeadServer> server, Duration patience)
       : server_(std::move(server)), patience_(patience), alone_since_(clock_.now()) {}
 
-  /// What the controller has asked for; waits so long for the first command. A controller that has
-  /// come is greeted by greet(), in order with the commands.
+  /// Returns the controller's commands; waits at most `wait` for the first. greet() answers a
+  /// controller that has connected, in order with the commands.
   struct Next {
     std::vector<LeadServer::Given> commands;  // of one controller
-    bool came = false;                        // and then another controller came
+    bool came = false;                        // true: then another controller connected
   };
   [[nodiscard]] Next next(Duration wait);
-  /// The end of all that Next told of.
+  /// Reports that all commands of the last Next are done.
   void done();
   void greet(Held held);
-  /// To the controller that Next was of.
+  /// Sends to the controller whose commands are being done.
   void send(const Reply& reply) { server_->send(controller_, reply); }
-  /// The answer to the question for a trace with this number, as it came. nullopt: the controller
-  /// has left, or has not answered for so long.
+  /// Waits at most `wait` for the answer to the trace request of this number, and returns its
+  /// bytes. nullopt: the controller has left, or has not answered in time.
   [[nodiscard]] std::optional<Bytes> trace_answer(std::uint64_t number, Duration wait);
-  /// Why the job is over; nullopt: it is not.
+  /// Why the job is over; nullopt if it is not.
   [[nodiscard]] std::optional<Status> given_up() const;
 
  private:
@@ -44,11 +43,11 @@ class Lead {
   Duration patience_;
   std::deque<LeadServer::Event> events_;
   std::uint64_t controller_ = 0, coming_ = 0;  // numbers of controllers; 0: none
-  std::uint64_t taken_ = 0, done_ = 0;         // commands of the controller
-  bool left_ = false;                          // the latest one has left; it was there
-  bool gone_ = false;                          // the one whose commands are being done
+  std::uint64_t taken_ = 0, done_ = 0;         // counts of that controller's commands
+  bool left_ = false;                          // the latest controller has left
+  bool gone_ = false;                          // the controller_ has left
   std::string why_left_;
-  std::optional<Instant> alone_since_;  // nullopt: there is a controller
+  std::optional<Instant> alone_since_;  // nullopt while there is a controller
 };
 
 }  // namespace lockstep::worker

@@ -26,13 +26,14 @@ using Failure = boost::system::error_code;
 
 namespace {
 
-/// How often limits are looked at.
+/// Interval of checks of the limits.
 constexpr std::chrono::milliseconds kSweep{100};
-/// How long the end of the server, and the last word, wait until all is sent.
+/// Longest waits for queued bytes to be sent: in the destructor, and in last_word().
 constexpr std::chrono::milliseconds kFlush{1000}, kLastWord{100};
-/// A greeting is short.
+/// Most bytes of a greeting.
 constexpr std::size_t kMostGreeting = 256;
-/// Where the other machine is gone, the system finds out after so many seconds, asked so often.
+/// TCP keepalive, which finds a machine that is gone: seconds of silence before the first probe,
+/// seconds between probes, number of probes.
 constexpr int kKeepIdle = 10, kKeepInterval = 5, kKeepCount = 3;
 
 void keep_alive(tcp::socket& socket) {
@@ -48,8 +49,8 @@ void keep_alive(tcp::socket& socket) {
 
 }  // namespace
 
-/// Everything below runs on the server's thread, except where a mutex is locked, and what the
-/// public functions call.
+/// Everything below runs on the server's thread, except functions that lock the mutex, and those
+/// called by public functions.
 struct LeadServer::Loop {
   struct Link {
     Link(tcp::socket its_socket, collectives::SealedSession its_session, std::string from,
@@ -62,9 +63,9 @@ struct LeadServer::Loop {
     collectives::SealedSession session;
     PieceJoiner pieces{kMostGreeting};
     std::string peer;
-    Instant since;                 // when it came, or was refused
-    std::uint64_t controller = 0;  // its number; 0: it is none
-    bool refused = false;          // its last word is being sent
+    Instant since;                 // when it connected, or was refused
+    std::uint64_t controller = 0;  // number of the controller; 0: not one
+    bool refused = false;          // the refusal is being sent, or was
     std::deque<Bytes> queue;       // the first one is being sent
     std::size_t queued = 0;
   };
@@ -99,11 +100,11 @@ struct LeadServer::Loop {
   SystemClock clock;
   Endpoint endpoint;
   std::set<LinkPtr> links;
-  LinkPtr controller;  // null: none is there
+  LinkPtr controller;  // null: none is connected
   std::uint64_t controllers = 0;
   Instant said_alive{0};
-  bool paused = false;   // the controller's link is not read
-  bool closing = false;  // what is in queues is sent, then all ends
+  bool paused = false;   // the controller's connection is not read
+  bool closing = false;  // queues are being sent, then the thread ends
   std::array<std::byte, 256 * 1024> incoming{};
   std::thread thread;
 
@@ -111,7 +112,7 @@ struct LeadServer::Loop {
   std::condition_variable changed;
   std::vector<Event> events;  // under mutex
   std::size_t waiting = 0;    // under mutex: bytes of events
-  std::uint64_t flushes = 0;  // under mutex: how often all was sent that was to be sent before
+  std::uint64_t flushes = 0;  // under mutex: counts when nothing is left to send to the controller
 };
 
 void LeadServer::Loop::accept() {
@@ -121,7 +122,7 @@ void LeadServer::Loop::accept() {
       welcome(std::move(socket));
       return accept();
     }
-    auto pause = std::make_shared<asio::steady_timer>(io, kSweep);  // no descriptors are left
+    auto pause = std::make_shared<asio::steady_timer>(io, kSweep);  // out of descriptors
     pause->async_wait([this, pause](const Failure& stopped) {
       if (!stopped) accept();
     });
@@ -243,7 +244,7 @@ void LeadServer::Loop::write(const LinkPtr& link) {
                     });
 }
 
-/// By value, because the argument may be the one that is held here.
+/// By value: the argument may be `controller`, which is reset here.
 void LeadServer::Loop::drop(LinkPtr link, const std::string& why) {
   if (links.erase(link) == 0) return;
   Failure ignored;

@@ -1,6 +1,6 @@
-// Where worker 0 listens for the controller: sockets and time on a thread of its own, so that a
-// second controller is refused, and the first one knows that the workers are there, while worker 0
-// is in a call.
+// Worker 0's listener for the controller: sockets and time on a thread of its own. So a second
+// controller is refused, and the first one sees that worker 0 is alive, while worker 0 is in a
+// call.
 #pragma once
 
 #include <functional>
@@ -19,31 +19,30 @@ namespace lockstep::worker {
 struct LeadServerOptions {
   collectives::Endpoint listen;  // port 0: any free port
   collectives::Secret secret;
-  /// Receives a sentence about each connection that is refused. On the server's thread.
+  /// Receives a sentence about each refused connection. On the server's thread.
   std::function<void(const std::string& line)> say = [](const std::string&) {};
-  /// Limits for connections that are no controller's: how long, and how many at a time.
+  /// Limits for connections that are not a controller's yet: their time, and their number.
   Duration handshake = std::chrono::seconds(5);
   std::size_t most_strangers = 32;
-  /// How long one that is refused may take to read why.
+  /// Time that a refused connection has to read the reason.
   Duration linger = std::chrono::seconds(1);
-  /// How often the controller hears that worker 0 is there.
+  /// Interval at which worker 0 tells the controller that it is alive.
   Duration alive = std::chrono::seconds(1);
-  /// No more is read while so many bytes wait to be taken.
+  /// Reading from the controller pauses while more bytes than this wait for take().
   std::size_t most_waiting = 2 * kMostMessageBytes;
 };
 
-/// Controllers are counted from 1 as they come; at most one is there at a time.
+/// Controllers are numbered from 1 as they connect; at most one is connected at a time.
 class LeadServer {
  public:
-  /// It listens from here on. Errors: Environment (the address is in use, or is not of this
-  /// machine).
+  /// Starts to listen. Errors: Environment (the address is in use, or not of this machine).
   [[nodiscard]] static Result<std::unique_ptr<LeadServer>> listen(LeadServerOptions options);
-  /// Sends what is to be sent, for a second at most.
+  /// Sends what is queued, for at most a second.
   ~LeadServer();
   LeadServer(const LeadServer&) = delete;
   LeadServer& operator=(const LeadServer&) = delete;
 
-  /// The address, with the port in use.
+  /// The address, with the actual port.
   [[nodiscard]] const collectives::Endpoint& endpoint() const;
 
   struct Came {
@@ -54,16 +53,16 @@ class LeadServer {
   };
   struct Given {
     Command command;
-    Bytes bytes;  // the same, as it came
+    Bytes bytes;  // the command as received
   };
   using Event = std::variant<Came, Left, Given>;
-  /// What has happened since, in order; waits so long for something.
+  /// Returns the events since the last call, in order; waits at most `patience` for one.
   [[nodiscard]] std::vector<Event> take(Duration patience);
 
-  /// To that controller; nothing is sent where it has left. Any thread.
+  /// Sends to that controller, unless it has left. Any thread.
   void send(std::uint64_t controller, const Reply& reply);
-  /// To the controller that is there, before this process ends: waits a tenth of a second until it
-  /// is sent. Any thread.
+  /// Sends the verdict to the controller, if any, before this process ends: waits up to 0.1 s until
+  /// it is sent. Any thread.
   void last_word(const Status& verdict);
 
  private:

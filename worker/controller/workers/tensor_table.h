@@ -1,5 +1,5 @@
-// The tensors that a worker holds for the controller, by their handles. All workers hold the same
-// handles, each with its own tensor.
+// The tensors that a worker holds for the controller, by handle. All workers hold the same handles,
+// each with its own tensor.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ namespace lockstep::worker {
 /// One thread.
 class TensorTable {
  public:
-  /// A tensor, or why there is none: the same on all workers, but that a tensor which the
-  /// controller gives worker by worker is empty where it has not come yet.
+  /// A tensor, or why there is none: the same on all workers. Exception: a tensor put worker by
+  /// worker is empty until this worker's has arrived.
   struct Slot {
     Array array;
     std::optional<Status> failure;
@@ -23,17 +23,17 @@ class TensorTable {
   };
   /// Errors: BadInput (the handle is taken).
   [[nodiscard]] Result<void> add(Handle handle, Slot slot);
-  /// The slot of a handle that was given worker by worker; made where it is not there.
+  /// Returns the slot of a handle that is put worker by worker; makes it if it does not exist.
   [[nodiscard]] Slot& shared(Handle handle, const std::string& label);
-  /// Null: there is no such handle.
+  /// Null if there is no such handle.
   [[nodiscard]] Slot* find(Handle handle);
-  /// The tensor, or why there is none.
+  /// Returns the tensor, or why there is none.
   [[nodiscard]] Result<Array> array(Handle handle);
   void drop(Handle handle) { slots_.erase(handle); }
-  /// Handles below are not given out again.
+  /// Handles below are not assigned again.
   [[nodiscard]] Handle next() const { return next_; }
   void reserve(Handle below) { next_ = std::max(next_, below); }
-  /// Those that are there, without failures.
+  /// Returns the tensors without failures.
   [[nodiscard]] std::vector<HeldTensor> held() const;
 
  private:

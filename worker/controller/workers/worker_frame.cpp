@@ -9,7 +9,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// A number of a call as a loaded frame takes it.
+/// Converts a number of a call for a loaded frame.
 Array number_array(const CallInput& input) {
   switch (input.kind) {
     case Kind::Float: {
@@ -57,7 +57,7 @@ Result<WorkerFrame::Outputs> WorkerFrame::call_program(std::vector<GivenInput> i
   return outputs;
 }
 
-/// Inputs stand in the order of their names from here on, as sources do.
+/// Sorts the inputs by name, as sources are.
 Result<void> WorkerFrame::observe(std::vector<GivenInput>& inputs, Observation& out) {
   std::ranges::sort(inputs, {}, [](const GivenInput& input) { return input.what->name; });
   std::vector<SourceSpec> specs;
@@ -115,7 +115,7 @@ Result<WorkerFrame::Outputs> WorkerFrame::call(std::vector<GivenInput> inputs) {
   const auto readable = [&]() -> Result<void> {
     try {
       return observe(inputs, observation);
-    } catch (const std::runtime_error& error) {  // reading a number from a device that has failed
+    } catch (const std::runtime_error& error) {  // from scalar_in(): a device has failed
       return environment_error(error.what());
     }
   }();

@@ -1,5 +1,5 @@
-// A frame of the workers' job as the controller calls it: with inputs by name, its function being
-// with the controller or in a saved program.
+// A frame of the workers' job, which the controller calls with inputs by name. Its function is with
+// the controller or in a saved program.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace lockstep::worker {
 
-/// An input as a call takes it.
+/// An input of a call.
 struct GivenInput {
   const CallInput* what = nullptr;
-  Array array;  // of a tensor
+  Array array;  // if it is a tensor
 };
 
 /// One thread. Borrows the job. Calls are collective.
@@ -23,10 +23,10 @@ class WorkerFrame {
  public:
   explicit WorkerFrame(LoadedFrame loaded, std::string digest)
       : program_(std::move(loaded)), digest_(std::move(digest)) {}
-  /// A frame that `made` runs; what its traces give is told by traced().
+  /// A frame run by `made`; each of its traces is reported by traced().
   WorkerFrame(FrameRunner& made, std::string name) : runner_(&made), name_(std::move(name)) {}
 
-  /// How an entry was traced, by the controller of that time.
+  /// How an entry was traced by the controller of that time.
   struct Traced {
     TraceAsked asked;
     shapes::Fingerprint graph;
@@ -37,24 +37,24 @@ class WorkerFrame {
     std::vector<std::string> names;
     std::optional<int> entry;  // nullopt: interpreted
   };
-  /// Errors: joint, as of a frame's call.
+  /// Errors: joint, as those of a frame's call.
   [[nodiscard]] Result<Outputs> call(std::vector<GivenInput> inputs);
-  /// In place of a call that this worker cannot make: all workers get the error.
+  /// Fails a call that this worker cannot make: all workers get the error.
   [[nodiscard]] Status refuse(const Status& why);
 
   [[nodiscard]] const std::string& name() const { return program_ ? program_->name() : name_; }
-  /// Of the program; empty: the controller traces.
+  /// Digest of the program; empty: the controller traces.
   [[nodiscard]] const std::string& digest() const { return digest_; }
-  /// What a trace within the call under way has given.
+  /// Sets the result of a trace within the call under way.
   void traced(Traced made) { traced_ = std::move(made); }
-  /// Null: the entry came with a program.
+  /// Null if the entry came with a program.
   [[nodiscard]] const Traced* trace_of(int entry) const;
 
  private:
   [[nodiscard]] Result<Outputs> call_program(std::vector<GivenInput> inputs);
   [[nodiscard]] Result<void> observe(std::vector<GivenInput>& inputs, Observation& out);
 
-  std::optional<LoadedFrame> program_;  // nullopt: of the runner alone
+  std::optional<LoadedFrame> program_;  // nullopt: the controller traces
   std::string digest_;
   FrameRunner* runner_ = nullptr;
   std::string name_;

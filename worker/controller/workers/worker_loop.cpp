@@ -10,11 +10,12 @@
 namespace lockstep::worker {
 namespace {
 
-/// Worker 0 lets the others hear of it so often within a deadline, and at least once a second.
+/// Worker 0 broadcasts at least this often within a deadline, and at least once in kHeard, to show
+/// that it is alive.
 constexpr int kHeardPerDeadline = 4;
 constexpr std::chrono::seconds kHeard{1};
 
-/// After such an error the ranks are not in step, or cannot go on: no other call is possible.
+/// True if no other call is possible after this error: the ranks are not in step, or cannot go on.
 bool ends_the_job(Code code) {
   return code == Code::Stuck || code == Code::RankLost || code == Code::Gone ||
          code == Code::Environment || code == Code::Internal;
@@ -73,7 +74,7 @@ Result<void> WorkerLoop::run() {
     auto commands = next();
     if (!commands) return commands.error();
     for (Command& given : *commands) {
-      // Its bytes go with it, not with the batch.
+      // Frees the command's bytes after the command, not after the batch.
       const Command command = std::exchange(given, Hello{});
       job_.context().note(command_name(command));
       auto done = std::visit([this](const auto& what) { return on(what); }, command);
@@ -113,7 +114,7 @@ Result<WorkerFrame*> WorkerLoop::frame_of(const CallFrame& call) {
   return std::get<Status>(frames_[number]);
 }
 
-/// What fails before the call is made fails alike on all workers, so no worker makes it.
+/// A failure before the call is the same on all workers, so none of them makes the call.
 Result<WorkerFrame::Outputs> WorkerLoop::outputs_of(const CallFrame& call) {
   const auto frame = frame_of(call);
   if (!frame) return frame.error();
@@ -173,7 +174,7 @@ Result<void> WorkerLoop::on(const CallFrame& call) {
   const Status& why = outputs.error();
   if (ends_the_job(why.code)) return why;
   fail(why);
-  // A controller that waits for the call does not use its handles.
+  // A controller that waits for the call does not use the handles.
   for (std::uint32_t i = 0; !call.tell && i < call.room && call.room <= kMostOutputs; ++i)
     (void)tensors_.add(after(call.first, i), {Array(), why, {}});
   if (call.tell) reply(Called{call.call, std::nullopt, {}, {}, {}});

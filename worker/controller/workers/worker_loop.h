@@ -1,5 +1,5 @@
-// What a worker does from its start to its end: the controller's commands, in their order, which
-// worker 0 broadcasts to the others. All workers do the same, so that what fails fails on all.
+// The loop of a worker: it does the controller's commands in order; worker 0 broadcasts them to the
+// others. All workers do the same, so a failure is one of all.
 #pragma once
 
 #include <deque>
@@ -14,24 +14,25 @@
 
 namespace lockstep::worker {
 
-/// One per worker. One thread: the job's.
+/// One per worker. Runs on the job's thread.
 class WorkerLoop {
  public:
-  /// `lead`: on worker 0 only.
+  /// `lead` is null except on worker 0.
   WorkerLoop(Job& job, std::unique_ptr<Lead> lead);
   ~WorkerLoop();
-  /// Until the controller says that all is done. Collective. Errors: joint: Gone where no
+  /// Does commands until the controller ends the job. Collective. Errors, joint: Gone if no
   /// controller is left; the error of a call after which no other is possible.
   [[nodiscard]] Result<void> run();
 
  private:
   using FrameSlot = std::variant<WorkerFrame, Status>;
 
-  /// The next commands, on all workers; none: those who wait have heard that worker 0 is there.
+  /// Returns the next commands, on all workers. May be empty: then it only shows waiting workers
+  /// that worker 0 is alive.
   [[nodiscard]] Result<std::vector<Command>> next();
   [[nodiscard]] Held held() const;
 
-  // Each command; an error ends the job. What fails and is no such error is told by fail().
+  // One for each command. An error ends the job; fail() reports any other failure.
   [[nodiscard]] Result<void> on(const Hello&) { return {}; }
   [[nodiscard]] Result<void> on(const TraceAnswer&) { return {}; }
   [[nodiscard]] Result<void> on(const PutTensor& put);
@@ -51,7 +52,7 @@ class WorkerLoop {
   [[nodiscard]] Result<WorkerFrame::Outputs> outputs_of(const CallFrame& call);
   void keep(const CallFrame& call, WorkerFrame::Outputs outputs);
   [[nodiscard]] DistantTrace trace(FrameNumber frame, const TraceSetup& setup);
-  /// What the controller answers, on all workers. `asked`: on worker 0, for it.
+  /// Returns the controller's answer on all workers. Sets the number of `asked`; worker 0 sends it.
   [[nodiscard]] Result<TraceAnswer> ask_for_trace(TraceAsked& asked, const TraceSetup& setup);
   [[nodiscard]] TensorAnswer own_answer(const FetchTensor& fetch, const Array& array) const;
   void fail(const Status& why) { reply(Failed{why}); }
@@ -64,9 +65,9 @@ class WorkerLoop {
   std::unique_ptr<Lead> lead_;
   TensorTable tensors_;
   std::map<std::string, std::string> programs_;  // encoded, by digest
-  std::deque<FrameSlot> frames_;                 // by number; an error is why there is none
+  std::deque<FrameSlot> frames_;                 // by number; Status: why there is none
   std::uint64_t calls_ = 0, questions_ = 0;
-  bool greets_ = false;  // a controller has come, and waits for what there is
+  bool greets_ = false;  // a controller has connected and waits for Held
   bool over_ = false;
 };
 

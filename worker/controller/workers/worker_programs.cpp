@@ -1,4 +1,4 @@
-// What a worker does with programs: takes saved ones, and has the controller trace what it made.
+// A worker's commands for programs: loads saved ones, and has the controller trace its functions.
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The decision, without a graph.
+/// Encodes the decision as an entry without a graph.
 std::string decision_bytes(const Decision& decision) {
   std::vector<SourceSpec> specs;
   for (const SourceDecision& source : decision.sources) specs.push_back(source.spec);
@@ -33,7 +33,7 @@ std::string decision_bytes(const Decision& decision) {
   return text_of(encode_starts(entries));
 }
 
-/// The graph in an answer, where it was traced under that decision.
+/// Returns the graph of an answer. Requires that it was traced under the decision of `setup`.
 Result<Graph> graph_in(const TraceAnswer& answer, const TraceSetup& setup) {
   if (answer.failure) return *answer.failure;
   auto program = decode_program(bytes_in(answer.program), {});
@@ -137,8 +137,8 @@ Result<TraceAnswer> WorkerLoop::ask_for_trace(TraceAsked& asked, const TraceSetu
   return internal_error("worker 0 passes on what is no trace");
 }
 
-/// All workers come here at the same point of the call; worker 0 asks, and all go on with the
-/// answer. Where the trace asks all of them, they vote, and it is made once more.
+/// All workers call this at the same point of the call. Worker 0 asks the controller, and all use
+/// the answer. If the trace asks all workers, they vote, and the function is traced again.
 DistantTrace WorkerLoop::trace(FrameNumber frame, const TraceSetup& setup) {
   TraceAsked asked{.frame = frame,
                    .decision = decision_bytes(setup.decision),
@@ -160,7 +160,7 @@ DistantTrace WorkerLoop::trace(FrameNumber frame, const TraceSetup& setup) {
       }
       return {std::move(graph), {}};
     }
-    // An error of this worker alone ends its trace; the others hear of it by the vote.
+    // An error of this worker alone ends its trace; the vote tells the others.
     const auto mine = answer_question(answer->question, setup.decision, *setup.observation);
     if (!mine) return {mine.error(), {}};
     const auto any = setup.host->group_any(*mine, {});

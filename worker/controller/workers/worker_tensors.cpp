@@ -1,4 +1,4 @@
-// What a worker does with tensors: takes, reads, gives.
+// A worker's commands for tensors: put, read, fetch, sizes.
 #include <cstring>
 #include <utility>
 
@@ -13,7 +13,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Room for what stands beside the elements in an answer.
+/// Leaves room for the other fields of an answer.
 constexpr std::size_t kMostFetched = kMostMessageBytes - 64 * 1024;
 
 Array array_of(const TensorBytes& tensor) {
@@ -27,7 +27,7 @@ Status gone_from(const Status& why, std::string_view what) {
   return {why.code, fmt::format("{}: {}", what, why.message), why.source, why.groups};
 }
 
-/// The tensors of this worker's file; an error is its own.
+/// Reads the tensors of this worker's file. An error is this worker's own.
 Result<std::vector<Array>> read_own(const ReadTensors& read, int rank) {
   std::string path = read.path;
   constexpr std::string_view kRank = "{rank}";
@@ -83,7 +83,7 @@ Result<void> WorkerLoop::on(const ReadTensors& read) {
   return {};
 }
 
-/// What this worker says of its tensor.
+/// Returns this worker's tensor as an answer.
 TensorAnswer WorkerLoop::own_answer(const FetchTensor& fetch, const Array& array) const {
   TensorAnswer out{fetch.question, {}, {}};
   if (!array) {
@@ -111,7 +111,7 @@ Result<void> WorkerLoop::on(const FetchTensor& fetch) {
   if (array && fetch.worker.value >= job_.size())
     array = bad_input(
         fmt::format("there is no worker {}; there are {}", fetch.worker.value, job_.size()));
-  if (!array) {  // so on all workers
+  if (!array) {  // the same on all workers
     reply(TensorAnswer{fetch.question, array.error(), {}});
     return {};
   }

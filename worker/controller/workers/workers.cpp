@@ -20,7 +20,8 @@ namespace {
 using collectives::Secret;
 using coordinator::PortFile;
 
-/// From the environment; none: whoever reads the address file is let in.
+/// Returns the secret of the environment. Without one, any process that can read the address file
+/// may connect.
 Result<std::optional<Secret>> told_secret(const Settings& settings) {
   if (settings.token.empty() && settings.token_file.empty()) return std::optional<Secret>{};
   auto secret = settings.token.empty() ? collectives::read_secret(settings.token_file)
@@ -29,13 +30,13 @@ Result<std::optional<Secret>> told_secret(const Settings& settings) {
   return std::optional(*std::move(secret));
 }
 
-/// Worker 0's place to listen at, with the file that says where; the file goes with it.
+/// Worker 0's listener and its address file, which the destructor removes.
 class Door {
  public:
   Door() = default;
   ~Door() {
     if (file_.empty()) return;
-    // Other workers may have written theirs there since.
+    // Other workers may have written their address there since.
     if (const auto found = PortFile::read(file_, kWorkersFile); found && found->endpoint == at_)
       ::unlink(file_.c_str());
   }
@@ -89,7 +90,7 @@ std::string default_workers_file(const Settings& settings) {
 
 int run_worker(const WorkerOptions& options, const Settings& settings,
                const std::function<void(const std::string& line)>& ready) {
-  // The watchdog, which comes first, tells the controller of its verdict through the server.
+  // The watchdog starts first, and sends its verdict to the controller through the server.
   const auto last_word = std::make_shared<FinalReport>();
   auto job = Job::init(nullptr, nullptr,
                        {.settings = settings,
