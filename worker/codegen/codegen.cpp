@@ -19,10 +19,10 @@ namespace {
 
 using shapes::Expr;
 
-// One unit costs a compiler start (about 40 ms); text beyond this is worth another rank's time.
+// Text per unit. A unit costs a compiler start (about 40 ms); more text is worth another unit.
 constexpr std::size_t kUnitBytes = 6 * 1024;
 constexpr std::size_t kMaxUnits = 8;
-// Counts that are checked by one thread of a device.
+// Most counts that one thread of a device checks.
 constexpr std::int64_t kMaxToldCounts = 1024;
 
 Status unsupported(const Node& node, std::string_view what) {
@@ -175,7 +175,7 @@ class Generator {
     program_.steps.push_back(std::move(step));
   }
 
-  /// Programs of the node's bodies; the first of them is where the step looks.
+  /// Generates the programs of the node's bodies, and notes the number of the first.
   Result<void> add_bodies(const Node& control) {
     first_body_ = static_cast<std::uint32_t>(program_.bodies.size());
     for (const auto& body : control.bodies) {
@@ -200,7 +200,7 @@ class Generator {
     }
   }
 
-  /// Of an own op, for this target.
+  /// Returns the own op's text for this target; empty if it has none.
   [[nodiscard]] std::string_view own_text(const Node& own) const {
     if (own.op != Op::Own) return {};
     return program_.target == Target::Host ? own.own->host_text : own.own->cuda_text;
@@ -218,8 +218,8 @@ class Generator {
       for (const Expr& expr : more) step.args.push_back(slot(expr));
   }
 
-  /// How many counts the device checks by itself: those that nobody on the host reads, and so few
-  /// that all of them can be told.
+  /// Returns the number of counts that the device checks by itself; nullopt if the host reads them
+  /// anyway, or if they are too many to report.
   [[nodiscard]] std::optional<std::uint32_t> deferred_counts(NodeId id) const {
     if (node(id).op != Op::SegmentIds) return std::nullopt;
     const NodeId list = plan_.storage[node(id).inputs[0]];
@@ -236,7 +236,7 @@ class Generator {
     return static_cast<std::uint32_t>(*count);
   }
 
-  /// The last of the kernels tells what the check found, in so many numbers.
+  /// Adds a check whose last kernel writes the outcome, as `numbers` integers.
   void add_deferred(const PlannedStep& check, const Emission& emission, std::uint32_t numbers) {
     add_kernels(check.node, emission);
     program_.steps.back().kind = check.kind;
@@ -265,7 +265,7 @@ class Generator {
     }
   }
 
-  /// The kernel of that text; equal ones are one.
+  /// Returns the number of the kernel with this text; equal kernels are shared.
   std::uint32_t kernel(const KernelText& text) {
     const bool host = program_.target == Target::Host;
     const auto digest = host ? shapes::fingerprint(text.body)
@@ -284,7 +284,7 @@ class Generator {
     return found->second;
   }
 
-  /// The buffer of a product's operand, and whether it lies transposed there.
+  /// Returns the buffer of a product's operand; `transposed`: it is stored transposed there.
   BufferId product_operand(NodeId id, bool& transposed) {
     transposed = !plan_.in_memory(id);
     return buffer(transposed ? node(id).inputs[0] : id);
@@ -341,7 +341,7 @@ class Generator {
       }
   }
 
-  /// The kernels of bodies, with those that are here already once.
+  /// Adds the kernels of bodies; equal ones are shared.
   void take_kernels(const Program& body) {
     for (const Kernel& kernel : body.kernels)
       if (kernels_.try_emplace(kernel.name, program_.kernels.size()).second)
@@ -354,7 +354,8 @@ class Generator {
     for (Program& inner : body.bodies) place_kernels(inner);
   }
 
-  /// Largest kernel first, each to the unit with the least text: a pure function of the texts.
+  /// Assigns the largest kernel first, each to the unit with the least text: a pure function of the
+  /// texts.
   void make_units() {
     for (const Program& body : program_.bodies) take_kernels(body);
     std::size_t total = 0;

@@ -27,7 +27,7 @@ std::string product(Loops loops) {
   return out.empty() ? "1" : out;
 }
 
-/// The variables of the loops, from the number of an element in all of them.
+/// Declares the loops' variables, computed from the number of an element in all of them.
 std::string variables(Loops loops, std::string number, std::size_t depth) {
   std::string out;
   for (std::size_t k = loops.size(); k-- > 0;) {
@@ -68,7 +68,7 @@ std::string join(const Total& total) {
   return {};
 }
 
-/// Totals of the lanes, joined pairwise: the first lane has what all have.
+/// Joins the lanes' totals pairwise: the first lane ends with the total of all.
 std::string join_lanes(const LoopNest& nest, int lanes) {
   std::string out;
   for (const Total& total : nest.totals())
@@ -82,7 +82,8 @@ std::string join_lanes(const LoopNest& nest, int lanes) {
   return out + line("}", 2);
 }
 
-/// The loop over totals, or over the pieces of each: `output`, `piece` and its range of elements.
+/// Opens the loop over totals, or over the pieces of each: `output`, `piece` and its range of
+/// elements.
 std::string open_totals(const LoopNest& nest, const Split& split) {
   std::string out;
   const int per_block = kCudaBlock / split.lanes;
@@ -102,7 +103,7 @@ std::string open_totals(const LoopNest& nest, const Split& split) {
         line(fmt::format("for (long group = blockIdx.x; group * {} < items; group += gridDim.x) {{",
                          per_block),
              1);
-    // Threads without a total of their own go along: all must come to the barriers.
+    // Threads without an item of their own repeat the last one: all must reach the barriers.
     out += line(fmt::format("const long mine = group * {} + threadIdx.x / {};\n"
                             "const long item = mine < items ? mine : items - 1;",
                             per_block, split.lanes),
@@ -152,7 +153,7 @@ std::string cuda_reduction_text(const LoopNest& nest, const Split& split) {
   if (split == Split()) return cuda_text(nest);
   const std::size_t free = nest.free();
   const Loops outer = Loops(nest.loops()).first(free), within = Loops(nest.loops()).subspan(free);
-  // What stands outside of no free loop stands inside the one over totals.
+  // Without free loops, statements outside all loops belong inside the loop over totals.
   std::string out = free > 0 ? lines(nest.before(-1), 1) : std::string();
   out += line(fmt::format("const long outputs = {};\nconst long reduced = {};", product(outer),
                           product(within)),
@@ -175,7 +176,8 @@ std::string cuda_reduction_text(const LoopNest& nest, const Split& split) {
 
 namespace {
 
-/// What stands between the loops of a run and its elements, and the function of these, `value`.
+/// The statements between the loops of a run and its elements, and `value`, which returns an
+/// element.
 std::string run_text(const LoopNest& nest, std::size_t depth) {
   const std::size_t free = nest.free();
   const Loops outer = Loops(nest.loops()).subspan(free, nest.loops().size() - free - 1);
@@ -186,7 +188,7 @@ std::string run_text(const LoopNest& nest, std::size_t depth) {
          lines(nest.before(nest.innermost()), depth + 1) + line("};", depth);
 }
 
-/// The sixteen totals of a term, joined: the first lane has it.
+/// Joins the sixteen totals of a term: the first lane ends with the term.
 std::string join_sum_lanes(const CudaSum& sum, std::size_t depth) {
   return line(fmt::format("lanes_of[threadIdx.x] = total;\n__syncthreads();\n"
                           "for (int width = 8; width > 0; width /= 2) {{\n"
@@ -197,7 +199,7 @@ std::string join_sum_lanes(const CudaSum& sum, std::size_t depth) {
               depth);
 }
 
-/// Opens the loop over items, sixteen threads each, which go along together.
+/// Opens the loop over items with sixteen threads each, which run through it together.
 std::string open_lanes(std::string_view items) {
   return line(
       fmt::format("__shared__ double lanes_of[{0}];\nconst int lane = threadIdx.x % 16;\n"

@@ -14,7 +14,7 @@ namespace lockstep::worker {
 using shapes::Expr;
 
 void CppEmitter::add_kernel(const std::string& loops) {
-  // Text with its pointers before the body is done with.
+  // Made before finish_kernel() clears the body.
   const std::string text = body().text(loops);
   emission_.kernels.push_back(finish_kernel(text));
   emission_.kernels.back().parameters = "void* const* b, const long* n";
@@ -27,9 +27,9 @@ void CppEmitter::elementwise(const PlannedStep& step) {
 
 namespace {
 
-/// Columns that are added up side by side.
+/// Most columns that are summed side by side.
 constexpr std::int64_t kColumns = 2048;
-/// Batches that may wait for a neighbour, and the one under way: 2^50 runs of one element.
+/// Batches that may wait to be joined, and the current one: enough for 2^50 runs of one element.
 constexpr std::int64_t kBatches = 48;
 
 }  // namespace
@@ -58,7 +58,7 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
                                        split_index(loops.run, index_name("i", nest().innermost())));
     inner(fmt::format("return {};", body().value(operand, access)));
     nest().after(around, ");");
-  } else {  // through an array, so that the row has one index
+  } else {  // collected in an array, so that the row has one index
     inner(fmt::format("{} row[{}];\nlong fill = 0;", type, kSumBlock));
     Access within = body().open_loops(std::span(loops.run).first(loops.run.size() - 1));
     nest().open_as(fmt::format("for (long at = 0; at < {};)", width));
@@ -85,7 +85,7 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   const NodeId operand = node(id).inputs[0];
   const std::string type(this->type(operand)), product(product_text(id)),
       n = body().number(shapes::product(loops.run)).text;
-  // The last dim that is kept lies side by side.
+  // The last kept dim is contiguous.
   const Expr& columns = loops.kept.back();
   const std::string m = body().number(columns).text;
   emission_.scratch.push_back({DType::F64, shapes::min(columns, Expr(kColumns)) * Expr(kBatches)});
@@ -116,8 +116,8 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   add_kernel(nest().text());
 }
 
-// A reduction whose last dim is reduced keeps its total in a register; any other adds into memory
-// in the order in which the operand lies there, so that the inner loop is contiguous.
+// A reduction over the last dim keeps its total in a register. Any other adds into memory, in the
+// order of the operand's elements, so that the inner loop is contiguous.
 void CppEmitter::reduction(NodeId id) {
   if (has_sum_order(node(id))) return sum(id);
   const auto& sizes = node(node(id).inputs[0]).meta.sizes;
@@ -195,7 +195,7 @@ void CppEmitter::index_add(NodeId id) {
   add_kernel(out + nest().text());
 }
 
-// Sums of all elements of the result, to which numbers are added as they come.
+// Scratch holds a sum for each element of the result; numbers are added in their order.
 void CppEmitter::join_numbers(NodeId id) {
   const NodeId index = node(id).inputs[0], numbers = node(id).inputs[1];
   const NumberSum sum = number_sum(id);
@@ -222,12 +222,13 @@ void CppEmitter::join_numbers(NodeId id) {
   add_kernel(text + scoped(nest().text()));
 }
 
-// Index by index, whose rows a list has: so each row of the result is written once.
+// Makes a list of rows for each index, then goes index by index, so each row of the result is
+// written once.
 void CppEmitter::join_by_lists(NodeId id) {
   const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
   const std::string type(this->type(id));
   const Expr &count = node(id).meta.sizes[0], &length = node(rows).meta.sizes[0];
-  // Dims in which rows lie as in one are one.
+  // Dims of rows that are contiguous are merged into one.
   std::vector<Expr> inside(node(id).meta.sizes.begin() + 1, node(id).meta.sizes.end());
   if (flat(rows)) inside = {shapes::product(inside)};
   const Expr& width = inside.back();
@@ -262,7 +263,7 @@ void CppEmitter::join_by_lists(NodeId id) {
   inner(fmt::format("return {};", body().value(rows, of)));
   access.sizes = of.sizes;
   access.sizes[0] = count;
-  // None and one come out as the order says, without the memory for it.
+  // No row, or a single one, gives the ordered result without the scratch memory.
   constexpr const char* kText = R"(;
 const long only = {head}[{mine}];
 if (only < 0) {{

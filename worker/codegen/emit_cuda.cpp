@@ -16,9 +16,9 @@ using shapes::Expr;
 
 namespace {
 
-// Enough to fill any device several times; more work than this is strided over.
+// Enough to fill any device several times; threads stride over more work.
 constexpr std::int64_t kMaxBlocks = 4096;
-// What a size is taken for that no hint is known for: one that the program reads back.
+// Size assumed if no hint is known: for a size that is read in the run.
 constexpr std::int64_t kUnknownSize = 4096;
 
 Expr blocks(const Expr& threads) {
@@ -50,7 +50,7 @@ void CudaEmitter::elementwise(const PlannedStep& step) {
   elementwise_nest(step);
   const Expr elements = total(step.roots.front()).front();
   if (!step.flat || nest().free() != 1) return add_kernel(cuda_text(nest()), elements);
-  // Buffers are allocated at multiples of 16 bytes at least, so neighbours load at once.
+  // Buffers are aligned to at least 16 bytes, so neighbours are loaded at once.
   const std::string loops = cuda_vector_text(nest());
   add_kernel(body().aligned_text() + loops,
              floor_div(elements + Expr(kCudaVector - 1), Expr(kCudaVector)));
@@ -214,15 +214,15 @@ void CudaEmitter::join_columns(NodeId id) {
 void CudaEmitter::add_check(NodeId list, const Expr& limit, std::string_view pointers,
                             const Split& split) {
   add_kernel(cuda_reduction_text(nest(), split), Expr(split.pieces * split.lanes));
-  // Sizes are arguments even where they are numbers: one text serves all checks.
+  // Sizes are arguments even if they are constant: one text serves all checks.
   KernelText& kernel = emission_.kernels.back();
   kernel.parameters = fmt::format("const long* __restrict b0, {}, long n0, long n1", pointers);
   kernel.buffers = {list};
   kernel.arguments = {total(list).front(), limit};
 }
 
-// A minimum, which comes out the same however it is shared out, so it takes no atomic; its place is
-// written whatever was found, so nothing has to be cleared before a run or a recording.
+// The outcome is a minimum, which does not depend on how the work is divided, so it needs no
+// atomic. It is always written, so nothing needs to be cleared before a run or a recording.
 Emission CudaEmitter::index_check(NodeId list, const Expr& limit) {
   const Total least{"long", "total", "n0", Total::Join::Min};
   const auto outcome = [&] {

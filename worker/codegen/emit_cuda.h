@@ -1,6 +1,6 @@
-// Kernels as CUDA C++: loops over a grid. What a host kernel adds into memory in order is made here
-// from its result's side, each element by one thread or by some that share it in a fixed order, so
-// no kernel needs an atomic. Sorting, scans and large reductions take several kernels.
+// Kernels as CUDA C++: loops over a grid. A host kernel adds into memory in order; here each
+// element of the result is made by one thread, or by several in a fixed order, so no kernel needs
+// an atomic. Sorting, scans and large reductions take several kernels.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,14 @@ namespace lockstep::worker {
   return floor_div(a + shapes::Expr(b - 1), shapes::Expr(b));
 }
 
-/// Kernels that look for the first index of `list` that is not in [0, limit). The last one takes
-/// the list, then its scratch, then a pointer to the outcome (Step::outcome), which is not one of
-/// the step's buffers. Its arguments are always the list's elements and the limit.
+/// Returns kernels that find the first index of `list` that is not in [0, limit). The last one
+/// takes the list, its scratch, and a pointer to the outcome (Step::outcome), which is not one of
+/// the step's buffers. Its arguments are always the list's size and the limit.
 [[nodiscard]] Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list,
                                         const shapes::Expr& limit);
 
-/// The same of the counts of a SegmentIds node, which have to add up to its elements: one kernel.
+/// Returns a kernel that checks the counts of a SegmentIds node, which must add up to its elements.
+/// Takes pointers and arguments as above.
 [[nodiscard]] Emission emit_counts_check(const Graph& graph, const Plan& plan, NodeId segment_ids);
 
 class CudaEmitter final : public Emitter {
@@ -43,53 +44,54 @@ class CudaEmitter final : public Emitter {
   void search_sorted(NodeId id) override;
   void own(NodeId id) override;
 
-  /// Kernel of the loops that were laid out as `text`, on enough blocks for `threads`.
+  /// Adds a kernel of loops laid out as `text`, on enough blocks for `threads`.
   void add_kernel(const std::string& text, const shapes::Expr& threads);
-  /// The size at the hints that the group agreed on.
+  /// Returns the size for the hints that the group agreed on.
   [[nodiscard]] std::int64_t hint(const shapes::Expr& size) const;
   void join_pieces(NodeId id, std::int64_t pieces);
   void sum(NodeId id);
-  /// Where a stable sort of each row of x puts its elements: order[k] is the k-th. `order` and
-  /// `other` give the names of two pieces of memory in the kernel under way.
+  /// Sorts each row of x stably: order[k] is the place of the k-th element. `order` and `other`
+  /// return the names of two pieces of memory in the current kernel.
   using Named = std::function<std::string()>;
   void sort(NodeId x, const Named& order, const Named& other);
-  /// Element `access` of a join of rows takes the rows order[first] up to order[past].
+  /// Element `access` of a join of rows joins the rows order[first] up to order[past].
   struct Found {
     Access access;
     std::string order;
   };
   Found find_rows(NodeId id, NodeId index);
-  /// What an element of a join of rows is made of, as text.
+  /// The text that makes an element of a join of rows.
   struct Join {
-    std::function<std::string(const Access&)> first;     // declares it
-    std::function<std::string(const std::string&)> add;  // takes a row's value
+    std::function<std::string(const Access&)> first;     // declares the element
+    std::function<std::string(const std::string&)> add;  // adds a row's value
     std::string result;
   };
-  /// Element [r, ..] of `id` takes the rows that have index r, in the order in which they lie.
+  /// Makes element [r, ..] of `id` from the rows with index r, in the order of their places.
   void join_rows(NodeId id, NodeId index, NodeId rows, const Join& join);
   void join_columns(NodeId index_add);
-  /// The kernel of the least total, said by `pointers` besides the list, for `threads`.
+  /// Adds a kernel for the totals in nest(). `pointers`: its pointer parameters after the list.
   void add_check(NodeId list, const shapes::Expr& limit, std::string_view pointers,
                  const Split& split);
-  /// A scan over rows of `size` elements whose groups (sums/scan_order.h) are made at once.
+  /// A scan over rows of `size` elements that makes all groups (sums/scan_order.h) at once.
   struct Groups {
-    std::string state;  // of the prelude
+    std::string state;  // type in the prelude
     std::vector<shapes::Expr> leading;
     shapes::Expr size;
   };
-  /// Scratch for the state that each group of a scan comes to, and each batch.
+  /// Adds scratch for the state of each group and each batch of a scan.
   void add_scan_scratch(const Groups& scan);
-  /// Opens the groups and the loop over the elements of one, with its state in `group`: it goes to
-  /// scratch, or it `is_joined` with what stands `before` it.
+  /// Opens loops over the groups and over the elements of one, with its state in `group`. The state
+  /// is stored in scratch; with `is_joined`, the state before the group is in `before` instead.
   struct Group {
     Access row;
     IndexText element;
   };
   Group open_groups(const Groups& scan, bool is_joined);
-  /// Where scratch has the state of a group; of a batch, behind the last of which is the row's.
+  /// Return the scratch element with the state of a group or a batch. The row's total follows the
+  /// last batch.
   std::string group_state(const Groups& scan, const Access& row, const IndexText& group);
   std::string batch_state(const Groups& scan, const Access& row, const IndexText& batch);
-  /// Makes of what each group comes to what stands before it, in its batch; of batches likewise.
+  /// Replaces each group's state by the state before it in its batch, and likewise for batches.
   void join_groups(const Groups& scan);
 
   std::map<shapes::Symbol, std::int64_t> hints_;

@@ -20,7 +20,7 @@ Expr batches_of(const Expr& size) { return ceil_div(groups_of(size), kSumTerms);
 
 void CudaEmitter::add_scan_scratch(const Groups& scan) {
   const Expr rows = shapes::product(scan.leading);
-  // A state is of at most two doubles.
+  // A state has at most two doubles.
   emission_.scratch.push_back({DType::F64, Expr(2) * rows * groups_of(scan.size)});
   emission_.scratch.push_back({DType::F64, Expr(2) * rows * (batches_of(scan.size) + Expr(1))});
 }
@@ -128,7 +128,7 @@ void CudaEmitter::nonzero(NodeId id) {
                       "{1}) {2}[place] = {3};\n  ++group.total;\n}}",
                       value, count, out, at.text));
     const std::string text = scoped(cuda_text(nest()));
-    // Fewer than were asked for.
+    // Zeroes the rest if fewer elements are true than the result holds.
     body().start_nest();
     const Access rest = body().open_loops(node(id).meta.sizes);
     nest().set_free();

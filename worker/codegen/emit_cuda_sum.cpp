@@ -11,8 +11,8 @@ namespace lockstep::worker {
 
 using shapes::Expr;
 
-// Whatever makes them, the terms and their order are those of sums/sum_order.h: hints say only how
-// many threads share the work. A total has the number of its output.
+// For any split the terms and their order are those of sums/sum_order.h: hints decide only how many
+// threads share the work. A total is stored at the number of its output.
 void CudaEmitter::sum(NodeId id) {
   const NodeId operand = node(id).inputs[0];
   const Loops loops = sum_loops(id);
@@ -38,7 +38,7 @@ void CudaEmitter::sum(NodeId id) {
     return add_kernel(cuda_sum_text(nest(), sum),
                       outputs * Expr(split == SumSplit::Lanes ? kSumLanes : 1));
   }
-  // At most: each run may leave some elements over.
+  // An upper bound: each run may leave some elements over.
   const Expr terms =
       runs * (floor_div(n, Expr(loops.rows ? kSumBlock : kSumFew)) + Expr(loops.rows ? 2 : 3));
   Expr batches = ceil_div(terms, kSumTerms);
@@ -46,7 +46,7 @@ void CudaEmitter::sum(NodeId id) {
     emission_.scratch.push_back({DType::F64, parts * outputs});
     return body().scratch(emission_.scratch.size() - 1, DType::F64);
   };
-  // How many there are is told by the terms, as the kernels count them.
+  // The kernels count the actual number of terms.
   const auto count = [&] {
     return fmt::format("  const long outputs = {}, count = {} * {}_terms({});\n",
                        body().number(outputs).text, body().number(runs).text,

@@ -14,7 +14,7 @@ using shapes::Expr;
 
 Emission Emitter::emit(const PlannedStep& step) {
   const NodeId root = step.roots.front();
-  // Those without are computed like elementwise ones.
+  // Ops with nullptr are computed like elementwise ones.
   static constexpr OpMap<void (Emitter::*)(NodeId)> kIndexOps(
       of_class<OpClass::Index>, {{Op::IndexSelect, nullptr},
                                  {Op::IndexAdd, &Emitter::index_add},
@@ -61,8 +61,8 @@ std::string Emitter::own_body(NodeId id, std::string_view threads, std::string_v
   out += fmt::format("  typedef {} T; T* const out = {};\n", type(id), body_.buffer(id, true));
   out += fmt::format("  const long sizes[] = {{{}0}}, count = {}, {};\n", sizes,
                      body_.number(total(id).front()).text, threads);
-  // A complaint of the compiler names the op and the line of its text; by "<stdin>:" the toolchain
-  // knows that it is about text.
+  // Compiler errors then name the op and the line of its text; "<stdin>:" tells the toolchain that
+  // the text is wrong.
   return out + fmt::format("  {{\n#line 1 \"<stdin>:{}\"\n{}\n  }}\n", node(id).text, text);
 }
 
@@ -201,7 +201,7 @@ void Emitter::accumulate(Op op, DType dtype, const std::string& value, int level
   nest().total(level, {type, "total", extreme_text(dtype, is_max), join});
   inner(fmt::format("total = {0} {1} total ? {0} : total;", value, is_max ? ">" : "<"));
   if (is_float(dtype)) {
-    // A comparison passes over NaN, so it is looked for on its own.
+    // Comparisons ignore NaN, so it is tracked separately.
     nest().total(level, {"int", "nan", "0", Total::Join::Or});
     inner(fmt::format("nan |= {0} != {0};", value));
     nest().after(level,
@@ -331,7 +331,7 @@ void Emitter::search_nest(NodeId id) {
                     node(id).ints[0] == 1 ? "true" : "false"));
 }
 
-/// Writes the positions that it was told of, however many are true.
+/// Writes as many positions as the result holds, however many elements are true.
 void Emitter::nonzero_nest(NodeId id) {
   const NodeId mask = node(id).inputs[0];
   nest().before(-1, "long at = 0;");

@@ -1,7 +1,7 @@
-// Text of the kernels of a plan, for every target. What an op computes is said once, as loops with
-// statements in them; a target lays the loops out (one in another, or over a grid), joins totals,
-// and makes in its own way what depends on order. Text depends on the graph alone, for CUDA also on
-// the hints that the group agreed on: values are numbered in the order in which a kernel uses them,
+// Text of the kernels of a plan, for every target. Each op's computation is written once, as loops
+// with statements in them. A target lays the loops out (nested, or over a grid), joins totals, and
+// implements order-dependent work in its own way. Text depends only on the graph, and for CUDA on
+// the hints that the group agreed on. Values are numbered in the order in which a kernel uses them,
 // so equal work in two places of a graph has equal text.
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace lockstep::worker {
 
-/// Before loops whose order does not matter.
+/// Precedes loops whose order does not matter.
 inline constexpr const char* kSimd = "#pragma omp simd";
-/// `loops` in braces.
+/// Returns `loops` in braces.
 [[nodiscard]] inline std::string scoped(const std::string& loops) {
   return "  {\n" + loops + "  }\n";
 }
@@ -28,11 +28,11 @@ struct KernelText {
   std::vector<NodeId> buffers;           // b0, b1, …: memory of these values
   std::vector<std::size_t> scratch;      // then p0, p1, …: elements of Emission::scratch
   std::vector<shapes::Expr> arguments;   // n0, n1, …
-  shapes::Expr blocks = 0;               // Cuda: how many; a function of the sizes alone
+  shapes::Expr blocks = 0;               // Cuda: number of blocks; a function of the sizes alone
   std::optional<shapes::Expr> merged{};  // Cuda: Launch::merged
 };
 
-/// What makes the roots of one step: kernels that run in order, and memory between them.
+/// The kernels that make the roots of one step, in order, and the memory between them.
 struct Emission {
   struct Scratch {
     DType dtype = DType::I64;
@@ -46,10 +46,11 @@ struct Emission {
 [[nodiscard]] Emission emit(const Graph& graph, const Plan& plan, const PlannedStep& step,
                             Target target);
 
-/// The kernel of an own op, which has text for that target. Requires all of its values in memory.
+/// Returns the kernel of an own op that has text for `target`. Requires all of its values in
+/// memory.
 [[nodiscard]] Emission emit_own(const Graph& graph, const Plan& plan, NodeId id, Target target);
 
-/// What the targets share: the loops of each op. One kernel is under way at a time.
+/// The part that targets share: the loops of each op. One kernel is being written at a time.
 class Emitter {
  public:
   Emitter(const Graph& graph, const Plan& plan, Indices indices = Indices::Checked)
@@ -62,7 +63,7 @@ class Emitter {
   Emission emit_own(NodeId id);
 
  protected:
-  // Each makes the whole step, with add_kernel.
+  // Each adds all kernels of the step, with add_kernel.
   virtual void elementwise(const PlannedStep& step) = 0;
   virtual void reduction(NodeId id) = 0;
   virtual void concatenation(NodeId id) = 0;
@@ -79,63 +80,63 @@ class Emitter {
   [[nodiscard]] const Node& node(NodeId id) const { return graph_.nodes[id]; }
   [[nodiscard]] std::string_view type(NodeId id) const { return c_type_of(id); }
   [[nodiscard]] std::vector<shapes::Expr> total(NodeId id) const;
-  /// Its dims but for the last one.
+  /// Returns all dims but the last.
   [[nodiscard]] std::span<const shapes::Expr> leading(NodeId id) const;
-  /// Its values can be computed from their place alone, in one flat loop.
+  /// True if the values can be computed from their position alone, in one flat loop.
   [[nodiscard]] bool flat(NodeId id) const { return plan_.flat[id] || plan_.in_memory(id); }
   [[nodiscard]] KernelBody& body() { return body_; }
   [[nodiscard]] LoopNest& nest() { return body_.nest(); }
   void inner(std::string statement) { nest().before(nest().innermost(), std::move(statement)); }
 
-  /// The kernel under way, done; the next one starts.
+  /// Ends the current kernel and starts the next one.
   KernelText finish_kernel(const std::string& loops);
 
-  // The loops of one op, ready in nest().
+  // Each puts the loops of one op into nest().
   void elementwise_nest(const PlannedStep& step);
-  /// Total of the reduced dims for every element of the others; what to do with it, an "after" of
-  /// the level that is returned, is the caller's.
+  /// Makes the total of the reduced dims for every element of the others. The caller stores it, in
+  /// an "after" of the returned level.
   struct Reduced {
     int level = -1;
     Access kept;
   };
   Reduced reduction_nest(NodeId id);
-  /// The dims of the operand of an ordered sum (sums/sum_order.h), as loops over them go: what is
-  /// kept, the reduced ones around the run, and the run. Dims that lie as in one are one.
+  /// The dims of an ordered sum's operand (sums/sum_order.h) as loops: kept dims, reduced dims
+  /// around the run, and the run. Adjacent dims of one kind are merged if the operand is flat.
   struct Loops {
-    std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, as they lie
-    std::vector<char> is;                               // of each of these, 'k', 'o' or 'r'
-    bool rows = true, side_by_side = false;  // some that are kept lie further inside than the run
-    /// The operand's element at these indices.
+    std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, in memory order
+    std::vector<char> is;                               // for each of `sizes`: 'k', 'o' or 'r'
+    bool rows = true, side_by_side = false;  // side_by_side: kept dims inside the run
+    /// Returns the operand's element at these indices.
     [[nodiscard]] Access access(const std::vector<IndexText>& of_kept,
                                 const std::vector<IndexText>& of_outer,
                                 const std::vector<IndexText>& of_run) const;
   };
   [[nodiscard]] Loops sum_loops(NodeId id) const;
-  /// The indices of dims of `sizes` from their place in row-major order.
+  /// Returns the indices of dims of `sizes` from a position in row-major order.
   [[nodiscard]] std::vector<IndexText> split_index(std::span<const shapes::Expr> sizes,
                                                    const IndexText& place);
-  /// Whether an ordered sum is a product, as an argument of a template.
+  /// "true" if the ordered sum is a product, else "false": a template argument.
   [[nodiscard]] std::string_view product_text(NodeId id) const;
   [[nodiscard]] static Total::Join join_of(Op reduction);
-  /// The total of `value`, joined as the op says, in loop `level`.
+  /// Joins `value` into a total in loop `level`, as the op says.
   void accumulate(Op op, DType dtype, const std::string& value, int level);
-  /// One part of a concatenation, which begins at `start`.
+  /// Writes one part of a concatenation, which begins at `start`.
   void part_nest(NodeId id, NodeId operand, const shapes::Expr& start);
-  /// The statement that joins `value` into `into` as the IndexPut node says.
+  /// Returns the statement that joins `value` into `into` as the IndexPut node says.
   [[nodiscard]] std::string put_text(NodeId index_put, const std::string& into,
                                      const std::string& value) const;
-  /// Row by row; a row is the last dim.
+  /// Scans row by row; a row is the last dim.
   void scan_nest(NodeId id);
-  /// The type of the prelude that a scan keeps from element to element.
+  /// Returns the prelude's type of a scan's state.
   [[nodiscard]] std::string scan_state(NodeId id) const;
-  /// Element `at` of the row joins the variable `into`, in the innermost loop; `access` is of the
-  /// dims before.
+  /// Adds element `at` of the row to the variable `into`, in the innermost loop. `access`: the dims
+  /// before the last.
   void add_to_scan(NodeId id, std::string_view into, Access access, const IndexText& at);
-  /// The result's element there is the value of the variable `state`.
+  /// Sets the result's element to the value of the variable `state`.
   void put_scan(NodeId id, std::string_view state, Access access, const IndexText& at);
-  /// How an element of an ordered join of numbers (sums/join_order.h) is kept, as text.
+  /// The sum of an ordered join of numbers (sums/join_order.h), as text.
   struct NumberSum {
-    bool is_exact = false;  // of f64: with what its additions have lost
+    bool is_exact = false;  // f64: also keeps what its additions lose
     std::string_view type;
     [[nodiscard]] std::size_t parts() const { return is_exact ? 2 : 1; }
     [[nodiscard]] std::string add(std::string_view total, std::string_view lost,
@@ -145,7 +146,8 @@ class Emitter {
   [[nodiscard]] NumberSum number_sum(NodeId id) const;
   void search_nest(NodeId id);
   void nonzero_nest(NodeId id);
-  /// The user's text between what it sees; `threads` says which thread of how many runs it.
+  /// Wraps the user's text in the names that it uses. `threads` declares this thread's number and
+  /// their count.
   [[nodiscard]] std::string own_body(NodeId id, std::string_view threads, std::string_view text);
 
   Emission emission_;
@@ -159,7 +161,7 @@ class Emitter {
   KernelBody body_;
 };
 
-/// C++ for the processor of the host: loops in order, the innermost one vectorised.
+/// C++ for the host's processor: loops in order, the innermost one vectorised.
 class CppEmitter final : public Emitter {
  public:
   using Emitter::Emitter;

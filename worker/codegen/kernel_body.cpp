@@ -94,7 +94,7 @@ KernelBody::Value KernelBody::define(std::string_view type, const std::string& t
 }
 
 KernelBody::Value KernelBody::compute(NodeId id, const Access& access, const Mask& mask) {
-  // One element is that element, whatever it is seen through.
+  // A single element is the same through any view.
   const Access at = is_single(graph_.nodes[id]) ? single_access(id) : access;
   const std::string name = key(id, at, mask);
   if (const auto found = known_.find(name); found != known_.end()) return found->second;
@@ -111,7 +111,7 @@ Access KernelBody::single_access(NodeId id) const {
 KernelBody::Value KernelBody::compute_op(NodeId id, const Access& access, const Mask& mask) {
   const Node& node = graph_.nodes[id];
   using Compute = Value (KernelBody::*)(NodeId, const Access&, const Mask&);
-  // Those without are always in memory.
+  // Ops with nullptr are always in memory.
   static constexpr OpMap<Compute> kSources(of_class<OpClass::Source>,
                                            {{Op::Input, nullptr},
                                             {Op::Scalar, &KernelBody::scalar},

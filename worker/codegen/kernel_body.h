@@ -1,5 +1,5 @@
-// The text of one kernel while it is made: values of nodes at an index, computed once per level of
-// the loops; the buffers and the numbers that the kernel takes. Used by the emitters only.
+// The text of one kernel while it is written: values of nodes at an index, computed once per loop
+// level, and the kernel's buffers and numbers. Used by the emitters only.
 #pragma once
 
 #include <map>
@@ -12,15 +12,16 @@
 
 namespace lockstep::worker {
 
-/// Which element: index[d] of a row-major array of `sizes`. The sizes may be those of the value or
-/// of any reshape of it.
+/// An element: index[d] of a row-major array of `sizes`. The sizes may be those of the value or of
+/// any reshape of it.
 struct Access {
   std::vector<shapes::Expr> sizes;
   std::vector<IndexText> index;
 };
 
-/// What is known of lists of indices when a kernel runs: all are in range, or it may be that the
-/// check's outcome is not known yet, so one out of range must touch no memory, whatever it gives.
+/// Checked: all indices in lists are in range when the kernel runs. Unchecked: the outcome of the
+/// check may not be known yet, so an index out of range must touch no memory; its result is
+/// arbitrary.
 enum class Indices : std::uint8_t { Checked, Unchecked };
 
 class KernelBody {
@@ -28,39 +29,39 @@ class KernelBody {
   KernelBody(const Graph& graph, const Plan& plan, Indices indices)
       : graph_(graph), plan_(plan), indices_(indices) {}
 
-  /// Forgets everything.
+  /// Clears everything.
   void start_kernel();
-  /// Starts a new loop nest; values of the old one are forgotten, buffers and numbers kept.
+  /// Starts a new loop nest: clears values, keeps buffers and numbers.
   void start_nest();
   [[nodiscard]] LoopNest& nest() { return nest_; }
-  /// Opens loops over all sizes but the constant 1; the index of an element.
+  /// Opens a loop over each size except the constant 1. Returns the index of an element.
   Access open_loops(std::span<const shapes::Expr> sizes);
 
-  /// The name of the value of `id` at `access`; its statements are in the nest.
+  /// Returns the name of the value of `id` at `access`; its statements are added to the nest.
   std::string value(NodeId id, const Access& access);
-  /// The value of a root, even though it has memory: it is made here.
+  /// Returns the value of a root: computed here, although the root has memory.
   std::string root_value(NodeId id, const Access& access);
 
-  /// A size as the kernel sees it: a literal, or one of its arguments.
+  /// Returns a size as the kernel sees it: a literal, or one of its arguments.
   IndexText number(const shapes::Expr& expr);
-  /// "b3": the pointer to where `id` is stored.
+  /// "b3": the pointer to the memory of `id`.
   std::string buffer(NodeId id, bool written = false);
   /// "b3[(i0 * 64) + i1]"
   std::string element(NodeId id, const Access& access, bool written = false);
   /// "p0": the pointer to the scratch memory `which` of the step.
   std::string scratch(std::size_t which, DType dtype);
-  /// Row-major position.
+  /// Returns the row-major position.
   IndexText offset(const Access& access);
 
-  /// The function's body: what was said of buffers and numbers, then `loops`.
+  /// Returns the function's body: declarations of buffers and numbers, then `loops`.
   [[nodiscard]] std::string text(const std::string& loops) const;
-  /// The same as parameters: "const float* __restrict b0, long* __restrict p0, long n0".
+  /// Returns the parameters: "const float* __restrict b0, long* __restrict p0, long n0".
   [[nodiscard]] std::string parameters() const;
-  /// Says to the compiler that buffers lie at multiples of 16 bytes.
+  /// Returns statements that tell the compiler that buffers are aligned to 16 bytes.
   [[nodiscard]] std::string aligned_text() const;
   [[nodiscard]] const std::vector<NodeId>& buffers() const { return buffers_; }
   [[nodiscard]] const std::vector<shapes::Expr>& arguments() const { return arguments_; }
-  /// In the order of their first mention.
+  /// In the order of first use.
   [[nodiscard]] const std::vector<std::size_t>& scratches() const { return scratches_; }
 
  private:
@@ -68,7 +69,7 @@ class KernelBody {
     std::string name;
     int level = -1;
   };
-  /// The condition under which the element exists, a bool of the nest; empty: always.
+  /// The condition under which the element exists, a bool of the nest; empty if it always exists.
   using Mask = std::optional<Value>;
   Value compute(NodeId id, const Access& access, const Mask& mask);
   Value compute_op(NodeId id, const Access& access, const Mask& mask);
@@ -83,7 +84,7 @@ class KernelBody {
   Value unfolded(NodeId id, const Access& access, const Mask& mask);
   Value overlaid(NodeId id, const Access& access, const Mask& mask);
   Value selected(NodeId id, const Access& access, const Mask& mask);
-  /// The same element by the sizes of the value itself.
+  /// Returns the same element as an index into the value's own sizes.
   Access own_access(NodeId id, const Access& access);
   [[nodiscard]] Access single_access(NodeId id) const;
   Value define(std::string_view type, const std::string& text, int level);

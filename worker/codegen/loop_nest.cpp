@@ -16,7 +16,7 @@ IndexText combine(const IndexText& a, const char* op, const IndexText& b) {
 }  // namespace
 
 std::string indented(const std::string& statement, std::size_t depth) {
-  // A pragma and a statement of several lines keep their lines.
+  // A statement may have several lines, such as a pragma; each is indented.
   std::string out, line;
   for (char c : statement + "\n") {
     if (c != '\n') {

@@ -1,6 +1,6 @@
-// The text of a nest of loops: statements are put at the outermost level at which everything they
-// mention exists, so what does not change in an inner loop is computed outside it. And the index
-// arithmetic that goes with it, folded where it is constant.
+// The text of a nest of loops. Each statement is placed at the outermost level at which its
+// operands exist, so values that do not change in an inner loop are computed outside it. Also the
+// index arithmetic, with constants folded.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,7 @@ struct IndexText {
 [[nodiscard]] IndexText operator/(const IndexText& a, const IndexText& b);
 [[nodiscard]] IndexText operator%(const IndexText& a, const IndexText& b);
 
-/// A number that the loops inside a level add up to, in any order: `name` is declared at that
-/// level.
+/// A total that the loops inside a level compute, in any order. `name` is declared at that level.
 struct Total {
   enum class Join : std::uint8_t { Sum, Max, Min, Or, Product };
   std::string type, name, first;
@@ -37,29 +36,30 @@ class LoopNest {
  public:
   struct Loop {
     std::string variable, size;
-    std::string header;  // instead of one that counts to `size`
+    std::string header;  // if not empty, replaces the loop that counts to `size`
   };
   LoopNest() : before_(1), after_(1) {}
-  /// A loop inside the last one; its variable.
+  /// Opens a loop inside the last one. Returns its variable.
   IndexText open(const IndexText& size);
-  /// A loop of another kind: "for (long i1 = n0; i1 < n1; ++i1)". Never among the free ones.
+  /// Opens a loop of another kind: "for (long i1 = n0; i1 < n1; ++i1)". Never a free one.
   void open_as(std::string header);
   [[nodiscard]] int innermost() const { return static_cast<int>(loops_.size()) - 1; }
-  /// All loops up to the innermost one at the moment may run in any order, and at once.
+  /// All loops up to the current innermost one may run in any order, and at once.
   void set_free() { free_ = loops_.size(); }
   /// Declares a total in loop `level`.
   void total(int level, Total total);
-  /// Into the body of loop `level` (-1: outside all), before the loop inside it, or after.
+  /// Adds a statement to the body of loop `level` (-1: outside all), before or after the loop
+  /// inside it.
   void before(int level, std::string statement);
   void after(int level, std::string statement);
-  /// Put in front of the innermost loop ("#pragma omp simd").
+  /// Sets a line before the innermost loop ("#pragma omp simd").
   void set_pragma(std::string pragma) { pragma_ = std::move(pragma); }
-  /// One loop in another, as C++ runs them.
+  /// Returns nested loops, as C++ runs them.
   [[nodiscard]] std::string text() const { return text(0, 1); }
-  /// The loops from `first` on, with what stands in and around them, at `depth`.
+  /// Returns the loops from `first` on with their statements, indented by `depth`.
   [[nodiscard]] std::string text(std::size_t first, std::size_t depth) const;
 
-  // For who lays the loops out in another way.
+  // For other layouts of the loops.
   [[nodiscard]] const std::vector<Loop>& loops() const { return loops_; }
   [[nodiscard]] std::size_t free() const { return free_; }
   [[nodiscard]] const std::vector<Total>& totals() const { return totals_; }
@@ -78,7 +78,7 @@ class LoopNest {
   std::string pragma_;
 };
 
-/// The lines of a statement, `depth` levels in.
+/// Returns the lines of a statement, indented by `depth` levels.
 [[nodiscard]] std::string indented(const std::string& statement, std::size_t depth);
 
 }  // namespace lockstep::worker

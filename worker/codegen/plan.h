@@ -1,5 +1,5 @@
 // Which values of a graph get memory, and which kernels and other steps make them, in order. Pure:
-// the same graph gives the same plan on every rank. Called by codegen; knows no text and no buffer
+// equal graphs give equal plans on every rank. Called by codegen; knows no text and no buffer
 // sizes.
 #pragma once
 
@@ -16,13 +16,13 @@ struct PlannedStep {
   Step::Kind kind = Step::Kind::Kernel;
   NodeId node = 0;
   /// Kernel: the values it stores, in node order; several for elementwise values over the same
-  /// sizes, else one. Control: the results that are wanted.
+  /// sizes, else one. Control: the results that are used.
   std::vector<NodeId> roots;
   bool carries_status = false;  // Collective: ErrorSync::Piggybacked
   bool compares = false;        // Control: ErrorSyncPoints::compares
-  /// Kernel of elementwise values: one flat loop will do.
+  /// Kernel of elementwise values: one flat loop is enough.
   bool flat = false;
-  std::vector<shapes::Expr> sizes{};  // SizesExchange: what is compared
+  std::vector<shapes::Expr> sizes{};  // SizesExchange: the sizes to compare
 };
 
 struct Plan {
@@ -31,10 +31,10 @@ struct Plan {
   /// it is used.
   std::vector<bool> stored;
   /// The node whose memory holds this value: itself if stored, the operand's for a reshape of a
-  /// stored value; meaningless for the others.
+  /// stored value. Meaningless otherwise.
   std::vector<NodeId> storage;
-  /// The value's element i (in row-major order) depends only on element i of what it loads, and on
-  /// single elements; so it can be computed in one flat loop.
+  /// The value's element i (in row-major order) depends only on element i of its loads, and on
+  /// single elements; so one flat loop can compute it.
   std::vector<bool> flat;
   std::vector<PlannedStep> steps;
 
@@ -43,32 +43,32 @@ struct Plan {
 
 [[nodiscard]] Plan plan(const Graph& graph);
 
-/// One element, whatever the symbols are.
+/// True if the value always has one element, whatever the symbols are.
 [[nodiscard]] bool is_single(const Node& node);
-/// The sizes without those that are the constant 1.
+/// Returns the sizes other than the constant 1.
 [[nodiscard]] std::vector<shapes::Expr> long_sizes(std::span<const shapes::Expr> sizes);
-/// A permutation that only swaps the last two dims.
+/// True for a permutation that only swaps the last two dims.
 [[nodiscard]] bool is_transposition(const Node& node);
-/// What a kernel that computes `root` reads.
+/// Loads and symbols of a kernel that computes `root`.
 struct Reads {
   struct Load {
     NodeId storage = 0;
-    bool pointwise = false;  // element i of the root reads element i of it
+    bool pointwise = false;  // element i of the root reads element i of `storage`
     auto operator<=>(const Load&) const = default;
   };
   std::set<Load> loads;
   std::set<shapes::Symbol> symbols;
-  std::set<NodeId> picks;  // nodes computed inline whose indices have to be checked before
+  std::set<NodeId> picks;  // nodes computed inline whose indices must be checked first
 };
 [[nodiscard]] Reads reads_of(const Graph& graph, const Plan& plan, NodeId root);
 
-// The first half of planning: which values need memory. In storage.cpp.
+// The first half of planning: which values need memory (storage.cpp).
 
-/// Fills live, stored, storage and flat. A value gets memory where an op needs it there (products,
-/// collectives, outputs), where it cannot be computed per element (reductions), and where computing
-/// it again for each use would cost more than storing it.
+/// Sets live, stored, storage and flat. A value gets memory if an op needs it there (products,
+/// collectives, outputs), if it cannot be computed per element (reductions), or if computing it
+/// again for each use would cost more than storing it.
 void choose_storage(const Graph& graph, Plan& plan);
-/// Stored because an op or an output needs it in memory, not only to save work.
+/// Values that an op or an output needs in memory, not only to save work.
 [[nodiscard]] std::vector<bool> required_in_memory(const Graph& graph, const Plan& plan);
 
 }  // namespace lockstep::worker

@@ -13,13 +13,13 @@
 namespace lockstep::worker {
 namespace {
 
-// Functions of the C library of one and two operands. The names here end in "_".
+// C library functions with one and two operands. Their names here end in "_".
 constexpr std::string_view kOfOne[] = {"exp",   "log", "tanh", "exp2", "log2", "log1p",
                                        "expm1", "sin", "cos",  "tan",  "erf"};
 constexpr std::string_view kOfTwo[] = {"pow", "atan2"};
 
-// Below the smallest normal number exp is 0: the vector one falls back to a slow scalar one there,
-// and a masked softmax asks for nothing else.
+// Below the smallest normal number exp is 0: the vector function falls back to a slow scalar one
+// there, and only masked softmaxes use it.
 constexpr std::string_view kHostExp = R"(inline float exp_(float x) {
   const float y = expf(x < -87.0f ? -87.0f : x);
   return x < -87.0f ? 0.0f : y;
@@ -35,8 +35,9 @@ constexpr std::string_view kHostBits =
 inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 )";
 
-// Of every target. `place_of` is the first place in the ascending x that is not before the value,
-// or behind all equal ones. `philox_` keeps its words of 32 bits in 64: so GCC makes vectors of it.
+// All targets. `place_of` returns the first place in the ascending x that is not before the value,
+// or, with `right`, the place after all equal elements. `philox_` keeps its 32-bit words in 64
+// bits, so that GCC vectorises it.
 constexpr std::string_view kShared = R"(inline float sqrt_(float x) { return __builtin_sqrtf(x); }
 inline double sqrt_(double x) { return __builtin_sqrt(x); }
 inline float abs_(float x) { return __builtin_fabsf(x); }
@@ -134,12 +135,11 @@ template <class T> inline long place_of(const T* x, long n, T value, bool right)
 }
 )";
 
-// Of every target: casts of f16 and bf16, whose elements are bits. A float holds all of their
-// values. To them everything goes by `to_odd`, which keeps in the last bit of a float whether
-// something was cut off, so that the second rounding is the only one. The parts of f16: 2^112 moves
-// its smallest exponent to that of a float, also for numbers below the normal ones, whose rounding
-// the addition of a number with the same last place does. Masks choose, not branches: compilers
-// make better vectors of them.
+// All targets: casts of f16 and bf16, whose elements are bits. A float holds all of their values.
+// Casts to them go through `to_odd`, which sets the last bit of a float if anything was cut off, so
+// that only the second rounding counts. For f16 a factor of 2^112 moves the smallest exponent to
+// that of a float, also for subnormal numbers. Adding a number with the same last place rounds
+// those. Masks choose values, not branches, because compilers vectorise them better.
 constexpr std::string_view kHalf = R"(inline float to_odd(float x) { return x; }
 inline float to_odd(double x) {
   const float y = (float)x;
@@ -204,10 +204,10 @@ constexpr std::string_view kHostTail =
 }
 )";
 
-// NVRTC knows CUDA's functions without headers, but none of the names that GCC gives to its own.
-// `merge_step` is one pass of a stable sort: every element finds its place in the two runs of
-// `width` that it stands in; `merge_rows` is one of rows of n elements. `first_place` finds where
-// in the sorted `order` a value of x begins, and `segment_of` the first end that lies beyond i.
+// NVRTC knows CUDA's functions without headers, but not GCC's builtins. `merge_step` is one pass of
+// a stable sort: every element finds its place in its two runs of `width`. `merge_rows` does this
+// for rows of n elements. `first_place` finds where a value of x begins in the sorted `order`.
+// `segment_of` finds the first end beyond i.
 constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 2
 #define __builtin_sqrtf sqrtf
 #define __builtin_sqrt sqrt
@@ -284,7 +284,7 @@ template <class T> __device__ inline void merge_rows(const T* x, const long* fro
 }
 )";
 
-/// `text` with `by` in front of every "inline".
+/// Returns `text` with `by` before every "inline".
 std::string qualified(std::string_view text, std::string_view by) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -299,8 +299,8 @@ std::string qualified(std::string_view text, std::string_view by) {
   return out;
 }
 
-/// `text` of each function for float and for double; {f} is its name, {p} its parameters and {x}
-/// their names, {t} the type, {s} the end of the library's name for the type.
+/// Returns `text` for each function, for float and double. {f} is its name, {p} its parameters, {x}
+/// their names, {t} the type, {s} the library's suffix for the type.
 std::string for_functions(std::string_view text, bool with_exp) {
   std::string out;
   const auto add = [&](std::string_view name, std::string_view names, std::string_view parameters) {
@@ -332,7 +332,7 @@ std::string cuda_prelude() {
       qualified(cuda_sums_prelude(), "__device__ "), kCudaTail);
 }
 
-/// A part of a prelude: the declaration of one name, or, without a name, what every unit needs.
+/// A part of a prelude: the declaration of a name, or, without a name, text that every unit needs.
 struct Part {
   std::string_view name;
   std::string_view text;
@@ -351,7 +351,7 @@ void each_word(std::string_view text, const std::function<void(std::string_view)
   }
 }
 
-/// What a declaration that starts with this line declares: the word before parameters or members.
+/// Returns the name declared by a declaration's first line: the word before parameters or members.
 std::string_view declared_in(std::string_view line) {
   constexpr std::string_view kDefine = "#define ", kSimd = "__attribute__((simd(\"notinbranch\")))";
   if (line.starts_with(kDefine)) {
@@ -368,7 +368,7 @@ std::string_view declared_in(std::string_view line) {
   return before.substr(before.rfind(' ') + 1);
 }
 
-/// The prelude in parts. A declaration ends with its first line, or with the line "}" or "};".
+/// Splits the prelude. A declaration ends with its first line, or with the line "}" or "};".
 std::vector<Part> parts_of(std::string_view prelude) {
   std::vector<Part> out;
   const auto line_at = [&](std::size_t at) {
@@ -407,7 +407,7 @@ std::string unit_text(Target target, std::string_view kernels) {
     each_word(text, [&](std::string_view word) { used.insert(word); });
   };
   use(kernels);
-  // A declaration uses those before it.
+  // Backwards: a declaration uses only those before it.
   std::vector<std::string_view> kept;
   for (const Part& part : parts_of(target) | std::views::reverse) {
     if (!part.name.empty() && !used.contains(part.name)) continue;

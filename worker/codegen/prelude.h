@@ -1,6 +1,5 @@
-// The functions that the text of kernels calls, which stand before them in every compile unit:
-// header-free, so that a unit compiles fast. They give the names of scalar_text the same meaning on
-// every target.
+// The functions that kernels call, placed before them in every compile unit. They use no headers,
+// so that a unit compiles fast, and define the names of scalar_text for every target.
 #pragma once
 
 #include <string>
@@ -10,9 +9,9 @@
 
 namespace lockstep::worker {
 
-/// All of them. Constant.
+/// Returns the whole prelude. Constant.
 [[nodiscard]] const std::string& kernel_prelude(Target target);
-/// A compile unit: what `kernels` use of the prelude, and `kernels`. A pure function of the two.
+/// Returns a compile unit: the functions of the prelude that `kernels` uses, and `kernels`. Pure.
 [[nodiscard]] std::string unit_text(Target target, std::string_view kernels);
 
 }  // namespace lockstep::worker

@@ -3,8 +3,8 @@
 namespace lockstep::worker {
 namespace {
 
-// Of every target: the order of joins of rows (sums/join_order.h); that of sums and products
-// (sums/sum_order.h), `P` for products. What has been added up is in f64.
+// All targets: joins of rows (sums/join_order.h), and sums and products (sums/sum_order.h); `P` is
+// true for products. Totals are in f64.
 constexpr std::string_view kSums =
     R"(inline void add_kept(double& total, double& lost, double x) {
   const double sum = total + x, mine = sum - total;
@@ -49,8 +49,8 @@ template <bool P, class T, class F> inline void add_column(Terms& t, long n, F v
 }
 )";
 
-// Of every target: what a scan keeps from element to element, its value and its order
-// (sums/scan_order.h). States are no classes with constructors, so that kept[] costs nothing.
+// All targets: the state that a scan keeps from element to element, and the order of its joins
+// (sums/scan_order.h). States have no constructors, so that kept[] costs nothing.
 constexpr std::string_view kScans =
     R"(// A group behind what stands before it.
 template <class S> struct ScanWithin {
@@ -172,8 +172,8 @@ template <class S> struct ScanPrefix {
 };
 )";
 
-// Of CUDA: term by term, each by who has it. `pairwise_of` joins n batches, or of these the groups
-// of 32 that begin at a multiple of it: they come out the same.
+// CUDA: each term is made by its own threads. `pairwise_of` joins all batches, or only up to 32
+// that begin at a multiple of 32; joining those results gives the same bits.
 constexpr std::string_view kCudaSums =
     R"(inline long row_terms(long n) { return (n / 16 * 16 + 1023) / 1024 + (n % 16 != 0 ? 1 : 0); }
 template <bool P, class T, class F> inline double lane_of(long n, long term, long lane, F value) {
@@ -225,10 +225,9 @@ template <bool P> inline double pairwise_of(const double* x, long apart, long st
 }
 )";
 
-// Of the host: the terms of a row of n elements, of which value(i) is one, sixteen at a time as
-// vectors, which compilers make of them where the row is an array of its own; and of columns side
-// by side, of which value(k, j) is an element: `p` holds the batches of each that wait for a
-// neighbour, and behind them the one under way.
+// Host. Terms of a row of n elements value(i): sixteen elements at a time as vectors, which
+// compilers make if the row is an array of its own. Terms of columns side by side with elements
+// value(k, j): `p` holds each column's batches that wait to be joined, then the current batch.
 constexpr std::string_view kHostSums =
     R"(typedef float f8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double d2 __attribute__((vector_size(16), aligned(8), may_alias));

@@ -1,7 +1,7 @@
-// A compiled graph before it is built: the steps that a run takes, the buffers that it needs and
-// the text of its kernels. Made by codegen, built by build, run by executable. Holds no address or
-// path and, for the host, no hint, so equal graphs make equal programs on every rank; for CUDA,
-// equal graphs with the hints that their group agreed on.
+// A compiled graph before it is built: the steps of a run, its buffers and the text of its kernels.
+// Made by codegen, built by SharedBuild, run by executable. Holds no address or path and, for the
+// host, no hint, so equal graphs make equal programs on every rank. For CUDA, equal graphs with
+// equal agreed hints do.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace lockstep::worker {
 
 using BufferId = std::uint32_t;
 
-/// Memory of one value, from the step that makes it to the last one that reads it.
+/// Memory of one value, from the step that makes it to the last step that reads it.
 struct Buffer {
   enum class Kind : std::uint8_t {
     Input,   // the array that was passed in; never written
@@ -28,18 +28,18 @@ struct Buffer {
   Kind kind = Kind::Arena;
   DType dtype = DType::F32;
   ExprSlot elements = 0;
-  NodeId node = 0;  // whose value it is
+  NodeId node = 0;  // whose value the buffer holds
   std::uint32_t first = 0, last = 0;
 };
 
-/// How a kernel of a device is started. A function of sizes only, never of the device.
+/// How a device kernel is started. A function of sizes only, never of the device.
 struct Launch {
   ExprSlot blocks = 0;
-  int threads = 0;  // of each block
-  /// One launch per pass of a stable merge sort of rows of that many elements, each with one
-  /// argument more, the width of sorted runs: for width = 1, 4, 16, … below it, one with `width`
-  /// and one with twice that and the last two buffers swapped. Without elements beyond the first
-  /// none at all.
+  int threads = 0;  // per block
+  /// Size of the rows that the kernel sorts by a stable merge sort, one launch per pass. Each
+  /// launch has one more argument, the width of sorted runs. For each width = 1, 4, 16, … below the
+  /// size there are two: one with `width`, and one with twice that and the last two buffers
+  /// swapped. Rows of at most one element need no launch.
   std::optional<ExprSlot> merged{};
 };
 
@@ -64,20 +64,20 @@ struct Step {
   Kind kind = Kind::Kernel;
   NodeId node = 0;
   std::uint32_t kernel = 0;
-  bool transpose_a = false, transpose_b = false;  // operands lie with their last two dims swapped
+  bool transpose_a = false, transpose_b = false;  // operand is stored with last dims swapped
   bool carries_status = false;                    // Collective: ErrorSync::Piggybacked
   bool compares = false;                          // Control: ErrorSyncPoints::compares
-  std::uint32_t bodies = 0;                       // Control: the first one in Program::bodies
-  std::vector<std::uint32_t> results{};           // Control: their numbers, in order of buffers
+  std::uint32_t bodies = 0;                       // Control: first one in Program::bodies
+  std::vector<std::uint32_t> results{};           // Control: numbers, in order of buffers
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
   std::optional<Launch> launch{};  // Kernel or deferred check of a program for CUDA
-  /// Deferred check: the first of Program::outcomes that its kernel writes to, by a pointer after
-  /// its buffers. IndexCheck: the first position in the list whose index is out of range, or -1,
-  /// and that index. CountsCheck: -1 if the counts add up, else 0, and the counts.
+  /// Deferred check: number of the first of Program::outcomes that its kernel writes, by a pointer
+  /// after its buffers. IndexCheck: the first position in the list whose index is out of range, or
+  /// -1, and that index. CountsCheck: -1 if the counts add up, else 0, and the counts.
   std::uint32_t outcome = 0;
 
-  /// A check that a device does, and whose outcome is read later.
+  /// True for a check that a device does and whose outcome is read later.
   [[nodiscard]] bool deferred() const { return launch && kind != Kind::Kernel; }
 };
 
@@ -85,7 +85,7 @@ struct Step {
 /// a parameter per buffer and then one long per argument; buffers at multiples of 16 bytes.
 struct Kernel {
   std::string name;  // from the fingerprint of its text
-  std::string text;  // of the whole function
+  std::string text;  // the whole function
   std::uint32_t unit = 0;
 };
 
@@ -98,8 +98,7 @@ struct Program {
   std::vector<Step> steps;
   std::vector<Kernel> kernels;  // distinct texts, in order of first use
   std::vector<std::string> units;
-  /// Of its nodes with bodies, each a program of its own but for its kernels: these are in the
-  /// units of the program around it.
+  /// Programs of nodes with bodies. Their kernels are in the units of the outer program.
   std::vector<Program> bodies;
   struct Input {
     BufferId buffer = 0;
@@ -112,19 +111,20 @@ struct Program {
     std::vector<ExprSlot> sizes;
   };
   std::vector<Output> outputs;
-  std::uint32_t outcomes = 0;  // i64 that deferred checks write to
-  /// Sizes of values, and how many elements are stored or reduced: a run on which one is negative
-  /// fails, or on which these are absurdly many.
+  std::uint32_t outcomes = 0;  // number of i64 that deferred checks write
+  /// Sizes of values, and numbers of elements that are stored or reduced. A run fails if one is
+  /// negative, or if there are absurdly many elements.
   std::vector<ExprSlot> sizes;
   std::uint32_t nodes_compiled = 0;  // nodes that do something: in a kernel or a step of their own
   std::uint32_t nodes_interpreted = 0;  // always 0: every op of the table has an emission
 
-  /// Compile units are what ranks share out among them: built each on its own, loaded together.
+  /// Ranks divide the compile units among themselves: each is built by itself; all are loaded
+  /// together.
   [[nodiscard]] int unit_count() const { return static_cast<int>(units.size()); }
   /// Covers the unit's text, the compiler, its flags and target, and the format of artifacts.
   /// `toolchain` is Toolchain::fingerprint(): a rank that has no compiler takes another rank's.
   [[nodiscard]] shapes::Fingerprint unit_key(int unit, const shapes::Fingerprint& toolchain) const;
-  /// Everything a reader wants to see (LOCKSTEP_LOG=output_code): steps, buffers, kernels. Pure.
+  /// Shows steps, buffers and kernels (LOCKSTEP_LOG=output_code). Pure.
   [[nodiscard]] std::string text() const;
 };
 

@@ -7,9 +7,9 @@
 namespace lockstep::worker {
 namespace {
 
-// Threads that keep a large device busy; more parts than that only cost a second kernel.
+// Threads that keep a large device busy; more parts would only cost a second kernel.
 constexpr std::int64_t kThreads = std::int64_t{1} << 18;
-// Below this many elements a thread has nothing to do but to join.
+// Elements per thread below which joining would be most of the work.
 constexpr std::int64_t kPerThread = 16;
 constexpr std::int64_t kMaxPieces = 1024;
 constexpr std::int64_t kMaxScanRows = 2048;
@@ -28,7 +28,7 @@ Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent)
   if (threads >= kThreads) return out;
   out.pieces =
       power_below(std::min(kThreads / threads, reduced / (out.lanes * kPerThread)), kMaxPieces);
-  // One more launch for a factor of two is not worth it.
+  // A factor of two is not worth another launch.
   if (out.pieces < 4) out.pieces = 1;
   return out;
 }
@@ -37,13 +37,13 @@ SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n, bool
   if (rows && n < 2 * kSumLanes) return SumSplit::Alone;
   const std::int64_t part = rows ? kSumBlock : kSumFew * kSumTerms;
   const std::int64_t threads = std::max<std::int64_t>(outputs, 1) * (rows ? kSumLanes : 1);
-  // Two more launches are not worth less than four parts.
+  // Fewer than four parts are not worth two more launches.
   if (threads < kThreads && runs * n >= 4 * part) return SumSplit::Pieces;
   return rows ? SumSplit::Lanes : SumSplit::Alone;
 }
 
 bool split_scan(std::int64_t rows, std::int64_t elements) {
-  // Three more launches are not worth less.
+  // Fewer groups are not worth three more launches.
   return elements >= 4 * kScanGroup && rows <= kMaxScanRows;
 }
 

@@ -11,7 +11,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// What C computes with as it is.
+/// True if C has this float type.
 bool is_c_float(DType dtype) { return dtype == DType::F32 || dtype == DType::F64; }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::string literal_text(DType dtype, double number) {
     if (std::isinf(value))
       return fmt::format("{}{}", value < 0 ? "-" : "",
                          wide ? "__builtin_inf()" : "__builtin_inff()");
-    // Hexadecimal: exact. Decimal where that is exact and readable.
+    // Decimal if that is exact and readable, else hexadecimal, which is exact.
     if (std::abs(value) < 1e6 && value == std::trunc(value))
       return fmt::format("{}{}", value, wide ? ".0" : ".0f");
     return fmt::format("{:a}{}", value, wide ? "" : "f");
@@ -75,7 +75,7 @@ std::string extreme_text(DType dtype, bool lowest) {
 
 namespace {
 
-/// The value of `name`, an element of dtype `from`, as `to`.
+/// Returns the value of `name`, of dtype `from`, cast to `to`.
 std::string cast_text(const std::string& name, DType from, DType to) {
   if (is_half(from))
     return cast_text(fmt::format("of_{}({})", dtype_name(from), name), DType::F32, to);

@@ -8,11 +8,11 @@
 namespace lockstep::worker {
 namespace {
 
-// A value that costs more than this is stored where it has several uses that cannot share one
+// A value that costs more than this is stored if it has several uses that cannot share one
 // computation.
 constexpr int kRecompute = 8;
 
-/// The op makes its value in one go and into memory.
+/// The op makes its whole value at once, in memory.
 bool always_stored(Op op) {
   switch (op_row(op).kind) {
     case OpClass::Reduction:
@@ -41,7 +41,7 @@ bool has_value(Op op) {
   return kind != OpClass::HostSync && kind != OpClass::Check && kind != OpClass::Control;
 }
 
-/// The op reads operand k in an order of its own, so it must lie in memory.
+/// The op reads operand k in its own order, so the operand must be in memory.
 bool needs_memory(Op op, std::size_t k) {
   switch (op_row(op).kind) {
     case OpClass::Product:
@@ -55,7 +55,7 @@ bool needs_memory(Op op, std::size_t k) {
       if (op == Op::IndexPut) return k == 1;
       return op != Op::Nonzero && !is_scan(op_row(op));
     case OpClass::View:
-      return op == Op::Unfold;  // which reads an element once per window
+      return op == Op::Unfold;  // reads an element once per window
     case OpClass::Source:
     case OpClass::Elementwise:
     case OpClass::Reduction:
@@ -83,7 +83,7 @@ void mark_live(const Graph& graph, Plan& plan) {
   }
 }
 
-/// Puts the value into memory; for a reshape, what it shows.
+/// Stores the value; for a reshape, the value that it shows.
 void store(const Graph& graph, std::vector<bool>& stored, NodeId id) {
   while (graph.nodes[id].op == Op::Reshape) id = graph.nodes[id].inputs[0];
   stored[id] = true;
@@ -99,7 +99,7 @@ std::vector<bool> required(const Graph& graph, const std::vector<bool>& live) {
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       if (!needs_memory(node.op, k)) continue;
       const Node& operand = graph.nodes[node.inputs[k]];
-      // BLAS reads a transposed operand as it lies.
+      // BLAS reads a transposed operand as stored.
       const bool transposed = (node.op == Op::Matmul || (node.op == Op::SegmentMatmul && k == 1)) &&
                               is_transposition(operand);
       store(graph, stored, transposed ? operand.inputs[0] : node.inputs[k]);
@@ -108,8 +108,8 @@ std::vector<bool> required(const Graph& graph, const std::vector<bool>& live) {
   return stored;
 }
 
-/// A use of an inline value: the kernel that it ends up in and the view it is seen through last.
-/// Two uses with the same sink share one computation.
+/// A use of an inline value: the kernel that contains it, and the last view on the way there. Two
+/// uses with the same sink share one computation.
 using Sink = std::pair<NodeId, NodeId>;
 constexpr NodeId kNoView = ~NodeId{0};
 
@@ -130,7 +130,7 @@ std::vector<std::vector<Sink>> sinks_of(const Graph& graph, const Plan& plan) {
   return sinks;
 }
 
-/// Repeats its operand in an outer loop, where it would be computed again and again.
+/// True if the node repeats its operand in an outer loop, which would compute it again and again.
 bool repeats_outside(const Graph& graph, const Node& node) {
   if (node.op != Op::Expand || is_single(graph.nodes[node.inputs[0]])) return false;
   const auto& from = graph.nodes[node.inputs[0]].meta.sizes;
@@ -192,7 +192,7 @@ void choose_storage(const Graph& graph, Plan& plan) {
   plan.storage.resize(count);
   plan.flat.assign(count, false);
   const auto sinks = sinks_of(graph, plan);
-  std::vector<int> cost(count, 0);  // to compute one element where it is used
+  std::vector<int> cost(count, 0);  // of computing one element where it is used
   for (NodeId id = 0; id < count; ++id) {
     const Node& node = graph.nodes[id];
     plan.storage[id] = node.op == Op::Reshape ? plan.storage[node.inputs[0]] : id;

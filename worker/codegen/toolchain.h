@@ -1,5 +1,5 @@
-// What turns kernel text into a loadable object: the host's compiler, or NVRTC. Tests put a compiler
-// that fails in its place.
+// Compiles kernel text into a loadable object: the host's compiler, or NVRTC. Tests use a compiler
+// that fails.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,11 @@
 
 namespace lockstep::worker {
 
-/// What kernels are written for. The graph, its plan and the arithmetic of one element are the same
-/// for all; only the text around them differs.
+/// The language of kernels. The graph, its plan and the arithmetic of one element are the same for
+/// all targets; only the text around them differs.
 enum class Target : std::uint8_t { Host, Cuda };
 
-/// What building has cost so far.
+/// Cost of building so far.
 struct BuildCost {
   int compiles = 0;
   std::chrono::microseconds cpu{0};  // of the compiler and its children
@@ -27,11 +27,11 @@ struct BuildCost {
 class Toolchain {
  public:
   virtual ~Toolchain() = default;
-  /// Everything that its output depends on besides the text: compiler, version, target, flags.
+  /// Everything besides the text that determines the output: compiler, version, target, flags.
   [[nodiscard]] virtual const std::string& identity() const = 0;
-  /// Of the identity: ranks with equal ones may use each other's objects.
+  /// Fingerprint of the identity: ranks with equal ones may use each other's objects.
   [[nodiscard]] shapes::Fingerprint fingerprint() const { return shapes::fingerprint(identity()); }
-  /// The object's bytes. Errors: CompileError (the text is wrong: it fails on every rank),
+  /// Returns the object's bytes. Errors: CompileError (the text is wrong: it fails on every rank),
   /// Environment (this rank cannot build: no compiler, killed, no space, time limit; another may).
   [[nodiscard]] virtual Result<Bytes> build(std::string_view text) = 0;
   [[nodiscard]] virtual BuildCost cost() const = 0;
