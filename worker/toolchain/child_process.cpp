@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kGrace{2000};
 
-/// What posix_spawn is told, freed at the end.
+/// Arguments of posix_spawn, freed by the destructor.
 class SpawnPlan {
  public:
   explicit SpawnPlan(const ChildRun& run) {
@@ -28,7 +28,7 @@ class SpawnPlan {
     connect(run.errors, 1, O_WRONLY);
     connect(run.errors, 2, O_WRONLY);
     if (run.output >= 0) posix_spawn_file_actions_adddup2(&actions_, run.output, 3);
-    // So that nothing in the output depends on where the job was started.
+    // The output then does not depend on where the job was started.
     posix_spawn_file_actions_addchdir_np(&actions_, "/");
     sigset_t none, all;
     sigemptyset(&none);
@@ -56,7 +56,7 @@ class SpawnPlan {
   }
 
  private:
-  /// This process's environment, in the language in which messages are read.
+  /// Returns this process's environment, with messages in English.
   std::vector<char*> english() {
     std::vector<char*> out;
     for (char** entry = environ; *entry != nullptr; ++entry)
@@ -76,7 +76,7 @@ class SpawnPlan {
   char language_[9] = "LC_ALL=C";
 };
 
-/// True once the process has ended (or cannot be watched, so that waiting for it is all there is).
+/// True if the process has ended, or if it cannot be watched: then the caller can only wait for it.
 bool ends_within(int pid_descriptor, std::chrono::milliseconds limit) {
   if (pid_descriptor < 0) return true;
   const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -105,7 +105,7 @@ Result<ChildEnd> run_child(const ChildRun& run) {
   ChildEnd end;
   if (!ends_within(watched, run.limit)) {
     end.timed_out = true;
-    ::kill(-pid, SIGTERM);  // the compiler driver removes its temporary files on this
+    ::kill(-pid, SIGTERM);  // the compiler driver then removes its temporary files
     if (!ends_within(watched, kGrace)) ::kill(-pid, SIGKILL);
   }
   if (watched >= 0) ::close(watched);

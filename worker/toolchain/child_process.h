@@ -1,5 +1,6 @@
-// One child process, run to its end or to a limit. No shell; its signals are its own, so an
-// interrupt from the terminal reaches this process only and the child can clean up after itself.
+// Runs one child process to its end or to a limit, without a shell. It is in a process group of its
+// own: an interrupt from the terminal reaches only this process, and the child can clean up after
+// itself.
 #pragma once
 
 #include <chrono>
@@ -20,12 +21,12 @@ struct ChildRun {
 
 struct ChildEnd {
   bool timed_out = false;
-  int signal = 0;  // that ended it; 0: it exited
+  int signal = 0;  // that ended the child; 0: it exited
   int status = 0;
-  std::chrono::microseconds cpu{0};  // its own and its children's
+  std::chrono::microseconds cpu{0};  // of the child and its children
 };
 
-/// Waits for the end. Errors: Environment (it could not be started, or nobody can wait for it).
+/// Waits for the end. Errors: Environment (the child cannot be started, or cannot be waited for).
 [[nodiscard]] Result<ChildEnd> run_child(const ChildRun& run);
 
 }  // namespace lockstep::worker

@@ -13,8 +13,8 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The first line that says what is wrong, else the first line. That the linker failed is no news:
-/// the linker says why above.
+/// Returns the first line with an error, else the first line. Skips the message that the linker
+/// failed: the linker's own message is above it.
 std::string gist(const std::string& messages) {
   const auto error = messages.find("error:");
   auto from = error == std::string::npos ? 0 : messages.rfind('\n', error) + 1;
@@ -22,7 +22,7 @@ std::string gist(const std::string& messages) {
   return messages.substr(from, messages.find('\n', from) - from);
 }
 
-/// What a compiler that ended badly means: the text is wrong only if it complains about the text.
+/// Returns the error of a failed compiler. It is CompileError only if a message is about the text.
 Status failure(const std::string& compiler, const ChildEnd& end, const std::string& messages,
                std::chrono::milliseconds limit) {
   if (end.timed_out)
@@ -49,11 +49,11 @@ Status failure(const std::string& compiler, const ChildEnd& end, const std::stri
 Result<std::unique_ptr<HostToolchain>> HostToolchain::open(Options options) {
   std::unique_ptr<HostToolchain> toolchain(new HostToolchain(std::move(options)));
   const Options& chosen = toolchain->options_;
-  // Two questions: the version, and the commands of a compilation, which spell out the target.
+  // Asks for the version, and for the commands of a compilation, which spell out the target.
   for (const bool is_first : {true, false}) {
     std::vector<std::string> arguments{chosen.compiler, "--version"};
     if (!is_first) {
-      // GCC: a copy of sixteen elements is to stay the vectors that a sum takes them as.
+      // Keeps GCC from turning copies of sixteen elements, which sums use as vectors, into calls.
       if (toolchain->identity_.find("Free Software Foundation") != std::string::npos)
         toolchain->options_.flags.emplace_back("-fno-tree-loop-distribute-patterns");
       arguments = {chosen.compiler};

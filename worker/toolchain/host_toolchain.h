@@ -1,5 +1,5 @@
-// The compiler of this host, run as a child process. Source, object and messages go through files
-// in memory, so nothing is left on disk however the build ends.
+// The compiler of this host, run as a child process. Source, object and messages are files in
+// memory, so a build never leaves anything on disk.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ class HostToolchain final : public Toolchain {
  public:
   struct Options {
     std::string compiler = "c++";  // LOCKSTEP_CXX
-    /// No -ffast-math: NaN, infinities and the order of sums keep their meaning (a reduction in an
-    /// inner loop says itself that it may be reordered). No contraction: sums are the same on
+    /// No -ffast-math: NaN, infinities and the order of sums keep their meaning (reductions in
+    /// inner loops that may be reordered have a pragma). No contraction: sums are equal on
     /// processors with and without it.
     std::vector<std::string> flags{
         "-std=c++20",       "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
@@ -24,7 +24,7 @@ class HostToolchain final : public Toolchain {
     std::chrono::milliseconds limit{120000};
   };
 
-  /// Asks the compiler who it is and what -march=native means here. Errors: Environment.
+  /// Asks the compiler for its version and the meaning of -march=native here. Errors: Environment.
   [[nodiscard]] static Result<std::unique_ptr<HostToolchain>> open(Options options);
 
   [[nodiscard]] const std::string& identity() const override { return identity_; }

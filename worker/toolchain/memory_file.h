@@ -1,5 +1,5 @@
-// A file that exists in memory only: how text goes to a compiler, how its output comes back and how
-// an object is loaded, without a temporary file that an interrupt could leave behind.
+// A file that exists in memory only, for text to a compiler, its output, and objects to be loaded.
+// An interrupt cannot leave it behind.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ class MemoryFile {
   MemoryFile& operator=(const MemoryFile&) = delete;
 
   [[nodiscard]] int descriptor() const { return fd_; }
-  /// Opens the file by name in this process, for as long as this object lives.
+  /// A path by which this process can open the file while this object lives.
   [[nodiscard]] std::string path() const;
-  /// At most `limit` bytes from its start.
+  /// Returns at most `limit` bytes from the start.
   [[nodiscard]] Bytes content(std::size_t limit = SIZE_MAX) const;
 
  private:

@@ -11,7 +11,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The library's functions. It stays loaded: NVRTC keeps threads and caches of its own.
+/// The library's functions. It stays loaded: NVRTC has threads and caches of its own.
 struct Nvrtc {
   decltype(&nvrtcVersion) version = nullptr;
   decltype(&nvrtcGetErrorString) error_string = nullptr;
@@ -26,7 +26,7 @@ struct Nvrtc {
   decltype(&nvrtcGetCUBIN) cubin = nullptr;
 };
 
-/// What is wrong with it; empty where all is well.
+/// Finds the functions. Returns what is wrong; empty if nothing is.
 std::string find_nvrtc(Nvrtc& nvrtc) {
   auto opened = CudaLibrary::open(CudaLibrary::Kind::Nvrtc);
   if (!opened) return opened.error().message;
@@ -45,7 +45,7 @@ std::string find_nvrtc(Nvrtc& nvrtc) {
   return library.flaw();
 }
 
-/// The first line that says what is wrong, else the first line.
+/// Returns the first line with an error, else the first line.
 std::string first_error(const std::string& log) {
   const auto error = log.find("error");
   const auto from = error == std::string::npos ? 0 : log.rfind('\n', error) + 1;
@@ -107,7 +107,7 @@ class NvrtcToolchain final : public Toolchain {
  private:
   Result<void> checked(nvrtcResult result, std::string_view call, std::string_view log = {}) const {
     if (result == NVRTC_SUCCESS) return {};
-    // Only a complaint about the text is the same on every rank.
+    // Only an error in the text is the same on every rank.
     const Code code = result == NVRTC_ERROR_COMPILATION ? Code::CompileError : Code::Environment;
     return Status{code,
                   fmt::format("{} failed on rank {} for {}: {}{}{}", call, options_.rank.value,
@@ -137,7 +137,7 @@ class NvrtcToolchain final : public Toolchain {
     return out;
   }
 
-  /// What cannot be read is said in its place.
+  /// Returns the log, or the error of reading it.
   std::string log_of(nvrtcProgram program) const {
     std::size_t size = 0;
     if (auto done = checked(nvrtc_.log_size(program, &size), "nvrtcGetProgramLogSize"); !done)

@@ -1,6 +1,6 @@
-// CUDA text to a cubin for one architecture, by NVRTC, in this process. Needs the toolkit's
-// library, which is looked for when a toolchain is opened, but neither a driver nor a GPU. Built
-// without CUDA (LOCKSTEP_WITH_CUDA=OFF, or no toolkit was found) there is none, and open says so.
+// Compiles CUDA text to a cubin for one architecture, by NVRTC, in this process. Needs the
+// toolkit's library, which is looked for when a toolchain is opened, but neither a driver nor a
+// GPU. In a build without CUDA (LOCKSTEP_WITH_CUDA=OFF, or no toolkit was found) opening fails.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@ namespace lockstep::worker {
 struct NvrtcOptions {
   std::string architecture;  // "sm_90"
   Rank rank{0};              // named in errors
-  /// Besides the architecture. No -use_fast_math: NaN and infinities keep their meaning.
+  /// In addition to the architecture. No -use_fast_math: NaN and infinities keep their meaning.
   std::vector<std::string> flags{"--std=c++17",
                                  "--fmad=false"};  // sums have the bits of the host's
 };
 
-/// Its identity is NVRTC's version, architecture and flags, so artifacts of other ones are never
+/// Opens NVRTC. Its identity is version, architecture and flags, so artifacts of others are never
 /// taken. Errors: Environment (built without CUDA, no library, an architecture that this NVRTC does
-/// not know). Those of build() name call, rank, architecture and the first line of the log.
+/// not know). Errors of build() name call, rank, architecture and the first error of the log.
 [[nodiscard]] Result<std::unique_ptr<Toolchain>> open_nvrtc(NvrtcOptions options);
 
 }  // namespace lockstep::worker

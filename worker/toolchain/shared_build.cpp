@@ -18,8 +18,8 @@ constexpr std::size_t kBits = 64;  // units that one vote asks about
 /// One unit of this rank's program.
 struct Unit {
   shapes::Fingerprint key;
-  Bytes object;                   // empty: not here
-  std::string digest;             // of the object
+  Bytes object;                   // empty: this rank does not have it
+  std::string digest;             // digest of the object
   std::optional<Status> trouble;  // why this rank could not build it
 };
 
@@ -33,7 +33,8 @@ class SharedBuild {
   SharedUnits run(const Result<Program>& program);
 
  private:
-  /// A step's answer: go on, or stop (with failure_ set where it is this rank's).
+  /// Result of a step: go on, stop (with failure_ set if it is this rank's), or all ranks have all
+  /// objects.
   enum class Next : std::uint8_t { GoOn, Stop, Complete };
   Next look_around(const Result<Program>& program);
   Next build_missing(const Program& program);
@@ -57,7 +58,7 @@ class SharedBuild {
     ++key_.attempt;
     return key_;
   }
-  /// As messages number it.
+  /// Returns the rank's number in the job, for messages.
   [[nodiscard]] std::int32_t named(Rank rank) const {
     return tools_.members.size() > rank.value ? nth(tools_.members, rank.value).value : rank.value;
   }
@@ -82,7 +83,7 @@ SharedUnits SharedBuild::run(const Result<Program>& program) {
   return std::move(made_);
 }
 
-/// The vote that is all of it where every rank has the same objects.
+/// The first vote. It is the only one if all ranks have the same objects.
 SharedBuild::Next SharedBuild::look_around(const Result<Program>& program) {
   shapes::FingerprintBuilder held;
   bool all = true;
@@ -107,7 +108,7 @@ SharedBuild::Next SharedBuild::look_around(const Result<Program>& program) {
   return vote->entries() == Vote::kOnes && same ? Next::Complete : Next::GoOn;
 }
 
-/// Joins tables and builds what is dealt to this rank until every unit has a holder.
+/// Joins tables, and builds the units dealt to this rank, until every unit has a holder.
 SharedBuild::Next SharedBuild::build_missing(const Program& program) {
   for (;;) {
     if (const Next next = join_table(); next != Next::GoOn) return next;
@@ -128,7 +129,7 @@ SharedBuild::Next SharedBuild::build_missing(const Program& program) {
   }
 }
 
-/// This rank's line of an error that all ranks get.
+/// Returns this rank's part of an error of all ranks.
 std::optional<Status> SharedBuild::cannot_be_built(const UnitRow& row, const Unit& unit) const {
   if (row.rejected)
     return unit.trouble && unit.trouble->code == Code::CompileError ? unit.trouble : std::nullopt;
@@ -174,8 +175,8 @@ void SharedBuild::build(const Program& program, int number) {
   unit.digest = coordinator::content_digest(unit.object);
 }
 
-/// Every unit has a holder and a digest. Whoever shares a store with the holder finds it there;
-/// what some rank still lacks is broadcast.
+/// Requires that every unit has a holder and a digest. A rank that shares a store with the holder
+/// takes the object from it; objects that some rank still lacks are broadcast.
 SharedBuild::Next SharedBuild::send_around() {
   for (Unit& unit : units_) {
     if (has_voted(unit)) continue;
@@ -197,7 +198,7 @@ SharedBuild::Next SharedBuild::send_around() {
   return made_.failure ? Next::Stop : Next::Complete;
 }
 
-/// The units that some rank needs and does not have; the same on all ranks.
+/// Returns the units that some rank needs and lacks; equal on all ranks.
 Result<std::vector<shapes::Fingerprint>> SharedBuild::lacking() {
   std::vector<shapes::Fingerprint> keys, out;
   for (const auto& [key, row] : table_) keys.push_back(key);
@@ -216,7 +217,7 @@ Result<std::vector<shapes::Fingerprint>> SharedBuild::lacking() {
   return out;
 }
 
-/// One object to all ranks of the group, whether they need it or not.
+/// Broadcasts one object to all ranks of the group, whether they need it or not.
 Result<void> SharedBuild::pass_on(const shapes::Fingerprint& key, const UnitArtifact& artifact) {
   Unit* unit = find(key);
   const auto bytes =
@@ -226,8 +227,8 @@ Result<void> SharedBuild::pass_on(const shapes::Fingerprint& key, const UnitArti
   return {};
 }
 
-/// A rank that gets other bytes than were agreed on takes none, and stays for the rounds that
-/// follow: its peers learn of it by the commit vote.
+/// A rank that receives other bytes than agreed rejects them, and takes part in the following
+/// rounds: its peers learn of it by the commit vote.
 void SharedBuild::receive(Unit& unit, const UnitArtifact& artifact, const Bytes& bytes) {
   const std::string digest = coordinator::content_digest(bytes);
   if (digest != artifact.digest) {
@@ -265,7 +266,7 @@ Unit* SharedBuild::find(const shapes::Fingerprint& key) {
   return unit == units_.end() ? nullptr : &*unit;
 }
 
-/// The object is here and is the one that the ranks agreed on.
+/// True if this rank has the object that the ranks agreed on.
 bool SharedBuild::has_voted(const Unit& unit) const {
   const auto row = table_.find(unit.key);
   return !unit.object.empty() && row != table_.end() && row->second.artifact &&

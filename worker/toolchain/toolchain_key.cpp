@@ -23,13 +23,13 @@ constexpr std::array<std::string_view, 9> kLasting{"vendor_id",       "cpu famil
                                                    "flags",           "isa",         "Features",
                                                    "CPU implementer", "CPU variant", "CPU part"};
 
-/// What one rank tells the others.
+/// One rank's message to the others.
 struct Said {
   shapes::Fingerprint processor;
   bool knows_processor = false;
   bool needs_toolchain = false;
   std::optional<shapes::Fingerprint> toolchain;
-  std::string why;  // it has no toolchain
+  std::string why;  // why it has no toolchain
 };
 
 void put(ByteWriter& out, const shapes::Fingerprint& fingerprint) {
@@ -69,8 +69,8 @@ Said read(const std::string& text) {
   return said;
 }
 
-/// The class that a rank which said `said` belongs to; of several with its processor that of the
-/// lowest rank.
+/// Returns the toolchain's key for the rank that sent `said`: its own, else that of the lowest rank
+/// with its processor.
 std::optional<shapes::Fingerprint> key_for(const Said& said, const std::vector<Said>& all) {
   if (said.toolchain) return said.toolchain;
   for (const Said& other : all)
@@ -85,7 +85,7 @@ bool all_do_without(const std::vector<Said>& all) {
                               [](const Said& one) { return one.toolchain || one.needs_toolchain; });
 }
 
-/// The error where some rank finds no class.
+/// Returns the error of the ranks for which there is no key, if any.
 std::optional<Status> left_alone(const std::vector<RankValue>& values,
                                  const std::vector<Said>& all) {
   std::optional<Status> error;

@@ -1,5 +1,5 @@
-// On the wire, version 1: version, number of rows, and per row key, able, failed, rejected, whether
-// there is an artifact, and then its holder, length and digest.
+// Encoding, version 1: version, number of rows, and per row key, able, failed, rejected, and
+// whether there is an artifact, followed by its holder, length and digest.
 #include <utility>
 #include <vector>
 
@@ -105,7 +105,7 @@ std::map<shapes::Fingerprint, std::optional<Rank>> deal_units(const UnitTable& t
   RankSet unlucky;
   for (const auto& [key, row] : table) unlucky.insert(row.failed);
   std::map<shapes::Fingerprint, std::optional<Rank>> deal;
-  std::map<std::vector<RankSet::Run>, std::int64_t> next;  // per set of candidates
+  std::map<std::vector<RankSet::Run>, std::int64_t> next;  // by set of candidates
   for (const auto& [key, row] : table) {
     if (row.artifact) continue;
     const RankSet left = row.able.minus(row.failed);

@@ -1,5 +1,6 @@
-// Which rank has which compile unit and who builds the missing ones: the table that the ranks of a
-// group join before and after each round of building. Pure; shared_build.cpp moves it.
+// The table of compile units: which ranks have them, and which rank builds each missing one. The
+// ranks of a group join it before and after each round of building. Pure; shared_build.cpp sends
+// it.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +15,39 @@
 
 namespace lockstep::worker {
 
-/// A built object as its holder publishes it.
+/// A built object, as announced by its holder.
 struct UnitArtifact {
   Rank holder;  // the lowest rank that has it
   std::uint64_t bytes = 0;
-  std::string digest;  // coordinator::content_digest: what every rank checks before it loads
+  std::string digest;  // coordinator::content_digest; every rank checks it before it loads
   bool operator==(const UnitArtifact&) const = default;
 };
 
-/// One unit, over the ranks that need it. Ranks are those of the group.
+/// One unit, for the ranks that need it. Ranks are those of the group.
 struct UnitRow {
-  RankSet able;           // have a compiler
-  RankSet failed;         // of those: where the environment did not let it be built
-  bool rejected = false;  // a compiler complained about the text: it fails everywhere
+  RankSet able;           // ranks with a compiler
+  RankSet failed;         // those of them where the environment prevented the build
+  bool rejected = false;  // a compiler rejected the text: it fails everywhere
   std::optional<UnitArtifact> artifact;
   bool operator==(const UnitRow&) const = default;
 };
 
-/// By the key of the unit, which covers what it is built for: ranks with another processor,
+/// By key of the unit. The key covers what the unit is built for: ranks with another processor,
 /// compiler or program have rows of their own.
 using UnitTable = std::map<shapes::Fingerprint, UnitRow>;
 
 [[nodiscard]] Bytes encode(const UnitTable& table);
-/// nullopt: not such a table.
+/// Returns nullopt if the bytes are not such a table.
 [[nodiscard]] std::optional<UnitTable> decode_units(std::span<const std::byte> bytes);
-/// For the tree. A table that cannot be read makes the result empty, which cannot be read either.
+/// Joins two tables, for the tree. If one cannot be read, the result is empty, which cannot be read
+/// either.
 [[nodiscard]] Bytes join_units(std::span<const std::byte> lower, std::span<const std::byte> higher);
 
-/// The n-th of the ranks, from 0. Requires that there are more than n.
+/// Returns the n-th of the ranks, from 0. Requires more than n ranks.
 [[nodiscard]] Rank nth(const RankSet& ranks, std::int64_t n);
 
-/// Who builds each unit that nobody has: dealt out evenly, and to ranks that have not failed yet
-/// before others. nullopt: all that could have failed. Equal tables deal equally.
+/// Returns the builder of each unit without a holder: dealt out evenly, first to ranks that have
+/// not failed yet. nullopt: all that could build it have failed. Equal tables are dealt equally.
 [[nodiscard]] std::map<shapes::Fingerprint, std::optional<Rank>> deal_units(const UnitTable& table);
 
 }  // namespace lockstep::worker
