@@ -7,7 +7,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The library's functions, by the names of their present versions.
+/// The library's functions, by the names of their current versions.
 struct Cublas {
   decltype(&cublasCreate) create = nullptr;
   decltype(&cublasDestroy) destroy = nullptr;
@@ -19,10 +19,10 @@ struct Cublas {
 };
 
 #define LOCKSTEP_QUOTED(name) #name
-// Through a macro, so that cublas_v2.h's own macros give the name of the present version.
+// Through a macro, so that cublas_v2.h's own macros give the name of the current version.
 #define LOCKSTEP_NAME_OF(name) LOCKSTEP_QUOTED(name)
 
-/// What is wrong with it; empty where all is well.
+/// Finds the functions. Returns what is wrong; empty if nothing is.
 std::string find_cublas(Cublas& cublas) {
   auto opened = CudaLibrary::open(CudaLibrary::Kind::Cublas);
   if (!opened) return opened.error().message;
@@ -37,7 +37,7 @@ std::string find_cublas(Cublas& cublas) {
   return library.flaw();
 }
 
-/// A row-major matrix is, read by columns, its transpose.
+/// A matrix as cuBLAS sees it: a row-major matrix, read by columns, is its transpose.
 struct Columns {
   const void* data;
   cublasOperation_t op;
@@ -82,7 +82,7 @@ class Products final : public CublasMatmul {
     const auto stream = static_cast<cudaStream_t>(place_.stream);
     if (auto done = checked(cublas_.set_stream(handle_, stream), "cublasSetStream"); !done)
       return done;
-    // After the stream, which sets it back.
+    // After set_stream, which resets the workspace.
     return checked(
         cublas_.set_workspace(handle_, reinterpret_cast<void*>(place_.workspace), kWorkspaceBytes),
         "cublasSetWorkspace");
@@ -90,10 +90,10 @@ class Products final : public CublasMatmul {
 
   [[nodiscard]] const std::string& identity() const override { return identity_; }
 
-  /// cuBLAS reads by columns and so finds every matrix transposed: out^T = b^T a^T.
+  /// cuBLAS reads by columns, so every matrix is transposed: out^T = b^T a^T.
   Result<void> multiply(const Product& product) override {
     const auto& [dtype, a_at, b_at, out, transpose_a, transpose_b, batch, m, k, n] = product;
-    const bool f32 = dtype != DType::F64;  // what it adds up in
+    const bool f32 = dtype != DType::F64;  // true: sums in f32, else in f64
     const auto type = type_of(dtype);
     const Columns a = columns(a_at, transpose_a, m, k), b = columns(b_at, transpose_b, k, n);
     const float one_f32 = 1, zero_f32 = 0;

@@ -1,5 +1,5 @@
-// Matrix products on a GPU by cuBLAS, which is loaded when they are opened. Part of a CUDA device
-// (cuda_device.cpp), built where there is CUDA only.
+// Matrix products on a GPU by cuBLAS, which is loaded by open(). Part of a CUDA device
+// (cuda_device.cpp), built only with CUDA.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace lockstep::worker {
 
-/// Where products are computed, and what errors and the identity say of it.
+/// Where products are computed, and its description for errors and the identity.
 struct CublasPlace {
-  void* stream = nullptr;  // a CUstream of the context that is current
+  void* stream = nullptr;  // a CUstream of the current context
   std::string device;      // "rank 2's CUDA device 0 (sm_90)"
   std::string architecture;
   int multiprocessors = 0;
@@ -19,20 +19,20 @@ struct CublasPlace {
       workspace{};  // of workspace_bytes, at a multiple of 256, as long as there are products
 };
 
-/// Products on one stream. Full precision (no TF32; sums of f16 and bf16 in f32), no atomics, one
-/// workspace of a fixed size: what cuBLAS chooses, and so every bit of a product, is a function of
-/// identity(), of the product's sizes, dtype and transpositions and of the alignment of its
-/// operands, unless cuBLAS' own environment variables say otherwise. One thread at a time, in the
+/// Products on one stream. Full precision (no TF32; f16 and bf16 are summed in f32), no atomics,
+/// one workspace of fixed size. cuBLAS' choice of algorithm, and so every bit of a product, depends
+/// only on identity(), on the product's sizes, dtype and transpositions and on the alignment of its
+/// operands, unless cuBLAS' own environment variables change it. One thread at a time, in the
 /// context of the stream.
 class CublasMatmul {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
-  /// Errors: Environment (no library, or a call that fails), one sentence with call, rank, device.
+  /// Errors: Environment (no library, or a failed call), one sentence with call, rank and device.
   [[nodiscard]] static Result<std::unique_ptr<CublasMatmul>> open(CublasPlace place);
   virtual ~CublasMatmul() = default;
   [[nodiscard]] virtual const std::string& identity() const = 0;
-  /// Started, not waited for. Requires batch, m, k, n > 0.
+  /// Starts the product and does not wait. Requires batch, m, k, n > 0.
   virtual Result<void> multiply(const Product& product) = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// As nvidia-smi writes it.
+/// As printed by nvidia-smi.
 std::string unit_text(const CUuuid& unit) {
   std::string out = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -70,7 +70,7 @@ class CudaDevice final : public Device {
 
   Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) override {
     if (auto done = enter(); !done) return done.error();
-    // What is asked for on a stream that records would be part of the recording.
+    // An allocation on a stream that records would become part of the recording.
     const CUstream from = recording_ ? beside_ : stream_;
     CUdeviceptr at = 0;
     const CUresult result = driver_.allocate(&at, bytes, from);
@@ -207,13 +207,13 @@ class CudaDevice final : public Device {
     return checked(driver_.wait_event(raw(which), raw(event), CU_EVENT_WAIT_DEFAULT),
                    "cuStreamWaitEvent");
   }
-  // Streams that wait for it wait for what it marked, also once it marks something else.
+  // Streams that follow the event still wait for its old mark after it is reused.
   void release(DeviceEvent event) override { events_.push_back(raw(event)); }
 
   Result<void> begin_recording() override {
     if (auto done = enter_unrecorded("another recording"); !done) return done;
-    // Relaxed: memory and modules are no part of a recording, and threads of libraries do as they
-    // like.
+    // Relaxed: memory and modules are not part of a recording, and threads of libraries may make
+    // any calls.
     auto done = checked(driver_.begin_capture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED),
                         "cuStreamBeginCapture");
     recording_ = done.has_value();
@@ -222,7 +222,7 @@ class CudaDevice final : public Device {
   Result<DeviceRecording> end_recording() override {
     if (!recording_)
       return environment_error(fmt::format("there is no recording to end on {}", name_));
-    (void)enter();  // what fails while recording is noted
+    (void)enter();  // errors while recording are noted
     CUgraph graph = nullptr;
     (void)checked(driver_.end_capture(stream_, &graph), "cuStreamEndCapture");
     CUgraphExec exec = nullptr;
@@ -255,7 +255,7 @@ class CudaDevice final : public Device {
     return reinterpret_cast<CUgraphExec>(recording);
   }
 
-  /// A recording that lacks a step is none.
+  /// Notes the first error of a recording: without all its steps it is not launched.
   void note(const Status& status) {
     if (recording_ && !flaw_) flaw_ = status;
   }
@@ -264,7 +264,7 @@ class CudaDevice final : public Device {
     if (!done) note(done.error());
     return done;
   }
-  /// The thread may be another one than the last, or have worked on another device.
+  /// Makes the context current: the thread may be a new one, or have used another device.
   Result<void> enter() {
     CUcontext now = nullptr;
     if (auto done = checked(driver_.get_current(&now), "cuCtxGetCurrent"); !done) return done;
@@ -298,8 +298,8 @@ class CudaDevice final : public Device {
     return environment_error(name_ + " has no stream-ordered memory; use another");
   }
 
-  /// For the next run: the driver gives freed memory back at every synchronisation otherwise.
-  /// The driver gives back what it holds beyond that at the next wait for a stream.
+  /// Sets how much freed memory the driver keeps for the next run. It releases more than that at
+  /// the next wait for a stream, and by default all of it.
   Result<void> keep_freed(cuuint64_t most) {
     CUmemoryPool pool = nullptr;
     if (auto done = checked(driver_.memory_pool(&pool, device_), "cuDeviceGetDefaultMemPool");
@@ -329,11 +329,11 @@ class CudaDevice final : public Device {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr, ranks_ = nullptr, beside_ = nullptr;
-  std::vector<CUevent> events_;  // that mark nothing
+  std::vector<CUevent> events_;  // unused
   bool shared_ = false;
   DeviceAddress workspace_{};
   std::unique_ptr<CublasMatmul> products_;
-  // Of the recording under way.
+  // State of the recording under way:
   bool recording_ = false;
   std::optional<Status> flaw_;
   std::vector<DeviceAddress> freed_late_;

@@ -1,6 +1,6 @@
-// A GPU through CUDA's driver interface. The driver is loaded when a device is opened, so that
-// programs start where there is none; built without CUDA (LOCKSTEP_WITH_CUDA=OFF, or no toolkit was
-// found) there is no such device, and open says so.
+// A GPU through CUDA's driver interface. The driver is loaded when a device is opened, so programs
+// start without one. In a build without CUDA (LOCKSTEP_WITH_CUDA=OFF, or no toolkit was found)
+// opening fails.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,17 @@
 namespace lockstep::worker {
 
 struct CudaDeviceOptions {
-  int ordinal = 0;  // as the driver counts devices
+  int ordinal = 0;  // the driver's number of the device
   Rank rank{0};     // named in errors
 };
 
-/// The device works in its primary context, which is made current wherever it is called. Errors:
+/// Opens a device. It uses its primary context, and makes it current in every call. Errors:
 /// Environment, with the call and the driver's answer (no driver, no such device, no cuBLAS, built
 /// without CUDA).
 [[nodiscard]] Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options);
 
-/// How many devices the driver lets this process use. Errors: as open_cuda_device, `rank` is named.
+/// Returns the number of devices that the driver shows to this process. Errors: as
+/// open_cuda_device, naming `rank`.
 [[nodiscard]] Result<int> cuda_device_count(Rank rank);
 
 }  // namespace lockstep::worker

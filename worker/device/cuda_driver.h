@@ -1,4 +1,4 @@
-// NVIDIA's driver as this process has found it. Included by cuda_*.cpp only; the one header that
+// NVIDIA's driver, loaded by this process. Included by cuda_*.cpp only; the one header that
 // includes cuda.h.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace lockstep::worker {
 
-// Macros, so that cuda.h's own ones give the names of the present versions.
+// Macros, so that cuda.h's own macros give the names of the current versions.
 #define LOCKSTEP_DRIVER(FUNCTION)                  \
   FUNCTION(init, cuInit)                           \
   FUNCTION(error_name, cuGetErrorName)             \
@@ -50,13 +50,14 @@ namespace lockstep::worker {
   FUNCTION(destroy_exec, cuGraphExecDestroy)
 #define LOCKSTEP_MEMBER(member, name) decltype(&name) member = nullptr;
 
-/// Loaded for the life of the process. Immutable once found.
+/// Loaded for the life of the process. Immutable after find().
 struct CudaDriver {
   LOCKSTEP_DRIVER(LOCKSTEP_MEMBER)
 
-  /// What is wrong with it; empty where all is well.
+  /// Loads the driver. Returns what is wrong; empty if nothing is.
   [[nodiscard]] std::string find();
-  /// `whose`: "rank 2's CUDA device 0". Errors: Environment, with the call and the driver's answer.
+  /// Returns the error of a failed call. `whose`: "rank 2's CUDA device 0". Errors: Environment,
+  /// with the call and the driver's answer.
   [[nodiscard]] Result<void> answer(CUresult result, const char* call,
                                     const std::string& whose) const;
 };

@@ -1,7 +1,7 @@
-// An accelerator as a program sees it: memory, copies, kernels, one stream on which all of it
-// happens in order, and one beside it for collectives between devices. Implemented by CUDA's driver
-// interface (cuda_device.h), and in tests by a device that runs kernels on this processor. Whoever
-// runs a program talks to this only.
+// An accelerator as a program sees it: memory, copies, kernels, a stream on which all of it runs in
+// order, and a second stream for collectives between devices. Implemented by CUDA's driver
+// interface (cuda_device.h), and in tests by a device that runs kernels on this processor. Programs
+// run through this interface only.
 #pragma once
 
 #include <cstddef>
@@ -24,95 +24,94 @@ enum class DeviceAddress : std::uint64_t {};
 /// A loaded object, and a function of one.
 enum class DeviceModule : std::uint64_t {};
 enum class DeviceKernel : std::uint64_t {};
-/// What is on one stream is done in order; what is on two at the same time or in any order, where
-/// neither follows the other.
+/// Work on one stream runs in order. Work on two streams runs at the same time or in any order,
+/// unless one follows the other.
 enum class DeviceStream : std::uint8_t {
-  Work,   // all that is started here
-  Ranks,  // collectives between devices, which libraries put there
+  Work,   // all work started through Device
+  Ranks,  // collectives between devices, started by libraries
 };
-/// All that was on a stream at some time.
+/// Marks all work that was on a stream at some time.
 enum class DeviceEvent : std::uint64_t {};
-/// Work that was recorded, to be done as often as one likes.
+/// Recorded work, which can be launched any number of times.
 enum class DeviceRecording : std::uint64_t {};
 
-/// out [batch, m, n] = a [batch, m, k] b [batch, k, n], all row-major, of floats; f16 and bf16
-/// are added up in f32 and rounded once. Empty operands are fine: k == 0 gives zeros. `out`
-/// overlaps neither operand.
+/// out [batch, m, n] = a [batch, m, k] b [batch, k, n], all row-major floats. f16 and bf16 are
+/// summed in f32 and rounded once. Empty operands are allowed: k == 0 gives zeros. `out` overlaps
+/// neither operand.
 struct Product {
   DType dtype = DType::F32;
   DeviceAddress a{}, b{}, out{};
-  bool transpose_a = false, transpose_b = false;  // each matrix lies with rows and columns swapped
+  bool transpose_a = false, transpose_b = false;  // rows and columns are stored swapped
   std::int64_t batch = 1, m = 0, k = 0, n = 0;
 };
 
-/// One thread at a time, whichever. Work is done in the order of the calls, most of it after they
-/// have returned: what goes wrong then is the error of a later call. Every error is one sentence
-/// that names the call, the rank and the device (Environment).
+/// Any thread, one at a time. Work is done in the order of the calls, most of it after they have
+/// returned; its errors are then returned by a later call. Every error is one sentence that names
+/// the call, the rank and the device (Environment).
 class Device {
  public:
   virtual ~Device() = default;
   /// "rank 2's CUDA device 0 (sm_90)"
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// What kernels have to be built for: "sm_90".
+  /// The architecture that kernels are built for: "sm_90".
   [[nodiscard]] virtual const std::string& architecture() const = 0;
   [[nodiscard]] virtual int ordinal() const = 0;
-  /// Of the physical device, the same in every process: ranks with equal ones share it.
+  /// Name of the physical device, the same in every process: ranks with equal names share it.
   [[nodiscard]] virtual const std::string& unit_name() const = 0;
-  /// All that the bits of a product are a function of, besides its operands: a group whose ranks
-  /// have equal ones computes alike.
+  /// Everything besides the operands that determines the bits of a product: ranks with equal values
+  /// compute equal products.
   [[nodiscard]] virtual const std::string& product_identity() const = 0;
-  /// For libraries that put work there themselves: a CUstream.
+  /// For libraries that start work on it themselves: a CUstream.
   [[nodiscard]] virtual void* stream(DeviceStream which) const = 0;
 
-  /// At a multiple of 16 bytes at least, as kernels take it, uninitialised. nullopt if the device
-  /// has not that much left. Requires bytes > 0.
+  /// Allocates uninitialised memory, aligned to at least 16 bytes, as kernels require. nullopt if
+  /// the device has too little left. Requires bytes > 0.
   [[nodiscard]] virtual Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) = 0;
-  /// Once what was started before has been done with it. Requires that Work follows what uses it on
-  /// Ranks.
+  /// Frees memory once the work started before is done with it. Requires that Work follows its uses
+  /// on Ranks.
   virtual Result<void> free(DeviceAddress memory) = 0;
-  /// Other processes use the device too: from now on what is freed is theirs once the next
-  /// synchronise() or download() has returned. Until this is called it is kept for this process.
+  /// Lets other processes use freed memory: from now on it is released by the next synchronise() or
+  /// download(). Without this call it is kept for this process.
   virtual Result<void> share() = 0;
   [[nodiscard]] virtual bool shared() const = 0;
-  /// `from` stays as it is until the next download() or synchronise() has returned.
+  /// `from` must not change until the next download() or synchronise() has returned.
   virtual Result<void> upload(DeviceAddress to, const void* from, std::size_t bytes) = 0;
-  /// Waits for everything on both streams, then for the copy.
+  /// Waits for all work on both streams, then for the copy.
   virtual Result<void> download(void* to, DeviceAddress from, std::size_t bytes) = 0;
   virtual Result<void> zero(DeviceAddress to, std::size_t bytes) = 0;
-  /// From memory of the device to other memory of it.
+  /// Copies from memory of the device to other memory of it.
   virtual Result<void> copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) = 0;
 
-  /// `object` is what a toolchain for this architecture built.
+  /// Loads an object that a toolchain for this architecture built.
   [[nodiscard]] virtual Result<DeviceModule> load(const Bytes& object) = 0;
   [[nodiscard]] virtual Result<DeviceKernel> kernel(DeviceModule module,
                                                     const std::string& name) = 0;
-  /// Its kernels are no longer running.
+  /// Requires that its kernels are no longer running.
   virtual void unload(DeviceModule module) = 0;
-  /// Parameters: the buffers, then the numbers.
+  /// The kernel's parameters are the buffers, then the numbers.
   virtual Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
                               std::span<const DeviceAddress> buffers,
                               std::span<const std::int64_t> numbers) = 0;
   virtual Result<void> multiply(const Product& product) = 0;
-  /// Waits for everything on both streams.
+  /// Waits for all work on both streams.
   virtual Result<void> synchronise() = 0;
-  /// Whether everything on both streams is done. Never waits.
+  /// True if all work on both streams is done. Never waits.
   [[nodiscard]] virtual Result<bool> idle() = 0;
 
-  /// What is on that stream now. The caller's to release.
+  /// Marks the work that is on the stream now. The caller releases the event.
   [[nodiscard]] virtual Result<DeviceEvent> mark(DeviceStream which) = 0;
-  /// What is put on that stream from here on is done after it. The event may be released then.
+  /// Work put on the stream from now on runs after the event's. The event may then be released.
   virtual Result<void> follow(DeviceStream which, DeviceEvent event) = 0;
   virtual void release(DeviceEvent event) = 0;
 
-  /// From here to the end launches, products, zeros, copy()s and what libraries put on Work are
-  /// recorded and not done. Memory is no part of that: it is there at once, and what is freed goes
-  /// at the end. Uploads, downloads, waits and events are errors. Requires that nothing is being
-  /// recorded.
+  /// Until the end, launches, products, zeros, copy()s and the work of libraries on Work are
+  /// recorded and not done. Memory is not recorded: it is allocated at once, and freed at the end.
+  /// Uploads, downloads, waits and events are errors. Requires that no recording is under way.
   virtual Result<void> begin_recording() = 0;
-  /// The caller's to destroy, before the device. Errors: the first one since the beginning, if any
-  /// call failed; nothing was being recorded. Whatever the outcome, nothing is any more.
+  /// Ends the recording, also on error. The caller destroys it, before the device. Errors: the
+  /// first one of a call since the beginning; no recording is under way.
   [[nodiscard]] virtual Result<DeviceRecording> end_recording() = 0;
-  /// All of it, in the order in which it was recorded, on memory that still has to be there.
+  /// Does the recorded work in its order. Its memory must still be allocated.
   virtual Result<void> launch(DeviceRecording recording) = 0;
   virtual void destroy(DeviceRecording recording) = 0;
 };

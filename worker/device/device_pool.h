@@ -1,6 +1,5 @@
-// Memory of one run on a device: blocks that are handed out, taken back and handed out again, as
-// work on a device happens in order. What is left of them when the run ends goes back to the
-// device.
+// Memory of one run on a device: blocks that are handed out, returned and reused, since work on a
+// device runs in order. When the run ends, the remaining blocks go back to the device.
 #pragma once
 
 #include <map>
@@ -17,14 +16,15 @@ class DeviceBlock final : public FarMemory {
  public:
   DeviceBlock(std::shared_ptr<Device> device, DeviceAddress address)
       : device_(std::move(device)), address_(address) {}
-  /// Memory that stays somebody else's.
+  /// Refers to memory that another owner frees.
   [[nodiscard]] static std::shared_ptr<const DeviceBlock> borrowed(std::shared_ptr<Device> device,
                                                                    DeviceAddress address) {
     auto block = std::make_shared<DeviceBlock>(std::move(device), address);
     block->owned_ = false;
     return block;
   }
-  /// A device that does not take it back has failed before: whoever waits for it hears of that.
+  /// A device that cannot free it has failed before: the next wait for the device returns the
+  /// error.
   ~DeviceBlock() override {
     if (owned_) (void)device_->free(address_);
   }
@@ -42,23 +42,23 @@ class DeviceBlock final : public FarMemory {
   bool owned_ = true;
 };
 
-/// Blocks are multiples of kGrain bytes. A block is handed out again for as many bytes as it has,
-/// or up to a fifth fewer; of those that fit the smallest, of equal ones the one at the lowest
-/// address. Blocks are neither split nor joined. If none fits the device is asked; if that has
-/// nothing left it gets all blocks back that are not in use, and is asked once more. One thread.
+/// Blocks are multiples of kGrain bytes. A block is reused for requests of its size, or of up to a
+/// fifth less. Of the blocks that fit, the smallest is taken; of equal ones, that at the lowest
+/// address. Blocks are neither split nor joined. If none fits, the pool asks the device. If the
+/// device has nothing left, the pool frees all unused blocks and asks again. One thread.
 class DevicePool {
  public:
   static constexpr std::size_t kGrain = 512;
 
   explicit DevicePool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  /// nullopt if there is not that much memory. Errors: the device's. Requires bytes > 0.
+  /// Returns nullopt if there is not enough memory. Errors: the device's. Requires bytes > 0.
   [[nodiscard]] Result<std::optional<DeviceAddress>> take(std::size_t bytes);
-  /// Requires a block that is in use.
+  /// Requires that the block is in use.
   void give_back(DeviceAddress block);
-  /// The block belongs to the caller from now on.
+  /// Hands the block over to the caller.
   [[nodiscard]] std::shared_ptr<const DeviceBlock> part_with(DeviceAddress block);
-  /// Bytes of the blocks in use, of those kept for use, and the most that there were of both.
+  /// Bytes of the blocks in use, of unused blocks, and the largest sum of both.
   [[nodiscard]] std::size_t used() const { return used_; }
   [[nodiscard]] std::size_t kept() const { return kept_; }
   [[nodiscard]] std::size_t peak() const { return peak_; }
