@@ -19,7 +19,7 @@ namespace {
 using collectives::Communicator;
 using collectives::TreeRound;
 
-/// The median over batches of a call's mean. The first batch warms up.
+/// Returns the median over batches of a call's mean time. The first batch warms up.
 Result<std::int64_t> median_of(const Effort& effort, const std::function<Result<void>()>& call) {
   std::vector<std::int64_t> means;
   for (int batch = 0; batch <= effort.batches; ++batch) {
@@ -39,13 +39,14 @@ Observation sources_of(int rank, int sources) {
   return out.build();
 }
 
-/// The joint observation as a decision uses it.
+/// Reads the joint observation as a decision does.
 std::size_t dynamic_dims(const Bytes& joined, const Observation& mine) {
   const auto joint = read_list_payload(joined, mine.list, nullptr);
   return joint ? joint_symbols(*joint).size() : 0;
 }
 
-/// What ranks low to high come to; what each sends up is put into `sent`, if that is not null.
+/// Returns the joined payload of ranks low to high. Stores the length that each sends up in `sent`,
+/// if not null.
 Bytes joined(std::int32_t low, std::int32_t high, int sources, TreeBytes* sent) {
   const std::int32_t head = low + (high - low) / 2;
   Bytes out = list_payload(sources_of(head, sources));
@@ -56,13 +57,13 @@ Bytes joined(std::int32_t low, std::int32_t high, int sources, TreeBytes* sent) 
   return out;
 }
 
-/// Bytes in a time, whole ones per microsecond.
+/// Returns a rate in whole bytes per microsecond.
 std::int64_t rate(std::size_t bytes, std::int64_t ns) {
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(bytes) * 1000 / std::max<std::int64_t>(1, ns));
 }
 
-constexpr int kRounds = 32;  // after each other
+constexpr int kRounds = 32;  // one after another
 
 std::int64_t per_round(const NetworkModel& network, int ranks,
                        const std::function<void(RankClocks&)>& round) {
@@ -73,13 +74,13 @@ std::int64_t per_round(const NetworkModel& network, int ranks,
   return (clocks.latest() - before) / kRounds;
 }
 
-/// Latencies in a vote, one after the other.
+/// Returns the latencies of a vote, one after another.
 std::int64_t vote_hops(int ranks) {
   constexpr Link kOne{.latency_ns = 1'000'000, .bytes_per_us = 0};
   return predicted_vote_ns({.name = {}, .between = kOne, .within = kOne}, ranks) / kOne.latency_ns;
 }
 
-/// How fast payloads are read, if that is what is left of a group's exchange.
+/// Returns the reading speed, taken from the rest of a group's exchange.
 std::int64_t reading(NetworkModel network, const Measured::Group& group, int sources) {
   network.read_bytes_per_us = 0;
   return rate(exchange_bytes(group.ranks, sources).down,

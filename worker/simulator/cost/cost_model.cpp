@@ -11,7 +11,7 @@ using Kind = DataCollective::Kind;
 
 std::int64_t hops(int size) { return std::bit_width(static_cast<std::uint32_t>(size - 1)); }
 
-/// So many messages after each other, of so many bytes each.
+/// Returns the time of `count` messages of `bytes` bytes, one after another.
 std::int64_t messages(std::int64_t count, const Link& link, std::int64_t bytes) {
   return times(count,
                link.latency_ns + transfer_ns(static_cast<std::uint64_t>(bytes), link.bytes_per_us));
@@ -60,7 +60,7 @@ std::int64_t CostModel::data_ns(const StepModel& step, int size) const {
 
 std::int64_t CostModel::skew_ns(std::uint64_t call, std::int32_t rank) const {
   if (!skew) return 0;
-  constexpr std::uint64_t kPlace = 0x736B6577;  // "skew": a place that no draw of a call has
+  constexpr std::uint64_t kPlace = 0x736B6577;  // "skew": a place that no draw of a call uses
   return times(std::max<std::int64_t>(0, skew->at(skew->place(seed, call, kPlace), rank)),
                skew_unit_ns);
 }
@@ -72,14 +72,15 @@ std::int64_t collective_ns(const DataCollective& collective, const NetworkModel&
   const std::int64_t bytes = collective.bytes, others = size - 1, doubling = hops(size);
   const bool power_of_two = std::has_single_bit(static_cast<std::uint32_t>(size));
   const std::int64_t share = shared(bytes, size);
-  // Distances double and so do the blocks, or halve: log2 n latencies, all blocks but one's own.
+  // Distances double and blocks too, or halve: log2 n latencies, all blocks but the rank's own.
   const auto logarithmic = [&] {
     return capped_sum(times(doubling, link.latency_ns),
                       transfer_ns(static_cast<std::uint64_t>(bytes - share), link.bytes_per_us));
   };
   switch (collective.kind) {
     case Kind::AllReduce:
-      // Recursive doubling; ranks beyond a power of two fold in before and are told after.
+      // Recursive doubling; ranks beyond a power of two are folded in first and get the result
+      // last.
       if (bytes < 10'000) return messages(power_of_two ? doubling : doubling - 1 + 2, link, bytes);
       return messages(2 * others, link, share);
     case Kind::ReduceScatter:
@@ -87,8 +88,8 @@ std::int64_t collective_ns(const DataCollective& collective, const NetworkModel&
     case Kind::AllGather:
       return bytes < 50'000 ? logarithmic() : messages(others, link, share);
     case Kind::AllToAll:
-      // Bruck's passes on half of all blocks at each distance; up to 3,000 bytes all messages
-      // leave at once; then pair by pair.
+      // Bruck's algorithm passes on half of all blocks at each distance. Below 3,000 bytes all
+      // messages leave at once; above, pair by pair.
       if (share < 200 && size > 12) return messages(doubling, link, share * (size / 2));
       if (share < 3'000)
         return capped_sum(link.latency_ns,

@@ -1,5 +1,5 @@
-// What a job's calls take, as data: the networks, when ranks come to a call, compiling, and the
-// step itself. The section "cost" of a scenario, or --network with the defaults here.
+// The costs of a job's calls, as data: the networks, the skew of ranks, compiling, and the step
+// itself. The section "cost" of a scenario, or --network with the defaults here.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace lockstep::worker::simulator {
 
-/// Tracing and compiling: the same on every rank.
+/// Tracing and compiling: equal on every rank.
 struct CompileModel {
   std::int64_t constant_ns = 1'000'000'000;
-  std::int64_t per_source_ns = 0, per_symbol_ns = 0;  // of the decision, which stands for the graph
+  std::int64_t per_source_ns = 0, per_symbol_ns = 0;  // of the decision, which represents it
   bool operator==(const CompileModel&) const = default;
 };
 
 struct StepModel {
   std::int64_t constant_ns = 0;
   std::int64_t per_element_ps = 0;  // picoseconds per element of the rank's tensors
-  std::vector<KernelWork> kernels;  // none where the model has no device
-  std::optional<Amount> memory;  // bytes of the device that a step holds at most; nullopt: not said
+  std::vector<KernelWork> kernels;  // empty if the model has no device
+  std::optional<Amount> memory;  // most bytes that a step holds; nullopt: unknown
   std::vector<DataCollective> collectives;
 
-  /// Whether the elements of a rank's tensors matter.
+  /// True if the cost depends on the elements of a rank's tensors.
   [[nodiscard]] bool counts_elements() const;
   bool operator==(const StepModel&) const = default;
 };
@@ -42,15 +42,15 @@ struct FrameCost {
 
 /// Immutable once read.
 struct CostModel {
-  NetworkModel network;                     // of the agreement, and of the step's collectives
-  std::optional<DataNetwork> data_network;  // of these in its place
-  std::optional<DeviceModel> device;        // that the steps run on
-  std::optional<Draw> skew;  // how much later a rank comes to each call; nullopt: not at all
+  NetworkModel network;                     // of the agreement and of the step's collectives
+  std::optional<DataNetwork> data_network;  // if given, of the collectives instead
+  std::optional<DeviceModel> device;        // where the steps run
+  std::optional<Draw> skew;  // a rank's delay before each call; nullopt: none
   std::int64_t skew_unit_ns = 1;
   std::uint64_t seed = 0;  // of the skew
-  FrameCost usual;         // of frames that are not in `frames`
+  FrameCost usual;         // of frames without a row in `frames`
   std::map<std::string, FrameCost> frames;
-  std::int64_t deadline_ns = 60'000'000'000;  // that ranks wait for absent ones
+  std::int64_t deadline_ns = 60'000'000'000;  // time that ranks wait for absent ones
 
   [[nodiscard]] const FrameCost& of(const std::string& frame) const {
     const auto found = frames.find(frame);
@@ -58,19 +58,19 @@ struct CostModel {
   }
   [[nodiscard]] std::int64_t compile_ns(const std::string& frame, std::size_t sources,
                                         std::size_t symbols) const;
-  /// What a rank with so many elements does in a step by itself. At most kLongest.
+  /// Returns the time of a rank's own work in a step, for its number of elements. At most kLongest.
   [[nodiscard]] std::int64_t own_step_ns(const StepModel& step, std::int64_t elements) const;
-  /// The step's collectives in a world of so many ranks. On a device each is launched as a kernel
-  /// is, but not where the data goes through the host. At most kLongest.
+  /// Returns the time of the step's collectives in a world of `size` ranks. On a device each costs
+  /// a launch, unless the data goes through the host. At most kLongest.
   [[nodiscard]] std::int64_t data_ns(const StepModel& step, int size) const;
-  /// How much later the rank comes to this call. At most kLongest.
+  /// Returns the rank's delay before this call. At most kLongest.
   [[nodiscard]] std::int64_t skew_ns(std::uint64_t call, std::int32_t rank) const;
   bool operator==(const CostModel&) const = default;
 };
 
-/// The fixed rules by which Open MPI 4 chooses, roughly: by doubling where messages are short, by a
-/// ring (of ranks, or of pairs) where they are long. `network` is one of in_world(size); hosts are
-/// taken to be one network of its slowest link. At most kLongest.
+/// Follows Open MPI 4's fixed rules, roughly: doubling for short messages, a ring (of ranks, or of
+/// pairs) for long ones. `network` is a result of in_world(size); several hosts count as one
+/// network with their slowest link. At most kLongest.
 [[nodiscard]] std::int64_t collective_ns(const DataCollective& collective,
                                          const NetworkModel& network, int size);
 

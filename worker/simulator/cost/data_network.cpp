@@ -12,10 +12,10 @@ struct NamedLink {
   Link link;
 };
 // Latencies are those of a hop by NCCL's LL128 protocol in its tuning.cc: 1.9 us over NVLink, 4.0
-// us over a network, 2.5 us over PCIe. Bandwidths a device and direction: NVLink by its
-// topo.h, 20.0 GB/s on each of 12 links of an A100 (peak 25), 20.6 on 18 of an H100 (peak 25), 40.1
-// on 18 of a B200 (peak 50); PCIe gen 3 x16 12 GB/s, so gen 4 24 and gen 5 48 (peaks 31.5 and 63);
-// InfiniBand 12 GB/s for 100 Gb/s (peak 12.5), so HDR 24 and NDR 48.
+// us over a network, 2.5 us over PCIe. Bandwidths are per device and direction. NVLink, from
+// topo.h: 20.0 GB/s on each of 12 links of an A100 (peak 25), 20.6 on 18 of an H100 (peak 25), 40.1
+// on 18 of a B200 (peak 50). PCIe gen 3 x16 has 12 GB/s, so gen 4 has 24 and gen 5 48 (peaks 31.5
+// and 63). InfiniBand has 12 GB/s for 100 Gb/s (peak 12.5), so HDR has 24 and NDR 48.
 constexpr NamedLink kLinks[] = {
     {"nvlink3", {.latency_ns = 1'900, .bytes_per_us = 240'000}},
     {"nvlink4", {.latency_ns = 1'900, .bytes_per_us = 370'800}},
@@ -45,12 +45,12 @@ std::int64_t shared(std::int64_t bytes, std::int64_t parts) {
   return bytes / parts + (bytes % parts != 0 ? 1 : 0);
 }
 
-/// A rank's place: so many ranks in so many hosts.
+/// The world as `in_host` ranks on each of `hosts` hosts.
 struct Shape {
   std::int64_t in_host, hosts;
 };
 
-/// Blocks pass over distances 1, 2, 4, …, as many as are still missing.
+/// Blocks move over distances 1, 2, 4, …, limited to those still missing.
 std::int64_t doubling(const Link& link, std::int64_t block, std::int64_t hosts) {
   std::int64_t out = 0;
   for (std::int64_t distance = 1; distance < hosts; distance *= 2) {
@@ -60,14 +60,15 @@ std::int64_t doubling(const Link& link, std::int64_t block, std::int64_t hosts) 
   return out;
 }
 
-/// Either half of an all-reduce.
+/// Returns the time of either half of an all-reduce.
 std::int64_t scatter(std::int64_t bytes, const DataNetwork& network, const Shape& shape) {
   const std::int64_t share = shared(bytes, shape.in_host);
   return capped_sum(times(shape.in_host - 1, message_ns(network.within, share)),
                     doubling(network.between, shared(share, shape.hosts), shape.hosts));
 }
 
-/// So many messages that leave one after the other without waiting for each other.
+/// Returns the time of `count` messages that leave one after another, without waiting for each
+/// other.
 std::int64_t burst(std::int64_t count, const Link& link, std::int64_t bytes) {
   return count == 0 ? 0 : capped_sum(link.latency_ns, times(count, busy_ns(link, bytes)));
 }
@@ -90,7 +91,7 @@ std::int64_t moved(const DataCollective& collective, const DataNetwork& network,
   return 0;
 }
 
-/// Out of the device before and into it after.
+/// Returns the time of the copy out of the device before, and into it after.
 std::int64_t staged(const DataCollective& collective, const Link& staging, int size) {
   const std::int64_t all = collective.bytes, share = shared(all, size);
   const std::int64_t out = collective.kind == Kind::AllGather ? share : all;

@@ -6,8 +6,8 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// Peaks, in 10^9 bytes and 10^12 operations a second, by NVIDIA's data sheets of the SXM modules:
-/// f64 and f32 without tensor cores, bf16 (and f16) with them and without sparsity.
+/// Peaks, in 10^9 bytes and 10^12 operations per second, from NVIDIA's data sheets of the SXM
+/// modules: f64 and f32 without tensor cores, bf16 (and f16) with them and without sparsity.
 struct Peaks {
   std::string_view name;
   std::int64_t gigabytes_per_s;
@@ -21,8 +21,8 @@ constexpr Peaks kPeaks[] = {
     {"b200", 8'000, 40, 80, 2'250, 180},
 };
 
-// Assumed, not measured: hundredths of a peak that kernels reach, and what launching one takes
-// where launches go ahead of the device.
+// Assumed, not measured: hundredths of a peak that kernels reach, and the time of a launch when
+// launches run ahead of the device.
 constexpr std::int64_t kReachedOfMemory = 90, kReachedOfArithmetic = 70;
 constexpr std::int64_t kLaunch = 2'500;
 

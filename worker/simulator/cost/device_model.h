@@ -1,6 +1,6 @@
-// What a device takes for its kernels, as data: the section "device" of a cost model. A roofline: a
-// kernel takes the longest of being launched, of its memory traffic and of its arithmetic. All
-// rates are whole numbers a microsecond and all times whole nanoseconds.
+// The time of kernels on a device, as data: the section "device" of a cost model. A roofline: a
+// kernel takes the longest of its launch, its memory traffic and its arithmetic. All rates are
+// whole numbers per microsecond and all times whole nanoseconds.
 #pragma once
 
 #include <array>
@@ -12,17 +12,17 @@
 
 namespace lockstep::worker::simulator {
 
-/// In what a kernel computes.
+/// The type in which a kernel computes.
 enum class Precision : std::uint8_t { F64, F32, F16, BF16 };
 inline constexpr std::array<std::string_view, 4> kPrecisionNames = {"f64", "f32", "f16", "bf16"};
 
-/// Rates that a device reaches, not its peaks. Value type.
+/// Rates that a device reaches, below its peaks. Value type.
 struct DeviceModel {
   std::string name;
   std::int64_t bytes_per_us = 0;                  // of its memory; 1,000: 1 GB/s
-  std::array<std::int64_t, 4> flops_per_us = {};  // by Precision; 0: not said
+  std::array<std::int64_t, 4> flops_per_us = {};  // by Precision; 0: unknown
   std::int64_t launch_ns = 0;                     // no kernel is shorter
-  std::int64_t memory_bytes = 0;                  // 0: not said
+  std::int64_t memory_bytes = 0;                  // 0: unknown
 
   [[nodiscard]] std::int64_t rate_of(Precision precision) const {
     return flops_per_us[static_cast<std::size_t>(precision)];
@@ -42,17 +42,17 @@ struct Amount {
 /// Equal kernels of a step, one after the other.
 struct KernelWork {
   std::int64_t count = 1;
-  Amount bytes;  // that one of them reads and writes
-  Amount flops;  // that one of them computes
+  Amount bytes;  // read and written by one of them
+  Amount flops;  // computed by one of them
   Precision precision = Precision::F32;
   bool operator==(const KernelWork&) const = default;
 };
 
-/// All of them on a rank with so many elements. At most kLongest.
+/// Returns the time of all of them on a rank with `elements` elements. At most kLongest.
 [[nodiscard]] std::int64_t kernels_ns(const KernelWork& work, const DeviceModel& device,
                                       std::int64_t elements);
 
-/// "a100", "h100", "h200", "b200": the SXM modules. Peaks are NVIDIA's; what of them is reached is
+/// "a100", "h100", "h200", "b200": the SXM modules. Peaks are NVIDIA's; the reached part of them is
 /// assumed (../input/cost.md, "Devices and their network").
 [[nodiscard]] std::vector<std::string_view> device_names();
 [[nodiscard]] std::optional<DeviceModel> device_preset(std::string_view name);

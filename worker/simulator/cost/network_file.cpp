@@ -36,7 +36,7 @@ namespace {
 constexpr std::string_view kKind = "network";
 constexpr std::size_t kMostBytes = 1 << 16;
 
-/// What calibration can have come to.
+/// True if a calibration can give these values.
 bool plausible(const NetworkModel& network) {
   const auto latency = [](std::int64_t ns) { return 0 <= ns && ns <= 1'000'000'000; };
   const auto rate = [](std::int64_t per_us) { return 1 <= per_us && per_us <= 1'000'000'000; };

@@ -1,4 +1,4 @@
-// Calibrated networks on disk: one sealed file each, NAME.network in a folder of the cache
+// Calibrated networks on disk: one sealed file each, NAME.network, in a folder of the cache
 // directory.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace lockstep::worker::simulator {
 
-/// 1 to 64 letters, digits, dots, dashes and underscores, no dot in front.
+/// True for 1 to 64 letters, digits, dots, dashes and underscores, not starting with a dot.
 [[nodiscard]] bool network_name_fits(std::string_view name);
 
-/// The file of that name.
+/// Returns the path of the file of that name.
 [[nodiscard]] std::string network_file(std::string_view name, const std::string& folder);
-/// What stands in it, without the network's name.
+/// Returns the file's content, without the network's name.
 [[nodiscard]] Bytes network_bytes(const NetworkModel& network);
 
-/// nullopt: there is none of that name. Errors: BadInput (a file that cannot be read, was altered
-/// or is of another version, with its path).
+/// Returns nullopt if there is none of that name. Errors: BadInput (a file that cannot be read, was
+/// altered or is of another version, with its path).
 [[nodiscard]] Result<std::optional<NetworkModel>> load_network(std::string_view name,
                                                                const std::string& folder);
 

@@ -13,13 +13,13 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-// Measured on one host (reference of this project: Open MPI 4.1.4, two ranks over shared memory):
-// 0.5 to 0.6 us for a swap of up to 64 bytes, 9.6 GB/s at 64 KiB.
+// Measured on one host (the reference of this project: Open MPI 4.1.4, two ranks over shared
+// memory): 0.5 to 0.6 us for a swap of up to 64 bytes, 9.6 GB/s at 64 KiB.
 constexpr Link kShm{.latency_ns = 600, .bytes_per_us = 9'600};
-// Usual figures of a data centre: TCP over 10 Gb/s Ethernet, and 100 Gb/s InfiniBand or RoCE.
+// Usual figures of data centres: TCP over 10 Gb/s Ethernet, and 100 Gb/s InfiniBand or RoCE.
 constexpr Link kTcp{.latency_ns = 25'000, .bytes_per_us = 1'250};
 constexpr Link kRdma{.latency_ns = 1'500, .bytes_per_us = 12'500};
-// 96,000 bytes of 1,000 sources of 4 dims: 7 us to join, 46 us to read and to decide on.
+// 96,000 bytes of 1,000 sources of 4 dims: 7 us to join, 46 us to read and decide.
 constexpr std::int64_t kJoin = 13'700, kRead = 2'090;
 
 NetworkModel preset(std::string_view name, const Link& link) {
@@ -35,7 +35,7 @@ struct Preset {
 };
 constexpr Preset kPresets[] = {{"shm", kShm}, {"tcp", kTcp}, {"rdma", kRdma}};
 
-/// A plain decimal number, nothing after it.
+/// Returns a plain decimal number without trailing text.
 std::optional<double> decimal(std::string_view text) {
   double out = 0;
   const auto [end, status] =

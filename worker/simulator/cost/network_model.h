@@ -1,6 +1,6 @@
-// What messages cost in virtual time: a latency and a bandwidth between any two ranks, and what a
-// rank's processor takes for payloads. All times are whole nanoseconds, so equal inputs give equal
-// bytes everywhere. Used by the cost model of dry runs; measures nothing itself (calibration.h).
+// The cost of messages in virtual time: a latency and a bandwidth between any two ranks, and a
+// processor's time for payloads. All times are whole nanoseconds, so equal inputs give equal bytes
+// everywhere. Used by the cost model of dry runs; measures nothing itself (calibration.h).
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace lockstep::worker::simulator {
 
-/// The latency-bandwidth model: `bytes` that leave at t have arrived at
-/// t + bytes / bandwidth + latency, and the sender is busy for the first of these two.
+/// The latency-bandwidth model: `bytes` sent at t arrive at t + bytes / bandwidth + latency, and
+/// the sender is busy for bytes / bandwidth.
 struct Link {
   std::int64_t latency_ns = 0;
   std::int64_t bytes_per_us = 0;  // 1,000: 1 GB/s; 0: no limit
   bool operator==(const Link&) const = default;
 };
 
-/// A host with more ranks than cores, where a message waits for its receiver's turn.
+/// A host with more ranks than cores, where a message waits until its receiver gets a core.
 struct Crowd {
   std::int32_t ranks = 0;
-  std::int64_t latency_ns = 0, read_bytes_per_us = 0;  // in place of the usual ones
+  std::int64_t latency_ns = 0, read_bytes_per_us = 0;  // replace those of the model
   bool operator==(const Crowd&) const = default;
 };
 
@@ -33,11 +33,11 @@ struct NetworkModel {
   std::string name;
   Link between{};                      // ranks of different hosts
   Link within{};                       // ranks of one host
-  std::int32_t ranks_per_host = 1;     // neighbours share a host
-  std::int32_t cores_per_host = 0;     // 0: one for each rank
-  std::int64_t join_bytes_per_us = 0;  // payload that a processor joins with another; 0: no limit
-  std::int64_t read_bytes_per_us = 0;  // payload that it makes decisions of; 0: no limit
-  std::vector<Crowd> crowds{};  // ascending, each of more ranks than cores; none: no core is shared
+  std::int32_t ranks_per_host = 1;     // consecutive ranks share a host
+  std::int32_t cores_per_host = 0;     // 0: one per rank
+  std::int64_t join_bytes_per_us = 0;  // payload joined with another; 0: no limit
+  std::int64_t read_bytes_per_us = 0;  // payload turned into decisions; 0: no limit
+  std::vector<Crowd> crowds{};  // ascending, each with more ranks than cores; may be empty
 
   [[nodiscard]] bool one_host(Rank a, Rank b) const {
     return a.value / ranks_per_host == b.value / ranks_per_host;
@@ -45,14 +45,14 @@ struct NetworkModel {
   [[nodiscard]] const Link& link(Rank from, Rank to) const {
     return one_host(from, to) ? within : between;
   }
-  /// How long a sender is busy with a message. Overflow: capped at kLongest.
+  /// Returns the time that a sender is busy with a message. At most kLongest.
   [[nodiscard]] std::int64_t busy_ns(Rank from, Rank to, std::uint64_t bytes) const;
-  /// From the start of sending to the arrival.
+  /// Returns the time from the start of sending to the arrival.
   [[nodiscard]] std::int64_t message_ns(Rank from, Rank to, std::uint64_t bytes) const {
     return busy_ns(from, to, bytes) + link(from, to).latency_ns;
   }
-  /// The model of a world of so many ranks: where a host has more ranks than cores, between the two
-  /// crowds nearest in size; beyond the last one in proportion to it.
+  /// Returns the model of a world of `size` ranks. If a host has more ranks than cores,
+  /// interpolates between the two nearest crowds; beyond the last one scales in proportion.
   [[nodiscard]] NetworkModel in_world(int size) const;
 
   bool operator==(const NetworkModel&) const = default;
@@ -60,19 +60,19 @@ struct NetworkModel {
 
 /// About 11 days: no single time is longer.
 inline constexpr std::int64_t kLongest = std::int64_t{1'000'000} * 1'000'000'000;
-/// The sum, at most kLongest. Requires both in [0, kLongest].
+/// Returns the sum, at most kLongest. Requires both in [0, kLongest].
 [[nodiscard]] std::int64_t capped_sum(std::int64_t a, std::int64_t b);
-/// `count` times `each`, at most kLongest. Requires both >= 0.
+/// Returns `count` times `each`, at most kLongest. Requires both >= 0.
 [[nodiscard]] std::int64_t times(std::int64_t count, std::int64_t each);
 
-/// bytes at bytes_per_us, rounded up; 0 where that is 0.
+/// Returns the time of `bytes` at bytes_per_us, rounded up; 0 if bytes_per_us is 0.
 [[nodiscard]] std::int64_t transfer_ns(std::uint64_t bytes, std::int64_t bytes_per_us);
 
 /// "shm", "tcp", "rdma".
 [[nodiscard]] std::vector<std::string_view> network_names();
 
-/// "rdma", "alpha=1.5,beta=12.5" (microseconds; 10^9 bytes a second) or the name of a calibrated
-/// one, which is looked for in the files of `folder`. Errors: BadInput, in one sentence.
+/// `text`: "rdma", "alpha=1.5,beta=12.5" (microseconds; 10^9 bytes per second) or the name of a
+/// calibrated network, which is read from a file in `folder`. Errors: BadInput, in one sentence.
 [[nodiscard]] Result<NetworkModel> parse_network(std::string_view text, const std::string& folder);
 
 }  // namespace lockstep::worker::simulator

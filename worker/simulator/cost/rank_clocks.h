@@ -1,7 +1,7 @@
-// Virtual time on every rank of a group, moved by the rounds of an agreement: the very messages of
-// VoteRound, TreeRound and BroadcastRound, each at the price of a NetworkModel. What would be an
-// event each in a simulated network is an addition and a maximum here, so a vote of 131,072 ranks
-// takes about a millisecond. A test holds every rank's time against the rounds themselves.
+// Virtual time of every rank of a group, advanced by the rounds of an agreement: the messages of
+// VoteRound, TreeRound and BroadcastRound at the price of a NetworkModel. An event of a simulated
+// network is an addition and a maximum here, so a vote of 131,072 ranks takes about a millisecond.
+// A test compares every rank's time with the rounds themselves.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace lockstep::worker::simulator {
 
-/// What the ranks send in a tree join.
+/// Bytes that the ranks send in a tree join.
 struct TreeBytes {
-  std::vector<std::uint32_t> up;  // by rank, to its parent: what its subtree joins to
+  std::vector<std::uint32_t> up;  // by rank: from its subtree to its parent
   std::uint64_t down = 0;         // the join of all
 };
 
 /// One thread.
 class RankClocks {
  public:
-  /// Every rank at 0.
+  /// Sets every rank to 0.
   RankClocks(const NetworkModel& network, int size);
 
-  /// By rank; callers add what passes between rounds.
+  /// By rank; callers add the time between rounds.
   [[nodiscard]] std::span<std::int64_t> now() { return now_; }
   [[nodiscard]] std::int64_t latest() const;
 
-  /// Recursive doubling, folded where the size is no power of two.
+  /// Recursive doubling, folded if the size is not a power of two.
   void vote();
   /// Up the ordered tree and down again; then every rank reads the result.
   void tree_join(const TreeBytes& bytes);

@@ -5,7 +5,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-constexpr std::size_t kSpansPerCall = 6;  // of a rank, about
+constexpr std::size_t kSpansPerCall = 6;  // per rank, about
 constexpr std::size_t kMostTracks = 512;
 
 std::int64_t span_every(std::int32_t size, std::size_t calls, std::size_t most) {
@@ -50,7 +50,7 @@ void RunClock::begin(const RankSet& present, const std::string& frame) {
   call_.begin_ns = present.empty() ? clocks_.latest() : earliest;
 }
 
-/// Adds what `of` says of each rank to its clock and to its sum.
+/// Adds the time `of` each rank to its clock and to its sum.
 template <class Of>
 void RunClock::pass(SpanKind kind, std::vector<std::int64_t>& sums, Of of) {
   const std::span<std::int64_t> now = clocks_.now();
@@ -64,7 +64,7 @@ void RunClock::pass(SpanKind kind, std::vector<std::int64_t>& sums, Of of) {
     }
 }
 
-/// Of the ranks that are there.
+/// Returns the last arrival of the present ranks.
 std::int64_t RunClock::last_arrival() {
   const std::span<const std::int64_t> now = clocks_.now();
   std::int64_t earliest = kLongestSum, latest = 0;
@@ -81,7 +81,7 @@ std::int64_t RunClock::last_arrival() {
   return latest;
 }
 
-/// Everybody waits for the last one.
+/// All ranks wait for the last one.
 void RunClock::gather() {
   const std::int64_t latest = last_arrival();
   const std::span<const std::int64_t> now = clocks_.now();
@@ -95,9 +95,9 @@ void RunClock::gather() {
     }
 }
 
-// A rank's messages go out when it has come, not when all have; so the clocks move from where they
-// are, and what lies after the last arrival is the agreement's own. A broadcast waits for no one
-// but its root: there all of a rank's time is agreement.
+// A rank's messages leave when it arrives, not when all have arrived. So the clocks advance from
+// their own times, and the time after the last arrival is agreement. A broadcast waits only for its
+// root: all of its time is agreement.
 template <class Move>
 void RunClock::round(SpanKind kind, Move move) {
   build();
@@ -171,7 +171,7 @@ void RunClock::step(const Elements& elements) {
        [&](std::size_t) { return call_.data_ns; });
 }
 
-/// The lowest of the ranks that hold most.
+/// Keeps the peak, on the lowest of the ranks that hold the most.
 void RunClock::hold(std::int32_t rank, std::int64_t bytes) {
   if (!call_.memory || bytes > call_.memory->bytes)
     call_.memory = MemoryPeak{.bytes = bytes, .rank = rank};

@@ -1,6 +1,6 @@
-// The virtual time of a dry run: told by the run and its group what happens in each call, it says
-// what each rank waited for, agreed on, compiled and ran. Same scenario and seed, same nanoseconds,
-// in whatever manner the run is carried out.
+// The virtual time of a dry run. The run and its group report the events of each call; the clock
+// computes what each rank waited for, agreed on, compiled and ran. The same scenario and seed give
+// the same nanoseconds, however the run is carried out.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 namespace lockstep::worker::simulator {
 
-/// What a rank did since its last round. Of ranks whose graphs differ the larger counts.
+/// Work of a rank since its last round. If graphs differ between ranks, the larger values count.
 struct LocalWork {
-  std::size_t sources = 0, symbols = 0;  // of the decision that it traced
+  std::size_t sources = 0, symbols = 0;  // of the decision that was traced
   bool built = false;
 
   void join(const LocalWork& other) {
@@ -30,28 +30,30 @@ struct LocalWork {
 /// One thread. A call is begin(), then its rounds and builds in order, then end().
 class RunClock {
  public:
-  /// The model outlives the clock. Keeps at most `most_spans` spans: of all ranks where they fit,
-  /// else of ranks spread evenly.
+  /// The model outlives the clock. Keeps at most `most_spans` spans: of all ranks if they fit, else
+  /// of evenly spaced ranks.
   RunClock(const CostModel& model, int size, std::size_t calls, std::size_t most_spans);
 
-  /// These ranks come to the call, each as late as its skew says.
+  /// Starts a call: these ranks arrive, each delayed by its skew.
   void begin(const RankSet& present, const std::string& frame);
 
-  /// Rounds of all ranks.
+  /// Advance all ranks by a round.
   void vote();
   void tree_join(const TreeBytes& bytes);
   void broadcast(Rank root, std::uint64_t bytes);
-  /// Said by any number of ranks before a round or the end, it passes once, on all of them.
+  /// Reports the work of any number of ranks before a round or the end. Its time passes once, on
+  /// all ranks.
   void work(const LocalWork& work);
   /// Ranks are absent: the others wait until the deadline.
   void time_out_all();
 
-  /// Puts the elements of every rank's tensors, rank by rank.
+  /// Writes the number of elements of every rank's tensors, by rank.
   using Elements = std::function<void(std::span<std::int64_t>)>;
-  /// The step runs, unless the call failed. `elements` is asked only where the model needs it.
+  /// Ends the call. `steps`: the step runs, since the call did not fail. `elements` is called only
+  /// if the model needs it.
   void end(bool steps, const Elements& elements);
 
-  /// What was told. The clock is done.
+  /// Returns the result. Ends the clock.
   [[nodiscard]] Timing take();
 
  private:
@@ -69,7 +71,7 @@ class RunClock {
   const CostModel& model_;
   std::int32_t size_;
   RankClocks clocks_;
-  std::int64_t span_every_;  // ranks; 0: none is kept
+  std::int64_t span_every_;  // a span is kept for every n-th rank; 0: none
   Timing timing_;
   RankSet present_;
   std::string frame_;
