@@ -1,5 +1,5 @@
-// Distributions of integers, sampled with integers alone: what is drawn is a function of 64 random
-// bits, the same with every compiler and on every machine. The tables of the continuous ones are
+// Distributions of integers, sampled with integers only: a draw is a function of 64 random bits,
+// the same with every compiler and on every machine. The tables of continuous distributions are
 // made once, with the functions of portable_math.h.
 #pragma once
 
@@ -10,66 +10,69 @@
 
 namespace lockstep::worker::simulator {
 
-/// Values that a draw may have, both included.
+/// Range of the values of a draw, both included.
 struct Bounds {
   std::int64_t low = INT64_MIN, high = INT64_MAX;
   bool operator==(const Bounds&) const = default;
 };
 
-/// How often a value occurs.
+/// A value and its frequency.
 struct Bin {
   std::int64_t value = 0;
   std::int64_t weight = 0;  // >= 0
 };
 
-/// The most different values that a table may have.
+/// Most different values of a table.
 inline constexpr std::int64_t kMaxTable = 1 << 20;
-/// The greatest mean, deviation and median.
+/// Largest mean, deviation and median.
 inline constexpr double kMaxMoment = 1e15;
 
-/// Immutable; may be asked from several threads.
+/// Immutable; may be used from several threads.
 class Distribution {
  public:
   /// Always 0.
   Distribution() = default;
-  /// Each with the same probability (but for the bias of a remainder of 64 bits). Requires
+  /// All values have the same probability (but for the bias of a remainder of 64 bits). Requires
   /// low <= high.
   [[nodiscard]] static Distribution uniform(std::int64_t low, std::int64_t high);
-  /// One of the list, each entry with the same probability. Requires one at least.
+  /// All entries of the list have the same probability. Requires at least one.
   [[nodiscard]] static Distribution choice(std::vector<std::int64_t> values);
-  /// Each value by its weight. Requires 1 to kMaxTable bins and 1 <= sum of weights <= INT64_MAX.
+  /// Values have the probability of their weights. Requires 1 to kMaxTable bins and 1 <= sum of
+  /// weights <= INT64_MAX.
   [[nodiscard]] static Distribution histogram(const std::vector<Bin>& bins);
-  /// Rounded to the nearest integer; what is outside the bounds becomes the nearer bound. Requires
+  /// Rounded to the nearest integer; values outside the bounds become the nearer bound. Requires
   /// deviation > 0 and moments up to kMaxMoment. nullopt: wider than kMaxTable values.
   [[nodiscard]] static std::optional<Distribution> normal(double mean, double deviation,
                                                           Bounds bounds);
-  /// The same of median times e to the sigma z, with z standard normal. Requires median, sigma > 0.
+  /// Like normal(), for median times e to the sigma z, with z standard normal. Requires median,
+  /// sigma > 0.
   [[nodiscard]] static std::optional<Distribution> lognormal(double median, double sigma,
                                                              Bounds bounds);
-  /// k of 1 to count with a probability in proportion to k to the -exponent. Requires
-  /// 1 <= count <= kMaxTable and exponent >= 0.
+  /// k of 1 to count with a probability proportional to k to the -exponent. Requires 1 <= count <=
+  /// kMaxTable and exponent >= 0.
   [[nodiscard]] static Distribution zipf(double exponent, std::int64_t count);
-  /// The frequency, rounded down, of one of `count` kinds among `total` items whose frequencies
-  /// are in proportion to k to the -exponent; each kind is as likely. Requires total within 0 and
+  /// The frequency, rounded down, of one of `count` kinds among `total` items. Frequencies are
+  /// proportional to k to the -exponent; all kinds are equally likely. Requires total within 0 and
   /// 2 to the 53.
   [[nodiscard]] static Distribution zipf_frequency(double exponent, std::int64_t count,
                                                    std::int64_t total);
 
-  /// The same, with what is outside the bounds put to the nearer bound. Requires low <= high.
+  /// Returns this distribution with values outside the bounds moved to the nearer bound. Requires
+  /// low <= high.
   [[nodiscard]] Distribution clamped(Bounds bounds) const;
 
-  /// The value that these random bits stand for.
+  /// Returns the value drawn by these random bits.
   [[nodiscard]] std::int64_t at(std::uint64_t random) const;
 
-  /// No value outside of these is drawn.
+  /// Returns bounds that no drawn value exceeds.
   [[nodiscard]] Bounds reach() const;
-  /// Its bounds, where it is uniform and not clamped.
+  /// Returns the bounds of a uniform distribution that is not clamped; else nullopt.
   [[nodiscard]] std::optional<Bounds> as_uniform() const;
 
   bool operator==(const Distribution&) const = default;
 
  private:
-  /// A table of values low, low + 1, …; `below` has the share of all values up to each.
+  /// Returns a table of values low, low + 1, …; `below` returns the share of all values up to each.
   template <class Below>
   [[nodiscard]] static std::optional<Distribution> table(double reach_low, double reach_high,
                                                          Bounds bounds, Below below);
@@ -79,7 +82,7 @@ class Distribution {
   enum class Kind { Uniform, Choice, Table };
   Kind kind_ = Kind::Uniform;
   std::int64_t low_ = 0;              // uniform, and tables without values
-  std::uint64_t span_ = 0;            // uniform: the greatest less the least
+  std::uint64_t span_ = 0;            // uniform: greatest less least value
   std::vector<std::int64_t> values_;  // choices, and values of tables
   Bounds of_values_;
   std::vector<std::uint64_t> cuts_;   // value i is drawn below cut i; the last one beyond them all

@@ -71,8 +71,8 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Level {
     Json value;
-    std::optional<std::string> key;  // of the member that is being read
-    std::set<std::string> keys;      // filled only where there are too many to look through
+    std::optional<std::string> key;  // of the member being read
+    std::set<std::string> keys;      // filled only if there are many members
 
     /// False if the object has this key already.
     [[nodiscard]] bool add(const std::string& name) {

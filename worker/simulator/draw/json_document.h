@@ -1,6 +1,6 @@
-// JSON text as a tree, read strictly: scenario files and records come from outside, so whatever is
+// JSON text as a tree, read strictly. Scenario files and records come from outside, so text that is
 // not plain JSON (duplicate keys, a byte order mark, NUL bytes, deep nesting, text after the end)
-// is an error that says where. Refuses to guess.
+// is an error with its place.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace lockstep::worker::simulator {
 
-/// One JSON value. An integer is a number written without fraction and exponent that fits int64;
+/// One JSON value. A number written without fraction and exponent that fits int64 is an integer;
 /// any other number is a double. Value type.
 struct Json {
   using Array = std::vector<Json>;
-  using Object = std::vector<std::pair<std::string, Json>>;  // as in the text; keys are unique
-  /// A number written as an integer that int64 does not hold.
+  using Object = std::vector<std::pair<std::string, Json>>;  // in text order; keys are unique
+  /// A number written as an integer that does not fit int64.
   struct HugeInteger {
     double value = 0;
   };
@@ -31,28 +31,28 @@ struct Json {
   [[nodiscard]] const T* as() const {
     return std::get_if<T>(&value);
   }
-  /// The member of an object; null where there is none or this is no object.
+  /// Returns the member of an object; null if there is none, or if this is not an object.
   [[nodiscard]] const Json* find(std::string_view key) const;
   /// "an object", "an integer", …: for messages.
   [[nodiscard]] std::string_view kind() const;
 };
 
-/// Containers within containers beyond this are an error.
+/// Deepest nesting of containers.
 inline constexpr int kMaxJsonDepth = 64;
 
 /// Reads one JSON document. Errors: BadInput, "NAME: PATH: what, at line L, column C".
 [[nodiscard]] Result<Json> parse_json(std::string_view text, std::string_view name);
-/// The same of one line of a file; `name` is "FILE:LINE". Errors: BadInput, "NAME: PATH: what, at
-/// column C".
+/// Reads one line of a file as a document; `name` is "FILE:LINE". Errors: BadInput, "NAME: PATH:
+/// what, at column C".
 [[nodiscard]] Result<Json> parse_json_line(std::string_view text, std::string_view name);
 
-/// Where in a document a value stands, linked towards the root; lives on the reader's stack.
+/// The place of a value in a document, linked towards the root. Lives on the reader's stack.
 class JsonPath {
  public:
   JsonPath() = default;
   [[nodiscard]] JsonPath at(std::string_view key) const { return {this, key, 0}; }
   [[nodiscard]] JsonPath at(std::size_t index) const { return {this, {}, index}; }
-  /// "calls[0].inputs[1].ranks"; keys that are no identifiers as ["…"]; "" for the root.
+  /// "calls[0].inputs[1].ranks"; keys that are not identifiers as ["…"]; "" for the root.
   [[nodiscard]] std::string text() const;
 
  private:
@@ -63,10 +63,10 @@ class JsonPath {
   std::size_t index_ = 0;
 };
 
-/// The error of a document called `name` at `path`.
+/// Returns the error at `path` of a document called `name`.
 [[nodiscard]] Status json_error(std::string_view name, const JsonPath& path, std::string_view what);
 
-/// `text` in quotes on one line, control characters escaped, cut where it is long.
+/// Returns `text` in quotes on one line, with control characters escaped, cut if it is long.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace lockstep::worker::simulator

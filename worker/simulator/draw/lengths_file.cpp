@@ -17,7 +17,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-/// A decimal integer of 0 or more, and nothing else.
+/// Returns a decimal integer of 0 or more, without other text.
 std::optional<std::int64_t> whole(std::string_view text) {
   const auto out = number_in<std::int64_t>(text);
   return out && *out >= 0 ? out : std::nullopt;

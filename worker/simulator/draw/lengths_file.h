@@ -1,5 +1,5 @@
-// Lengths seen somewhere, as a text or CSV file: one length a line, or a length and how often it
-// occurred.
+// Observed lengths in a text or CSV file: one length per line, or a length and its number of
+// occurrences.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@ namespace lockstep::worker::simulator {
 
 inline constexpr std::size_t kMaxLengthsBytes = std::size_t{64} << 20;
 
-/// The lengths in a file's text, ascending, each once: lines "LENGTH" or "LENGTH,COUNT", with
-/// spaces around numbers as one likes. Empty lines and lines that start with # say nothing; the
-/// first of the others may be names of columns. Errors: BadInput, "NAME:LINE: what is wrong".
+/// Returns the lengths in a file's text, ascending, each once. Lines are "LENGTH" or
+/// "LENGTH,COUNT", with optional spaces around numbers. Empty lines and lines that start with # are
+/// skipped; the first other line may hold column names. Errors: BadInput, "NAME:LINE: what is
+/// wrong".
 [[nodiscard]] Result<std::vector<Bin>> parse_lengths(std::string_view text, std::string_view name);
 
-/// The same of a file of up to kMaxLengthsBytes. Errors: BadInput.
+/// As parse_lengths, for a file of up to kMaxLengthsBytes. Errors: BadInput.
 [[nodiscard]] Result<std::vector<Bin>> read_lengths_file(const std::string& path);
 
 }  // namespace lockstep::worker::simulator

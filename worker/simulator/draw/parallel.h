@@ -1,4 +1,4 @@
-// Independent shares of one piece of work on the cores that there are.
+// Runs independent shares of a piece of work on all cores.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 namespace lockstep::worker::simulator {
 
 /// Runs share(0) to share(count - 1), each once, in any order, on as many threads as there are
-/// cores. Returns when all are done. The shares write to places of their own.
+/// cores. Returns when all are done. Each share writes only to its own memory.
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& share);
 
-/// Ranks 0 to size-1 in runs that follow each other, some for every core.
+/// Returns ranks 0 to size-1 in consecutive runs of at most 512 ranks.
 [[nodiscard]] std::vector<RankSet::Run> shares_of(std::int32_t size);
 
 }  // namespace lockstep::worker::simulator

@@ -35,7 +35,7 @@ double logarithm(double x) {
 }
 
 double normal_below(double x) {
-  constexpr double kFar = 8.3;  // beyond, a double does not tell the rest from nothing
+  constexpr double kFar = 8.3;  // beyond this a double cannot hold the difference from 0 or 1
   if (x < -kFar) return 0;
   if (x > kFar) return 1;
   double term = x, sum = x, before = 0;

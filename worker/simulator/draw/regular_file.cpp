@@ -24,7 +24,7 @@ Status refuse(std::string_view where, std::string_view what) {
   return bad_input(fmt::format("{}: {}.", where, what));
 }
 
-/// Up to where its last writer closes it.
+/// Reads until the last writer closes the pipe.
 Result<std::string> read_pipe(const std::string& path, std::size_t most, Duration patience) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return refuse(path, fmt::format("cannot be opened ({})", std::strerror(errno)));
@@ -55,7 +55,7 @@ Result<std::string> read_pipe(const std::string& path, std::size_t most, Duratio
 
 }  // namespace
 
-// A pipe without a writer would block in open(2) but for O_NONBLOCK.
+// O_NONBLOCK: otherwise a pipe without a writer would block open(2).
 Result<RegularFile> RegularFile::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return refuse(path, fmt::format("cannot be opened ({})", std::strerror(errno)));
@@ -91,7 +91,7 @@ Result<std::size_t> RegularFile::read(std::uint64_t offset, std::span<char> out)
 }
 
 Result<std::optional<LineReader::Line>> LineReader::next() {
-  std::size_t seen = line_;  // up to there no line ends
+  std::size_t seen = line_;  // no line ends before this
   for (;;) {
     const std::size_t end = held_.find('\n', seen);
     if (end != held_.npos) {
@@ -141,7 +141,7 @@ Result<std::string> read_file(const std::string& path, std::size_t most, Duratio
   std::string out;
   for (;;) {
     const std::size_t before = out.size();
-    // One byte more than there were at first: so the end is seen without another block.
+    // One byte more than the initial size, so that the end is found without another block.
     const std::size_t rest = file->size() > before ? file->size() - before + 1 : kBlock;
     out.resize(before + std::min(rest, most == SIZE_MAX ? rest : most - before + 1));
     const auto got = file->read(before, std::span(out).subspan(before));

@@ -1,4 +1,4 @@
-// Regular files: read at any place, and by lines without being held.
+// Regular files: read at any offset, and by lines without holding the whole file.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace lockstep::worker::simulator {
 
-/// Open for reading. Whatever may block or has no size (a pipe, a device, a directory) is refused.
+/// A file open for reading. Files that may block or have no size (a pipe, a device, a directory)
+/// are refused.
 class RegularFile {
  public:
   /// Errors: BadInput, "PATH: what.".
@@ -22,9 +23,9 @@ class RegularFile {
   ~RegularFile();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// How many bytes there were when it was opened.
+  /// Returns the size when the file was opened.
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Fills `out` with what stands from `offset` on; how much there was. Errors: BadInput.
+  /// Fills `out` from `offset` on. Returns the number of bytes read. Errors: BadInput.
   [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, std::span<char> out) const;
 
  private:
@@ -35,39 +36,39 @@ class RegularFile {
   std::uint64_t size_;
 };
 
-/// The lines of a file, one after another. Holds one line and a block.
+/// Reads the lines of a file in order. Holds one line and a block.
 class LineReader {
  public:
   struct Line {
-    std::string_view text;  // without its end; good until the next one is asked for
+    std::string_view text;  // without its end; valid until the next call of next()
     std::uint64_t offset = 0;
     bool whole = true;  // false: the file ends before the line does
   };
   explicit LineReader(const RegularFile& file) : file_(file) {}
-  /// nullopt: there are no more. Errors: BadInput (also of a line of more than 256 MiB).
+  /// Returns nullopt after the last line. Errors: BadInput (also for a line of more than 256 MiB).
   [[nodiscard]] Result<std::optional<Line>> next();
 
  private:
   const RegularFile& file_;
   std::string held_;          // bytes from `offset_` on
-  std::size_t line_ = 0;      // where the next line starts in them
-  std::size_t number_ = 0;    // lines given
+  std::size_t line_ = 0;      // where the next line starts in held_
+  std::size_t number_ = 0;    // lines returned so far
   std::uint64_t offset_ = 0;  // of held_ in the file
 };
 
-/// Bytes that were in a file when it was read for the first time.
+/// A range of bytes of a file, as it was first read.
 struct Stretch {
   std::uint64_t offset = 0, size = 0;
-  std::uint32_t check = 0;  // check_of() them
+  std::uint32_t check = 0;  // check_of() the bytes
 };
 [[nodiscard]] std::uint32_t check_of(std::string_view bytes);
-/// Reads them again. `where` stands in messages. Errors: BadInput (they are not the same any more).
+/// Reads the bytes again. `where` is for messages. Errors: BadInput (they have changed).
 [[nodiscard]] Result<std::string> read_again(const std::string& path, const Stretch& stretch,
                                              std::string_view where);
 
-/// A file's bytes, or what comes out of a pipe up to its end, of which there may be 1 GiB. Errors:
-/// BadInput (missing, a directory, not readable, more than `most` bytes, a pipe out of which
-/// nothing comes for `patience`), in one sentence.
+/// Returns a file's bytes, or the output of a pipe up to its end, at most 1 GiB. Errors: BadInput
+/// (missing, a directory, not readable, more than `most` bytes, a pipe without output for
+/// `patience`), in one sentence.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t most = SIZE_MAX,
                                             Duration patience = std::chrono::seconds(60));
 
