@@ -1,5 +1,5 @@
-// The ranks that run on their own in a counterfactual: one for each class of equal ranks, or every
-// rank where ranks draw for themselves; and their inputs in a call.
+// The ranks that run alone in a counterfactual, and their inputs in a call: one for each class of
+// equal ranks, or every rank if ranks draw their own inputs.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace lockstep::worker::simulator {
 
-/// A rank that stands for its class of equal ranks.
+/// A rank that represents its class of equal ranks.
 struct Representative {
-  std::size_t of = 0;  // its class
+  std::size_t of = 0;  // number of its class
   std::int32_t rank = 0;
 };
 
-/// `apart`: ranks draw for themselves.
+/// `apart`: ranks draw their own inputs.
 [[nodiscard]] std::vector<Representative> representatives_of(const std::vector<RankClass>& classes,
                                                              bool apart);
 
@@ -24,24 +24,25 @@ struct Representative {
 class CallView {
  public:
   CallView(const Scenario& scenario, const std::vector<RankClass>& classes, std::size_t call);
-  /// Every rank makes the call, and all call one frame.
+  /// True if every rank makes the call, and all call one frame.
   [[nodiscard]] bool made_by_all() const { return by_all_; }
   [[nodiscard]] bool made_by(const Representative& representative) const {
     return groups_[representative.of] >= 0;
   }
-  /// null where ranks do not draw for themselves.
+  /// Null unless ranks draw their own inputs.
   [[nodiscard]] const RankInputs* drawn() const { return inputs_ ? &*inputs_ : nullptr; }
-  // Require that the representative makes the call.
+  // The following require that the representative makes the call.
   [[nodiscard]] const std::string& frame(const Representative& representative) const;
-  /// `room` holds it where ranks draw for themselves; it is empty, or was used in this call.
+  /// Returns the representative's inputs. `room` holds them if ranks draw their own; it is empty,
+  /// or was used in this call.
   const Observation& of(const Representative& representative, Observation& room) const;
 
  private:
-  std::vector<int> groups_;                   // of each class
-  std::optional<RankInputs> inputs_;          // where ranks draw for themselves
-  const GeneratedCall* kind_ = nullptr;       // there
+  std::vector<int> groups_;                   // by class
+  std::optional<RankInputs> inputs_;          // if ranks draw their own
+  const GeneratedCall* kind_ = nullptr;       // then
   std::shared_ptr<const ScenarioCall> call_;  // else
-  std::vector<Observation> seen_;             // by its groups
+  std::vector<Observation> seen_;             // by group of call_
   bool by_all_ = false;
 };
 

@@ -9,7 +9,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// The name of the value at `at`.
+/// Returns the name of the value at index `at`.
 std::string name_at(const SourceList& list, std::size_t at) {
   const auto& starts = list.offsets();
   const auto behind = std::upper_bound(starts.begin(), starts.end(), at);
@@ -21,7 +21,7 @@ std::string name_at(const SourceList& list, std::size_t at) {
 std::vector<Cause::Group> groups_of(const Scenario& scenario, std::size_t call,
                                     const SourceList& list, std::size_t at) {
   constexpr std::size_t kGroups = 6;
-  std::map<std::int64_t, std::size_t> place;  // of a value, in `out`
+  std::map<std::int64_t, std::size_t> place;  // of a value: its index in `out`
   std::vector<Cause::Group> out;
   visit_inputs(scenario, call,
                [&](const std::string&, const RankSet& ranks, const Observation& seen) {
@@ -40,7 +40,8 @@ std::vector<Cause::Group> groups_of(const Scenario& scenario, std::size_t call,
   return out;
 }
 
-/// A field that the two have otherwise; nullopt: there is none. It has no groups of numbers.
+/// Returns a sentence about a field that differs between the two; nullopt if none does. Fields have
+/// no groups of numbers.
 std::optional<std::string> other_field(const Side& a, const Side& b) {
   const auto said = [](const Side& side, const std::string& name) {
     for (const Field& field : side.seen.fields)
@@ -60,8 +61,8 @@ std::optional<std::string> other_field(const Side& a, const Side& b) {
 
 bool is_dynamic(const std::string& use) { return use.starts_with("dynamic"); }
 
-/// Where programs differ in a bound, which all symbols share: the first size that one side alone
-/// has below it. Else `at`.
+/// If the programs differ in a bound, which all symbols share, returns the first size that is below
+/// it on one side only. Otherwise returns `at`.
 std::size_t behind_bound(const Side& a, const Side& b, std::size_t at) {
   if (!is_dynamic(a.uses[at]) || !is_dynamic(b.uses[at])) return at;
   for (std::size_t i = at; i < a.uses.size(); ++i)

@@ -1,4 +1,4 @@
-// What tells two ranks of a call apart, for those who found that they part ways.
+// Explains the difference between two ranks of a call whose runs diverge.
 #pragma once
 
 #include <string>
@@ -10,13 +10,12 @@
 
 namespace lockstep::worker::simulator {
 
-/// One of two ranks that part ways.
+/// One of two ranks that diverge.
 struct Side {
   Rank rank;
   Observation seen;
   bool compiled = false;
-  /// How the program that it runs has each of the observation's values: "5", "dynamic"; empty: it
-  /// falls back.
+  /// How its program treats each of the observation's values: "5", "dynamic"; empty: it falls back.
   std::vector<std::string> uses;
 };
 

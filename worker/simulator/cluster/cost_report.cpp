@@ -56,7 +56,7 @@ struct Sums {
   std::int64_t agreement = 0, compile = 0, step = 0, data = 0, wait = 0;
 };
 
-/// Over calls on the slowest rank; waiting over calls and ranks.
+/// Returns sums over calls on the slowest rank; of waiting, over calls and ranks.
 Sums sums_of(const Timing& timing) {
   Sums out;
   for (const CallTiming& call : timing.calls) {
@@ -69,13 +69,13 @@ Sums sums_of(const Timing& timing) {
   return out;
 }
 
-/// What the steps of a run hold.
+/// The memory held by the steps of a run.
 struct MostMemory {
-  MemoryPeak peak;         // of the first call with most
-  std::size_t call = 0;    // that one
+  MemoryPeak peak;         // of the first call with the most
+  std::size_t call = 0;    // number of that call
   std::size_t beyond = 0;  // calls that do not fit the device
 };
-/// nullopt where nothing is said of it.
+/// Returns nullopt if no step's memory is known.
 std::optional<MostMemory> most_memory(const Timing& timing) {
   std::optional<MostMemory> out;
   for (std::size_t i = 0; i < timing.calls.size(); ++i) {
@@ -117,7 +117,7 @@ ordered_json totals_json(const Timing& timing, const Sums& sums) {
   return out;
 }
 
-/// Of one rank's sums: percentiles over ranks and the lowest rank with most.
+/// Returns percentiles over ranks of their sums, and the lowest rank with the most.
 ordered_json rank_json(const std::vector<std::int64_t>& sums) {
   std::vector<std::int64_t> copy = sums;
   ordered_json out = json_of(percentiles(copy));
@@ -146,7 +146,7 @@ std::map<std::string, FrameTimes> by_frame(const DryRunResult& result) {
   return out;
 }
 
-/// A field as RFC 4180 has it.
+/// Returns a field in the form of RFC 4180.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";

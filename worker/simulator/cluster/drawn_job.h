@@ -1,5 +1,5 @@
 // A recorded job on virtual ranks that draw their inputs from the recorded ones, call by call. All
-// ranks compile together, so they have one past, and one cache per frame stands for all of them.
+// ranks compile together, so they have one past, and one cache per frame serves all of them.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class DrawnJob {
   [[nodiscard]] std::optional<Timing> take_timing();
 
  private:
-  /// What some ranks bring to a call; by the lowest of them, ascending.
+  /// An input of a call and the lowest rank that has it; ascending by rank.
   struct Row {
     std::int32_t lowest = 0;
     std::string frame;
@@ -31,7 +31,7 @@ class DrawnJob {
   };
   struct Rows {
     std::vector<Row> rows;
-    std::vector<std::uint32_t> of;  // which of them each rank has; UINT32_MAX: it is absent
+    std::vector<std::uint32_t> of;  // index in rows, by rank; UINT32_MAX: absent
     RankSet present;
   };
   [[nodiscard]] Rows drawn(const GeneratedCall& kind, const RankInputs& inputs) const;
@@ -45,10 +45,10 @@ class DrawnJob {
   const Profiles* from_;
   std::map<std::string, CodeCache> frames_;
   RowExecutor executor_;
-  std::optional<RunClock> clock_;  // where the scenario has costs
+  std::optional<RunClock> clock_;  // if the scenario has costs
 };
 
-/// Of all tensors; at most INT64_MAX.
+/// Returns the elements of all tensors; at most INT64_MAX.
 [[nodiscard]] std::int64_t elements_of(const Observation& seen);
 
 }  // namespace lockstep::worker::simulator

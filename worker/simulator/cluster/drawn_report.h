@@ -1,4 +1,4 @@
-// What is said of a record besides its replay: from what virtual ranks drew, and what to mark.
+// Results for a record besides its replay: what virtual ranks drew from, and which dims to mark.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,19 @@ namespace lockstep::worker::simulator {
 struct DrawnFrom {
   int ranks = 0;
   std::uint64_t seed = 0;
-  std::size_t inputs = 0;       // different ones
-  std::size_t as_recorded = 0;  // calls in which nothing was drawn
-  std::size_t left_out = 0;     // calls to which a rank brought an error of its own
-  /// Versions whose conditions are those of a recorded trace, and others.
+  std::size_t inputs = 0;       // number of different ones
+  std::size_t as_recorded = 0;  // calls without draws
+  std::size_t left_out = 0;     // calls in which a rank had an error of its own
+  /// Numbers of versions whose conditions are known from a recorded trace, and of others.
   std::size_t conditions_known = 0, conditions_not_known = 0;
 };
 
-/// A dim to mark, which would have saved a compile.
+/// A dim whose mark would have saved a compile.
 struct MarkedDim {
   std::string frame, source;
   std::size_t dim = 0;
-  Mark mark = Mark::Dynamic;             // or Unbacked: sizes of 0 and 1 come too
-  std::int64_t least = 0, greatest = 0;  // met in the run
+  Mark mark = Mark::Dynamic;             // or Unbacked: sizes of 0 and 1 occur too
+  std::int64_t least = 0, greatest = 0;  // observed in the run
   std::size_t compiles = 0;              // of its frame
   bool operator==(const MarkedDim&) const = default;
 };
@@ -41,7 +41,7 @@ struct MarkAdvice {
 
 /// "torch._dynamo.mark_dynamic(x, 0)  # step: 3 to 97, 2 compiles"
 [[nodiscard]] std::string torch_line(const MarkedDim& dim);
-/// One below the other.
+/// Returns the lines of all dims.
 [[nodiscard]] std::string torch_lines(const std::vector<MarkedDim>& dims);
 
 // The values of the keys "drawn" and "advice" of a result, and lines of its summary.

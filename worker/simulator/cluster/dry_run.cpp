@@ -18,7 +18,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// Runs of ranks, ascending, with the class that each belongs to.
+/// Runs of ranks, ascending, and the class of each.
 struct Layout {
   std::vector<Unit> units;
   std::vector<std::size_t> class_of;
@@ -53,7 +53,7 @@ void fill_elements(const RankInputs& inputs, std::span<std::int64_t> out) {
   });
 }
 
-/// The simulated job: each unit with its own cache per frame.
+/// The simulated job: each unit has its own cache per frame.
 class Job {
  public:
   Job(const Scenario& scenario, Manner manner, const DryRunOptions& options)
@@ -85,7 +85,7 @@ class Job {
   }
 
   [[nodiscard]] const RankExecutor& executor() const { return *executor_; }
-  /// A commit is one of all ranks, so they have all learnt the same.
+  /// A commit is made by all ranks, so all have learnt the same.
   [[nodiscard]] Profiles learnt() const {
     Profiles out;
     for (const auto& [name, frame] : frames_.front())
@@ -97,7 +97,7 @@ class Job {
   }
 
  private:
-  /// Equal ranks in every unit.
+  /// For equal ranks in every unit.
   CallResult call(std::size_t index, const ScenarioCall& call) {
     std::vector<Observation> observations;
     for (const ScenarioGroup& group : call.groups) observations.push_back(group.observation());
@@ -125,7 +125,7 @@ class Job {
     return result;
   }
 
-  /// Every rank with values of its own.
+  /// For ranks that each have their own values.
   CallResult call(std::size_t index, const GeneratedCall& kind, const RankInputs& inputs) {
     std::vector<std::unique_ptr<CallMachine>> machines(layout_.units.size());
     const RankSet present =
@@ -147,7 +147,7 @@ class Job {
     return result;
   }
 
-  /// What the lowest unit came to; `own` is its frame.
+  /// Returns the result of the lowest unit; `own` is its frame.
   CallResult result_of(Machines machines, const std::string& frame, const std::string& own,
                        const Status& absent) {
     CallResult result;
@@ -169,7 +169,7 @@ class Job {
     return result;
   }
 
-  /// Where ranks share sizes only, each has an entry of its own.
+  /// Ranks that only share sizes each have an entry of their own.
   HeldDecisions held_of(Machines machines, const std::string& frame, std::size_t entry) const {
     HeldDecisions out;
     for (std::size_t i = 0; i < machines.size(); ++i) {
@@ -204,10 +204,10 @@ class Job {
   const Profiles* from_;
   std::vector<RankClass> classes_;
   Layout layout_;
-  std::vector<std::map<std::string, CodeCache>> frames_;  // per unit, by name
+  std::vector<std::map<std::string, CodeCache>> frames_;  // by unit, then by name
   std::unique_ptr<RankExecutor> executor_;
   StreamedExecutor* streamed_ = nullptr;
-  std::optional<RunClock> clock_;  // where the scenario has costs
+  std::optional<RunClock> clock_;  // if the scenario has costs
 };
 
 }  // namespace

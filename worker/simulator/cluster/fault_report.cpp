@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Fault::Kind;
 
-/// How many of the first `count` calls came to that; of fewer where the run is shorter.
+/// Returns how many of the first `count` calls had this outcome; `count` is capped by the run.
 std::int64_t with(CallOutcome::Kind kind, const TimedRun& run, std::size_t count) {
   count = std::min(count, run.calls.size());
   return std::count_if(run.calls.begin(), run.calls.begin() + static_cast<std::ptrdiff_t>(count),
@@ -42,8 +42,8 @@ JobOutcome job_outcome(const TimedRun& run, const TimedRun& without) {
   return out;
 }
 
-/// What says it: an error that a call has besides those without faults, or what ended the job.
-/// `alone`: it can only be about this fault.
+/// Finds the first error that reports the fault: of a call, beyond those without faults, or of the
+/// job. `alone`: the error can only be about this fault.
 FaultOutcome fault_outcome(const Fault& fault, const std::optional<Instant>& struck,
                            const TimedRun& run, const TimedRun& without, bool alone) {
   FaultOutcome out;

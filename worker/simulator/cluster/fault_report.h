@@ -1,5 +1,5 @@
-// What each fault of a scenario does, alone and with the others: what is detected, after how long,
-// who is named, what becomes of the job.
+// The effect of each fault of a scenario, alone and with the others: what is detected, after how
+// long, which ranks are named, and what happens to the job.
 #pragma once
 
 #include <cstdint>
@@ -16,57 +16,57 @@ namespace lockstep::worker::simulator {
 
 struct Scenario;
 
-/// What became of one fault. Times are virtual.
+/// The outcome of one fault. Times are virtual.
 struct FaultOutcome {
-  std::optional<Instant> struck;   // nullopt: never, for the job was over or did not do this
-  std::optional<Status> detected;  // what all ranks, or the report that ends the job, say of it
-  Duration after{0};               // from the stroke to that
-  RankSet named;                   // by it
+  std::optional<Instant> struck;   // nullopt: never, the job was over or did not do this
+  std::optional<Status> detected;  // as reported by all ranks, or when the job ends
+  Duration after{0};               // time from the stroke to the detection
+  RankSet named;                   // ranks named by the report
 };
 
-/// What became of a job.
+/// The outcome of a job.
 struct JobOutcome {
   bool ends = false;                     // before its end, with `exit_code`
-  std::optional<int> exit_code;          // nullopt where nobody is left to give one
-  std::size_t calls = 0;                 // that came to an end
-  std::int64_t more_compiles = 0;        // in these, than without the faults
+  std::optional<int> exit_code;          // nullopt if no rank is left to give one
+  std::size_t calls = 0;                 // that ended
+  std::int64_t more_compiles = 0;        // than without the faults, in these
   std::int64_t more_errors = 0;          // likewise
-  Duration longer{0};                    // than without them; where it does not end
-  Duration wait_median{0}, wait_max{0};  // over ranks: for others, more than without them
-  RankSet last;                          // whom they waited for in most calls
+  Duration longer{0};                    // than without the faults; unless it ends early
+  Duration wait_median{0}, wait_max{0};  // over ranks, beyond those without faults
+  RankSet last;                          // the ranks waited for in most calls
 };
 
 struct FaultReport {
   FaultPlan plan;
-  Duration without{0};               // how long the job takes without any of the faults
-  std::optional<Status> ends_alone;  // why it does not come to its end even then
+  Duration without{0};               // time of the job without any faults
+  std::optional<Status> ends_alone;  // error of the job even without faults
   struct Alone {
     FaultOutcome fault;
     JobOutcome job;
   };
-  std::vector<Alone> alone;            // by fault: as if it were the only one
-  std::vector<FaultOutcome> together;  // by fault: with the others
-  JobOutcome job;                      // with all of them
-  std::uint64_t events = 0;            // simulated, over all these runs
+  std::vector<Alone> alone;            // by fault: as the only fault
+  std::vector<FaultOutcome> together;  // by fault: with the other faults
+  JobOutcome job;                      // with all faults
+  std::uint64_t events = 0;            // simulated events of all these runs
 };
 
-/// Ranks that an error names as those that went wrong: of a report of the watchdog its culprits, of
-/// a joint error the ranks that failed, of a divergence those that differ from most.
+/// Returns the ranks that an error names as at fault: the culprits of a watchdog's report, the
+/// ranks that failed in a joint error, those that differ from most in a divergence.
 [[nodiscard]] RankSet named_ranks(const Status& error, const RankSet& culprits);
 
-/// A run of the job without faults, with each of them, and with all. Requires scenario.faults.
+/// Runs the job without faults, with each fault, and with all. Requires scenario.faults.
 [[nodiscard]] FaultReport fault_report(
     const Scenario& scenario,
     const std::function<void(std::string_view what, std::size_t done, std::size_t of)>& progress =
         {});
 
-/// The value of the result's key "faults".
+/// Returns the value of the result's key "faults".
 [[nodiscard]] std::string fault_json(const FaultReport& report);
-/// A row of texts for each fault by itself, as JSON, for the report.
+/// Returns a row of texts for each fault alone, as JSON, for the report.
 [[nodiscard]] std::string fault_rows_json(const FaultReport& report);
 /// "ends with exit code 5 after 31 calls, ranks wait 20 s (median 19 s) for rank 7"
 [[nodiscard]] std::string job_text(const JobOutcome& job);
-/// The table for people.
+/// Returns the table for people.
 [[nodiscard]] std::string fault_summary(const FaultReport& report);
 
 }  // namespace lockstep::worker::simulator

@@ -1,4 +1,4 @@
-// A report on faults as JSON and as a table.
+// The report on faults as JSON and as a table.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -22,7 +22,7 @@ class FoldedExecutor final : public RankExecutor {
   FoldedRounds rounds_;
 };
 
-/// The payloads of a TreeJoin or a Broadcast.
+/// Returns the payloads of a TreeJoin or a Broadcast.
 template <class T>
 std::vector<Bytes> payloads(Machines machines) {
   std::vector<Bytes> out;

@@ -10,7 +10,7 @@ using collectives::TreePlace;
 using collectives::Vote;
 using collectives::VoteRound;
 
-/// Messages that `self` receives in a vote.
+/// Returns the number of messages that `self` receives in a vote.
 std::uint64_t vote_messages(Rank self, int size) {
   VoteRound round(self, size, Vote{});
   const Vote other;
@@ -65,7 +65,7 @@ std::size_t FoldedRounds::count(std::int32_t rank) {
   return counted_.size() - 1;
 }
 
-// The tree below `rank`, which covers low to high and so several units.
+// Adds the tree below `rank`, which covers low to high and so several units.
 std::size_t FoldedRounds::add_joint(std::int32_t rank, std::int32_t low, std::int32_t high) {
   const TreePlace place = TreePlace::of(Rank{rank}, size_);
   Joint joint{.unit = unit_of(rank), .counted = count(rank), .left = {}, .right = {}};
@@ -82,8 +82,8 @@ FoldedRounds::Joint::Child FoldedRounds::child(std::int32_t rank, std::int32_t l
   return {Joint::Child::Kind::Spanning, add_joint(rank, low, high)};
 }
 
-// The first rank by itself, as it may be the root of a broadcast; then a rank for each number of
-// messages that a vote brings.
+// Counts the first rank by itself, as it may be the root of a broadcast, and one rank for each
+// number of messages in a vote.
 void FoldedRounds::add_plain(std::size_t unit) {
   const auto [first, last] = units_[unit];
   add_plain(unit, first, first);
@@ -113,7 +113,7 @@ Vote FoldedRounds::vote(std::span<const Vote> mine, collectives::Combine combine
   return all;
 }
 
-/// A rank sends what its unit sends, unless its subtree spans several.
+/// A rank sends what its unit sends, unless its subtree spans several units.
 TreeBytes FoldedRounds::sent_by_units(std::span<const Bytes> mine) const {
   TreeBytes out;
   out.up.resize(static_cast<std::size_t>(size_));

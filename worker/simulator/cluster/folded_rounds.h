@@ -1,9 +1,8 @@
 // Rounds of a group in which runs of equal ranks count once. A vote is an AND (or minimum) and a
-// tree join is idempotent, so the result needs one message per run. What a rank receives is a
-// function of its place: of the vote's schedule and, in the ordered tree, of the payloads of its
-// two subtrees. A subtree that lies within one run sends what the run sends; so only ranks whose
-// subtree spans several runs are looked at one by one, and of all others one per run, with most to
-// receive.
+// tree join is idempotent, so the result needs one message per run. What a rank receives depends on
+// its place: on the vote's schedule and, in the ordered tree, on the payloads of its two subtrees.
+// A subtree within one run sends what the run sends. So only ranks whose subtree spans several runs
+// are counted one by one; of the others, the rank of each run that receives the most.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,8 @@ using Unit = RankSet::Run;
 /// The index of the unit that holds the rank. Requires ascending units, one of which does.
 [[nodiscard]] std::size_t unit_of(std::span<const Unit> units, Rank rank);
 
-/// Ranks that receive equally many messages in a vote (VoteRound: ranks below size - core fold one
-/// in, those from core on hear the result only).
+/// Ranks that receive equally many messages in a vote (VoteRound: ranks below size - core receive
+/// one more message, which is folded in; ranks from core on receive only the result).
 struct VoteShare {
   RankSet::Run ranks;
   std::uint64_t messages = 0;
@@ -39,13 +38,13 @@ class FoldedRounds {
 
   [[nodiscard]] collectives::Vote vote(std::span<const collectives::Vote> mine,
                                        collectives::Combine combine);
-  /// Requires that equal payloads join to themselves.
-  /// What the ranks send is put into `sent`, if that is not null.
+  /// Requires that equal payloads join to themselves. If `sent` is not null, stores what the ranks
+  /// send.
   [[nodiscard]] Bytes tree_join(std::span<const Bytes> mine, const collectives::Join& join,
                                 TreeBytes* sent = nullptr);
   [[nodiscard]] Bytes broadcast(Rank root, std::span<const Bytes> mine);
 
-  /// Payload received in all rounds by the rank with most.
+  /// Returns the payload received in all rounds by the rank with the most.
   [[nodiscard]] std::uint64_t bytes_per_rank_max() const;
   [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
 

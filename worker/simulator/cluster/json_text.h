@@ -1,4 +1,4 @@
-// JSON as the results of a dry run spell it: on one line, whatever bytes are in its names.
+// JSON in the form of dry-run results: on one line, with any bytes in names.
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// The machine of each unit for one call; null where the unit does not make the call.
+/// The machine of each unit for one call; null if the unit does not make the call.
 using Machines = std::span<const std::unique_ptr<CallMachine>>;
 
 /// What executors have in common: the clock, and known traces.
@@ -38,46 +38,46 @@ class MachineExecutor {
   template <class RunRound>
   void run_together(Machines machines, const Status& absent, const RunRound& round) const;
 
-  RunClock* clock_ = nullptr;            // null: nobody asks for times
-  const KnownTraces* traces_ = nullptr;  // null: nothing is known
+  RunClock* clock_ = nullptr;            // null: no times are needed
+  const KnownTraces* traces_ = nullptr;  // null: no traces are known
 };
 
 class RankExecutor : public MachineExecutor {
  public:
   virtual ~RankExecutor() = default;
 
-  /// Takes every machine to Finish. Where units are absent the others wait for them until the
-  /// deadline passes and end with `absent`; otherwise `absent` is not looked at.
+  /// Takes every machine to Finish. If units are absent, the others wait for them until the
+  /// deadline and end with `absent`, which is otherwise ignored.
   virtual void run(Machines machines, const Status& absent) = 0;
 
-  /// Payload received in rounds that ended, over all calls, by the rank with most.
+  /// Returns the payload received in rounds that ended, over all calls, by the rank with the most.
   [[nodiscard]] virtual std::uint64_t bytes_per_rank_max() const = 0;
-  /// Rounds that ended.
+  /// Returns the number of rounds that ended.
   [[nodiscard]] virtual std::uint64_t rounds() const = 0;
 };
 
-/// Does what the machine asks of its own rank until it asks for a round or is at its end. True: a
-/// round. A dry run traces and compiles nothing: what is not known of a trace is taken to be the
-/// decision itself.
+/// Does the machine's actions of its own rank until it asks for a round or has ended. Returns true
+/// for a round. A dry run traces and compiles nothing: the decision is taken as its own trace,
+/// unless the trace is known.
 bool answer_locally(CallMachine& machine, LocalWork* work = nullptr,
                     const KnownTraces* traces = nullptr);
 
-/// What a round came to on every rank.
+/// The result of a round on every rank.
 using RoundResult = std::variant<collectives::Vote, Bytes>;
 /// All machines ask for a round of one kind.
 [[nodiscard]] bool ask_alike(Machines machines);
 /// The vote that all machines ask for, over their ranks.
 [[nodiscard]] collectives::Vote joint_vote(Machines machines);
-/// Runs the round that all machines ask for, without telling them; nullopt where they ask for
-/// different kinds, or for none. Requires a machine per unit.
+/// Runs the round that all machines ask for, without giving them the result. nullopt if they ask
+/// for different kinds of rounds, or for none. Requires a machine per unit.
 [[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines,
                                                     RunClock* clock = nullptr);
 void answer(CallMachine& machine, const RoundResult& result);
-/// The same of a round that has ended on this rank.
+/// As above, for a round that has ended on this rank.
 void answer(CallMachine& machine, const collectives::Round& round);
-/// Some ranks are absent: the calls of all others end with `absent` after the deadline.
+/// Some ranks are absent: ends the calls of all others with `absent` after the deadline.
 void time_out_all(Machines machines, const Status& absent, RunClock* clock = nullptr);
-/// The machines ask for different rounds: every call ends with an error that says so.
+/// The machines ask for different rounds: ends every call with an error about that.
 void fail_all(Machines machines);
 
 template <class RunRound>
@@ -96,9 +96,9 @@ void MachineExecutor::run_together(Machines machines, const Status& absent,
   }
 }
 
-/// Every rank a virtual rank of a simulated network. Unit i must be rank i.
+/// Makes every rank a virtual rank of a simulated network. Unit i must be rank i.
 [[nodiscard]] std::unique_ptr<RankExecutor> virtual_executor(int size);
-/// One machine per unit; the units, ascending, cover ranks 0 to size-1.
+/// Has one machine per unit; the units, ascending, cover ranks 0 to size-1.
 [[nodiscard]] std::unique_ptr<RankExecutor> folded_executor(std::vector<Unit> units, int size);
 
 }  // namespace lockstep::worker::simulator

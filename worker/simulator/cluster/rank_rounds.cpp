@@ -9,7 +9,7 @@ namespace lockstep::worker::simulator {
 using collectives::TreePlace;
 
 struct RankRounds::ParallelJoin {
-  /// The part of the tree that a rank heads: ranks low to high.
+  /// The subtree headed by a rank: ranks low to high.
   struct Subtree {
     std::int32_t head = 0, low = 0, high = 0;
   };
@@ -25,8 +25,8 @@ struct RankRounds::ParallelJoin {
   int size;
   std::vector<std::uint64_t>& received;
   TreeBytes* sent;
-  std::vector<Subtree> apart{};            // joined by threads, each for itself
-  std::map<std::int32_t, Bytes> joined{};  // what those came to, by their heads
+  std::vector<Subtree> apart{};            // each joined by one thread
+  std::map<std::int32_t, Bytes> joined{};  // results of those, by their heads
 
   /// Splits off the subtrees of at most `most` ranks.
   void split(const Subtree& at, std::int32_t most) {
@@ -40,7 +40,7 @@ struct RankRounds::ParallelJoin {
     if (place.right) split({place.right->value, at.head + 1, at.high}, most);
   }
 
-  /// Every rank's receipts are written by the one thread that has its subtree.
+  /// Only the thread that has a rank's subtree writes its received bytes.
   Bytes run(const Subtree& at, bool all) {
     if (!all)
       if (const auto done = joined.find(at.head); done != joined.end())
@@ -72,7 +72,7 @@ struct RankRounds::ParallelJoin {
       sent->up[static_cast<std::size_t>(rank)] = static_cast<std::uint32_t>(bytes);
   }
 
-  /// Every rank of the subtree sends that many bytes.
+  /// Counts `bytes` as sent by every rank of the subtree.
   void count(const Subtree& at, std::size_t bytes) {
     sends(at.head, bytes);
     const TreePlace place = TreePlace::of(Rank{at.head}, size);
@@ -87,7 +87,7 @@ RankRounds::RankRounds(int size) : size_(size), received_(static_cast<std::size_
 
 Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& join, const Same& same,
                             TreeBytes* sent) {
-  constexpr std::int32_t kRanks = 1024;  // of a thread's part
+  constexpr std::int32_t kRanks = 1024;  // per part of a thread
   if (sent != nullptr) sent->up.assign(static_cast<std::size_t>(size_), 0);
   ParallelJoin parallel{payload, join, same, size_, received_, sent};
   const ParallelJoin::Subtree root = ParallelJoin::whole(size_);
@@ -105,7 +105,7 @@ Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& joi
 
 void RankRounds::broadcast(Rank root, std::size_t bytes) {
   broadcast_ += bytes;
-  received_[static_cast<std::size_t>(root.value)] -= bytes;  // together not below zero
+  received_[static_cast<std::size_t>(root.value)] -= bytes;  // not below zero with broadcast_
   ++others_;
 }
 

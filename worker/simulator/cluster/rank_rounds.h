@@ -1,6 +1,6 @@
-// Rounds of a group whose ranks all differ: as FoldedRounds, but no rank speaks for another. A
+// Rounds of a group whose ranks all differ: like FoldedRounds, but with a payload per rank. A
 // payload is made when the tree asks for it and dropped when it is joined, so a world of any size
-// holds as many payloads as the tree is deep. What each rank receives is counted rank by rank.
+// holds at most as many payloads as the tree is deep. Received bytes are counted rank by rank.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,34 @@
 
 namespace lockstep::worker::simulator {
 
-/// One thread calls; a tree join uses all cores.
+/// Called by one thread; a tree join uses all cores.
 class RankRounds {
  public:
-  /// What a rank sends. Called from several threads.
+  /// Returns what a rank sends. Called from several threads.
   using Payload = std::function<Bytes(Rank)>;
-  /// Of the ranks from the one to the other.
+  /// True if ranks `low` to `high` send the same payload.
   using Same = std::function<bool(std::int32_t low, std::int32_t high)>;
 
   explicit RankRounds(int size);
 
-  /// A vote has ended.
+  /// Notes that a vote has ended.
   void voted() { ++votes_; }
-  /// The join of all ranks' payloads, in the order of the tree. Ranks of a range for which `same`
-  /// is true send the same, and equal payloads of theirs join to themselves.
-  /// What the ranks send is put into `sent`, if that is not null.
+  /// Returns the join of all ranks' payloads, in the order of the tree. Ranks of a range for which
+  /// `same` is true send the same, and these equal payloads join to themselves. If `sent` is not
+  /// null, stores what the ranks send.
   [[nodiscard]] Bytes tree_join(const Payload& payload, const collectives::Join& join,
                                 const Same& same, TreeBytes* sent = nullptr);
-  /// Every rank but `root` has received that many bytes.
+  /// Notes that every rank but `root` has received `bytes`.
   void broadcast(Rank root, std::size_t bytes);
 
-  /// Payload received in all rounds by the rank with most.
+  /// Returns the payload received in all rounds by the rank with the most.
   [[nodiscard]] std::uint64_t bytes_per_rank_max() const;
   [[nodiscard]] std::uint64_t rounds() const { return votes_ + others_; }
 
  private:
   struct ParallelJoin;
   int size_;
-  std::vector<std::uint64_t> received_;  // by each rank from its children, less what it broadcast
+  std::vector<std::uint64_t> received_;  // from children, minus what the rank broadcast
   std::uint64_t from_parent_ = 0;        // by every rank that has a parent
   std::uint64_t broadcast_ = 0;          // by every rank
   std::uint64_t votes_ = 0, others_ = 0;

@@ -52,7 +52,7 @@ ordered_json symbols_json(const Decision& decision) {
   return out;
 }
 
-/// A table's value as JSON says it: sizes, ndims and ints are numbers, bools are bools, no mark is
+/// Returns a table's value as JSON: sizes, ndims and ints are numbers, bools are bools, no mark is
 /// null.
 ordered_json value_json(Code code, const std::string& text) {
   switch (code) {
@@ -98,7 +98,7 @@ ordered_json call_json(std::size_t index, const CallResult& call) {
   return out;
 }
 
-/// null where it was left out.
+/// Returns null if it was left out.
 ordered_json uncoordinated_json(const std::optional<Uncoordinated>& alone) {
   if (!alone) return nullptr;
   return {{"compiles_per_rank_max", alone->compiles_per_rank_max},
@@ -107,7 +107,6 @@ ordered_json uncoordinated_json(const std::optional<Uncoordinated>& alone) {
           {"distinct_graphs_max", alone->distinct_graphs_max}};
 }
 
-/// Text of the user's own (an exception's) may be no UTF-8; JSON must be.
 }  // namespace
 
 std::string_view outcome_name(CallOutcome::Kind kind) {

@@ -1,4 +1,4 @@
-// What a dry run found, and its JSON (result.md).
+// The result of a dry run, and its JSON (result.md).
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,22 @@
 
 namespace lockstep::worker::simulator {
 
-/// What tells the programs of two ranks apart: all of a decision but hints, and but who may not be
-/// specialised.
+/// Returns a fingerprint that distinguishes programs: it covers all of a decision except hints, and
+/// except which sizes may not be specialised.
 [[nodiscard]] shapes::Fingerprint program_of(Decision decision);
 
-/// The entry that a call made, as some ranks have it.
+/// The entry made in a call, as some ranks have it.
 struct OwnDecision {
   RankSet ranks;
   Decision decision;
 };
 
-/// The decisions that ranks hold, each different program once, in the order of `held`.
+/// The decisions that ranks hold. own_decisions() returns each different program once, in the order
+/// of `held`.
 using HeldDecisions = std::vector<std::pair<RankSet, const Decision*>>;
 [[nodiscard]] std::vector<OwnDecision> own_decisions(const HeldDecisions& held);
 
-/// What one call came to on all ranks.
+/// The result of one call on all ranks.
 struct CallResult {
   std::optional<std::string> frame;
   CallOutcome outcome;
@@ -51,19 +52,19 @@ struct Uncoordinated {
 struct DryRunResult {
   int world_size = 1;
   std::vector<CallResult> calls;
-  /// Payload handed to the transport for receiving, summed over the run, for the rank with most.
-  /// Rounds that never ended, because ranks were absent, count for nothing.
+  /// Payload handed to the transport for receiving, summed over the run, for the rank with the
+  /// most. Rounds that never ended because ranks were absent are not counted.
   std::uint64_t bytes_per_rank_max = 0;
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
-  std::vector<RunVariant> compare;             // empty: not asked for
-  std::optional<FaultReport> faults;           // where the scenario has a section of them
-  std::optional<DrawnFrom> drawn;              // where ranks drew from a record
-  std::optional<MarkAdvice> advice;            // of a record
+  std::vector<RunVariant> compare;             // empty: not requested
+  std::optional<FaultReport> faults;           // if the scenario has such a section
+  std::optional<DrawnFrom> drawn;              // if ranks drew from a record
+  std::optional<MarkAdvice> advice;            // for a record
   std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };
 
-/// How often each outcome occurred.
+/// Number of calls with each outcome.
 struct Totals {
   std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
 };

@@ -13,8 +13,8 @@ bool joins_tables(const collectives::Join& join) {
 
 }  // namespace
 
-// All ranks hold the same entries and hear the same, so all are at their end when the first is. It
-// alone commits: the machines share what their ranks have in common.
+// All ranks hold the same entries and receive the same results, so all end when the first does.
+// Only the first machine commits: the machines share one cache.
 void RowExecutor::run(Machines machines, std::span<const std::uint32_t> machine_of) {
   for (;;) {
     if (!answer_timed(*machines[0])) return;
@@ -49,7 +49,7 @@ std::optional<RoundResult> RowExecutor::round(Machines machines,
 Bytes RowExecutor::tree_join(Machines machines, std::span<const std::uint32_t> machine_of) {
   const auto& first = std::get<action::TreeJoin>(machines[0]->next());
   const bool tables = joins_tables(first.join);
-  std::vector<std::optional<std::string>> rows;  // of tables, which say who has a value
+  std::vector<std::optional<std::string>> rows;  // of tables, which hold the ranks of a value
   for (const auto& machine : machines) {
     if (!tables) break;
     auto values = rank_table_values(std::get<action::TreeJoin>(machine->next()).mine);

@@ -7,15 +7,15 @@
 
 namespace lockstep::worker::simulator {
 
-/// One thread calls; rounds use all cores.
+/// Called by one thread; rounds use all cores.
 class RowExecutor : public MachineExecutor {
  public:
   explicit RowExecutor(int size) : rounds_(size) {}
 
-  /// Takes the first machine to its end; the others go as far as the last round. Each machine is of
-  /// the lowest rank that has its input, ascending. `machine_of`: of every rank.
+  /// Takes the first machine to its end, and the others to the last round. Each machine is that of
+  /// the lowest rank with its input, ascending. `machine_of`: index of the machine, by rank.
   void run(Machines machines, std::span<const std::uint32_t> machine_of);
-  /// Some ranks do not make the call: it ends with `absent`.
+  /// Some ranks do not make the call: ends it with `absent`.
   void time_out(Machines machines, const Status& absent) { time_out_all(machines, absent, clock_); }
 
   [[nodiscard]] std::uint64_t bytes_per_rank_max() const { return rounds_.bytes_per_rank_max(); }

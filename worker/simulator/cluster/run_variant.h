@@ -1,4 +1,4 @@
-// The totals of a job that is run in one of several ways, for a comparison.
+// The totals of a job run with certain options, for a comparison.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace lockstep::worker::simulator {
 
-/// Why two ranks first ran different programs, or one compiled and the other did not.
+/// Why two ranks first ran different programs, or only one of them compiled.
 struct Cause {
   /// Ranks with the same value.
   struct Group {
     TruncatedRankSet ranks;
-    std::int64_t least = 0, greatest = 0;  // equal, but for the last group of many
+    std::int64_t least = 0, greatest = 0;  // equal, except for the last group of many
     bool operator==(const Group&) const = default;
   };
   std::size_t call = 0;
   std::string frame;
-  std::string source;         // "x.size(0)", "n"; "" where the inputs themselves are others
-  std::string text;           // one sentence, of two ranks
+  std::string source;         // "x.size(0)", "n"; "" if the sets of inputs differ
+  std::string text;           // one sentence about two ranks
   std::vector<Group> groups;  // all ranks by the value of `source` in the call, by lowest ranks
   bool operator==(const Cause&) const = default;
 };
 
-/// Each call counts once: an error is one that not all ranks make, or one that ends in an error;
-/// else a fallback of some rank, else a compile of some rank, else a reuse.
+/// Each call counts once: as an error if not all ranks make it or it ends in an error, else as a
+/// fallback of some rank, else as a compile of some rank, else as a reuse.
 struct RunVariant {
   std::string name;
   int compiles_per_rank_max = 0;
-  int restarts_per_rank_max = 0;  // traces thrown away and begun anew, once sizes were exchanged
+  int restarts_per_rank_max = 0;  // traces begun again after sizes were exchanged
   std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
   int distinct_graphs_max = 0;  // in one call
   std::optional<std::size_t> first_divergent_call;
@@ -39,9 +39,9 @@ struct RunVariant {
   bool operator==(const RunVariant&) const = default;
 };
 
-/// The value of the key "compare" of a result.
+/// Returns the value of the key "compare" of a result.
 [[nodiscard]] std::string run_variants_json(const std::vector<RunVariant>& variants);
-/// A table, one variant per line, with the causes below it.
+/// Returns a table, one variant per line, with the causes below it.
 [[nodiscard]] std::string run_variants_table(const std::vector<RunVariant>& variants);
 
 }  // namespace lockstep::worker::simulator

@@ -13,15 +13,15 @@ namespace {
 using collectives::Combine;
 using collectives::Vote;
 
-/// The very function that joins the payloads, by which one exchange is told from another.
+/// Compares the join function, which identifies the exchange.
 bool joins_by(const collectives::Join& join,
               Bytes (*function)(std::span<const std::byte>, std::span<const std::byte>)) {
   const auto* target = join.target<decltype(function)>();
   return target != nullptr && *target == function;
 }
 
-/// The entries that fit whatever is drawn. What bounds an entry is a range per value; guards, which
-/// could ask for more, are no part of a dry run, and where there are any nothing is sure.
+/// Returns the entries that fit any drawn values. An entry has a range per value. Guards could ask
+/// for more; a dry run has none, and if there are any, no entry is sure to fit.
 std::uint64_t sure_to_fit(const CodeCache& frame, const RankInputs& inputs) {
   for (const Entry& entry : frame.entries)
     if (!entry.guards.empty() || !entry.group_guards.empty() || !entry.uniform.empty()) return 0;
@@ -35,7 +35,7 @@ const T& asked(const CallMachine& machine) {
 
 }  // namespace
 
-/// One call: the rounds that its machines ask for, over all ranks.
+/// One call: the rounds of its machines, over all ranks.
 class StreamedExecutor::Call {
  public:
   Call(StreamedExecutor& executor, Machines machines, const RankInputs* inputs)
@@ -122,9 +122,9 @@ class StreamedExecutor::Call {
     return payload;
   }
 
-  /// What the look-ups of all ranks leave of the entries; `first` is what those of the machines do.
-  /// An entry that fits the least and the greatest values that can be drawn fits every rank; once
-  /// only such are left, the rest need not be drawn.
+  /// Returns the entries that fit on all ranks; `first` are those that fit for the machines. An
+  /// entry that fits the least and the greatest values that can be drawn fits every rank. Once only
+  /// such entries are left, no more values are drawn.
   std::uint64_t entries_that_fit(std::uint64_t first) {
     std::uint64_t sure = Vote::kOnes;
     for (const auto& machine : machines_) sure &= sure_to_fit(machine->cache(), *inputs_);
@@ -146,7 +146,7 @@ class StreamedExecutor::Call {
     return all;
   }
 
-  /// What the other ranks see of dims marked uniform is in their votes too.
+  /// Adds the other ranks' sizes of dims marked uniform to the vote.
   void join_uniform_sizes(Vote& all) {
     const std::vector<Mark>& marks = inputs_->like().marks;
     if (std::ranges::find(marks, Mark::Uniform) == marks.end()) return;
@@ -169,14 +169,14 @@ class StreamedExecutor::Call {
     all.words[4] = complement;
   }
 
-  /// The first rank after r that may see other values, at most end + 1.
+  /// Returns the first rank after r that may have other values, at most end + 1.
   [[nodiscard]] std::int32_t next_other(std::int32_t r, std::int32_t end) const {
     const std::int64_t alike = inputs_->alike();
     return static_cast<std::int32_t>(std::min<std::int64_t>((r / alike + 1) * alike, end + 1));
   }
 
-  /// The lowest rank whose sizes of all symbols are at least 2, as ranks offer themselves
-  /// (qualifies_as_donor); all ones where there is none.
+  /// Returns the lowest rank whose sizes of all symbols are at least 2, as ranks offer themselves
+  /// (qualifies_as_donor); all ones if there is none.
   std::uint64_t lowest_donor() {
     std::vector<std::size_t> sizes;
     const SourceList& list = *inputs_->like().list;
@@ -200,7 +200,7 @@ class StreamedExecutor::Call {
     return lowest == INT32_MAX ? Vote::kOnes : static_cast<std::uint64_t>(lowest.load());
   }
 
-  /// Keeps what the group has seen, for the rounds that depend on it.
+  /// Keeps the joint observation for the rounds that depend on it.
   bool learn(const Bytes& joined) {
     const FrameState& state = machines_[0]->cache().state;
     joint_ = read_list_payload(joined, inputs_->like().list,
@@ -208,7 +208,7 @@ class StreamedExecutor::Call {
     return joint_.has_value();
   }
 
-  /// What the group has seen, as the machines decide on it.
+  /// Returns the joint observation on which the machines decide.
   const JointObservation& decided() {
     joint_->settle(machines_[0]->settling(), executor_.config_.specialize_int);
     return *joint_;

@@ -9,16 +9,16 @@
 
 namespace lockstep::worker::simulator {
 
-/// One thread calls; rounds use all cores.
+/// Called by one thread; rounds use all cores.
 class StreamedExecutor final : public RankExecutor {
  public:
   /// The units, ascending, cover ranks 0 to size-1.
   StreamedExecutor(std::vector<Unit> units, int size, const DecisionConfig& config);
 
-  /// Equal ranks in every unit.
+  /// For equal ranks in every unit.
   void run(Machines machines, const Status& absent) override;
-  /// Every rank with values of its own; the machine of a unit is that of its first rank. Ranks of a
-  /// unit have equal caches, and the machines' frames are one frame's.
+  /// For ranks that each have their own values; the machine of a unit is that of its first rank.
+  /// Ranks of a unit have equal caches, and all machines have the same frame.
   void run(Machines machines, const RankInputs& inputs, const Status& absent);
 
   [[nodiscard]] std::uint64_t bytes_per_rank_max() const override {

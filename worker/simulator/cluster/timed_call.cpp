@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Fault::Kind;
 
-/// A name that no call has for an input.
+/// Returns a name that no call uses for an input.
 std::string unused_name(const Scenario& scenario) {
   std::set<std::string> used;
   const auto add = [&](const ScenarioValues& values) {
@@ -34,7 +34,8 @@ std::string unused_name(const Scenario& scenario) {
 
 }  // namespace
 
-// Units: runs of a class, cut where a fault begins or ends; single ranks where they draw.
+// Units are runs of a class, cut where a fault begins or ends; single ranks if they draw their own
+// inputs.
 Cast::Cast(const Scenario& scenario, std::span<const Fault> faults)
     : scenario_(scenario),
       faults_(faults),
@@ -115,7 +116,7 @@ bool TimedCall::branches_here(std::size_t unit) const {
   });
 }
 
-// One more input, a float that is 1 on the ranks of the fault and 0 elsewhere. Floats enter neither
+// Adds an input, a float that is 1 on the ranks of the fault and 0 elsewhere. Floats enter neither
 // state nor decisions.
 void TimedCall::add_branch(std::size_t unit, Observation& seen) const {
   if (cast_.branch_.empty()) return;
@@ -195,8 +196,8 @@ void TimedCall::go_on(std::size_t unit) {
   }
 }
 
-// As a dry run: the program is the decision; with a branch on the float besides, whose agreed value
-// is that of rank 0.
+// As in a dry run, the program is the decision, plus a branch on the float, whose agreed value is
+// that of rank 0.
 TraceReport TimedCall::traced(const Decision& decision) const {
   TraceReport report;
   report.graph = decision.digest();
@@ -226,8 +227,8 @@ void TimedCall::strike_compile() {
   }
 }
 
-// What a compiler rejects is everybody's error. Where it is the compiler that fails, other ranks
-// build, as long as there are others.
+// A rejected text is an error of all ranks. If the compiler itself fails, other ranks build, as
+// long as there are any.
 std::optional<Status> TimedCall::compile_failure(std::size_t unit) const {
   RankSet without;
   for (std::size_t i = 0; i < cast_.faults_.size(); ++i) {

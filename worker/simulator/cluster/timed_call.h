@@ -1,6 +1,6 @@
-// The calls of a timed run: one call machine for each run of equal ranks, the very machine of a
-// real job, and what it asked for so far. Ranks come to a call, and through its rounds, each at its
-// own time; the first of a run that has a result hands it to the machine for all.
+// The calls of a timed run: for each run of equal ranks, one call machine of a real job and its
+// actions so far. Each rank arrives at a call, and at its rounds, at its own time; the first rank
+// of a run with a result gives it to the machine for all.
 #pragma once
 
 #include <map>
@@ -17,18 +17,19 @@
 
 namespace lockstep::worker::simulator {
 
-/// Who takes part, with what each holds from call to call. The scenario and the faults outlive it.
+/// The ranks that take part, with their state between calls. The scenario and the faults outlive
+/// it.
 class Cast {
  public:
   Cast(const Scenario& scenario, std::span<const Fault> faults);
 
-  /// Runs of ranks that do the same in every call, and under every fault; ascending.
+  /// Runs of ranks that do the same in every call and under every fault; ascending.
   [[nodiscard]] const std::vector<Unit>& units() const { return units_; }
   [[nodiscard]] std::size_t unit_of(Rank rank) const;
 
  private:
   friend class TimedCall;
-  /// What `fault` is about happens on this unit.
+  /// True if `fault` strikes this unit.
   [[nodiscard]] bool hit(std::size_t unit, const Fault& fault) const;
 
   const Scenario& scenario_;
@@ -37,38 +38,39 @@ class Cast {
   std::vector<Unit> units_;
   std::vector<std::size_t> class_of_;
   std::vector<std::map<std::string, CodeCache>> frames_;    // per unit, by name
-  std::vector<std::optional<std::size_t>> compile_struck_;  // per fault: in which call
-  std::string branch_;  // the float that ranks branch on; empty: no fault is a branch
+  std::vector<std::optional<std::size_t>> compile_struck_;  // by fault: number of the call
+  std::string branch_;  // the float of a branch fault; empty: there is none
 };
 
-/// One call. Requires that ranks come to the calls in order.
+/// One call. Requires that ranks arrive at the calls in order.
 class TimedCall {
  public:
   TimedCall(Cast& cast, std::size_t index);
 
-  /// The unit makes this call.
+  /// True if the unit makes this call.
   [[nodiscard]] bool has(std::size_t unit) const { return machines_[unit].group >= 0; }
   [[nodiscard]] bool nobody() const { return in_vain_ && !result_->frame; }
-  /// Some ranks do not, so the others wait for them in vain.
+  /// True if some ranks do not make the call, so the others wait for them in vain.
   [[nodiscard]] bool in_vain() const { return in_vain_; }
-  /// What rank does as its `step`th action: a round, Compile or Finish. Requires that step 0, or
-  /// the result of the step before, has been asked for or reported.
+  /// Returns the unit's action number `step`: a round, Compile or Finish. Requires that action step
+  /// - 1 was returned, and the result of its round reported.
   [[nodiscard]] const Action& action(std::size_t unit, std::size_t step);
-  /// The result of the round that is action `step`; equal on all ranks of a unit.
+  /// Reports the result of the round that is action `step`; equal on all ranks of a unit.
   void report(std::size_t unit, std::size_t step, const collectives::Round& round);
-  /// Compilers of some ranks fail in this call, and what they should have built is built by others.
+  /// True if compilers of some ranks fail in this call, and other ranks build their units.
   [[nodiscard]] bool builds_again() const { return builds_again_; }
-  /// The frame that the unit calls. Requires has(unit).
+  /// Returns the frame that the unit calls. Requires has(unit).
   [[nodiscard]] const std::string& frame(std::size_t unit) const {
     return drawn_ ? *call_.frame
                   : call_.groups[static_cast<std::size_t>(machines_[unit].group)].frame;
   }
-  /// Of what the unit traced. Requires an action Compile.
+  /// Sizes of the unit's trace. Requires that action Compile was returned.
   [[nodiscard]] std::size_t sources(std::size_t unit) const { return machines_[unit].sources; }
   [[nodiscard]] std::size_t symbols(std::size_t unit) const { return machines_[unit].symbols; }
-  /// "call 6 of train_step": what the unit's ranks are last seen at.
+  /// "call 6 of train_step": the last activity of the unit's ranks, for the board.
   [[nodiscard]] const std::string& text(std::size_t unit);
-  /// What it came to on the lowest unit that makes it, as a dry run reports it; nullopt: not yet.
+  /// Returns the call's result on the lowest unit that makes it, as a dry run reports it; nullopt:
+  /// none yet.
   [[nodiscard]] const std::optional<CallResult>& result() const { return result_; }
 
  private:
@@ -80,7 +82,7 @@ class TimedCall {
     std::string text;
   };
   void start(std::size_t unit);
-  /// Does what the machine asks of its own rank, up to the next round or the end.
+  /// Does the machine's actions of its own rank, up to the next round or the end.
   void go_on(std::size_t unit);
   [[nodiscard]] Observation observation(std::size_t unit) const;
   void add_branch(std::size_t unit, Observation& seen) const;
@@ -92,12 +94,12 @@ class TimedCall {
 
   Cast& cast_;
   std::size_t index_;
-  ScenarioCall call_;                // not where ranks draw for themselves
-  std::optional<RankInputs> drawn_;  // where they do
-  std::string frame_;                // of the result
+  ScenarioCall call_;                // unused if ranks draw their own inputs
+  std::optional<RankInputs> drawn_;  // if they do
+  std::string frame_;                // for the result
   bool in_vain_ = false, compile_seen_ = false, builds_again_ = false;
   std::size_t lowest_ = 0;
-  std::vector<Seat> machines_;  // per unit
+  std::vector<Seat> machines_;  // by unit
   std::optional<CallResult> result_;
 };
 

@@ -17,21 +17,21 @@ using collectives::TreeRound;
 using collectives::VoteRound;
 using Kind = Fault::Kind;
 
-constexpr Duration kNoticed = std::chrono::milliseconds(1);  // a rank that is later is "the last"
+constexpr Duration kNoticed = std::chrono::milliseconds(1);  // a later rank counts as last
 
-/// Who has come to a round.
+/// The ranks that have arrived at a round.
 struct Arrivals {
   std::int32_t count = 0;
   Instant first{0}, last{0};
   Rank last_rank{};
 };
 
-/// A rank on its way through the calls.
+/// A rank's progress through the calls.
 struct Seat {
   std::size_t unit = 0, call = 0, step = 0;
   std::uint64_t rounds = 0;            // begun
-  std::optional<std::size_t> came_to;  // the call at whose start it was last looked at
-  Instant began{0};                    // the round under way
+  std::optional<std::size_t> came_to;  // the call whose faults were applied last
+  Instant began{0};                    // start of the current round
   Duration waited{0};
   bool over = false;
   std::variant<std::monostate, VoteRound, TreeRound, BroadcastRound> round;
@@ -108,16 +108,16 @@ class TimedJob {
   std::vector<Seat> seats_;
   std::size_t calls_;
   std::size_t over_ = 0;
-  /// A call that some rank is in or has yet to come to.
+  /// A call that some rank is in, or has not arrived at.
   struct Open {
     std::unique_ptr<TimedCall> call;
-    std::size_t left = 0;  // how many ranks have
+    std::size_t left = 0;  // number of ranks that have left it
   };
   std::deque<Open> open_;
   std::size_t first_open_ = 0;
   std::deque<Arrivals> arrivals_;  // by round, from first_arrivals_ on
   std::uint64_t first_arrivals_ = 0;
-  std::map<std::int32_t, std::uint32_t> last_;  // how often each rank was the last to come
+  std::map<std::int32_t, std::uint32_t> last_;  // number of rounds for which each rank was last
   std::vector<std::optional<CallResult>> results_;
   TimedRun run_;
 };
@@ -142,7 +142,7 @@ void TimedJob::start() {
   if (latest > patience) {
     run_.end = patience;
     run_.verdict =
-        Status{// as over MPI, where nobody knows yet who is missing
+        Status{// as over MPI, where the missing ranks are not known yet
                Code::Stuck,
                fmt::format("The start has waited for {:g} s for ranks that did not come to it.",
                            std::chrono::duration<double>(patience).count()),
@@ -179,7 +179,7 @@ TimedCall& TimedJob::call(std::size_t index) {
   return *open_[index - first_open_].call;
 }
 
-/// `made`: the rank comes from its end, and does not pass it by.
+/// `made`: the rank has made the call, and does not skip it.
 void TimedJob::leave_call(Rank rank, bool made) {
   const std::size_t index = seat(rank).call++;
   Open& open = open_[index - first_open_];
@@ -212,7 +212,8 @@ void TimedJob::begin(Rank rank) {
   act(rank);
 }
 
-// What strikes a rank as it comes to a call. True: it does not begin it now.
+// Applies the faults that strike a rank as it arrives at a call. Returns true if it does not begin
+// the call now.
 bool TimedJob::held_up(Rank rank) {
   Seat& seat = this->seat(rank);
   if (seat.came_to == seat.call) return false;
@@ -222,8 +223,8 @@ bool TimedJob::held_up(Rank rank) {
     const Fault& fault = faults_[i];
     if (fault.call != seat.call || seat.call == calls_ || !fault.ranks.contains(rank)) continue;
     switch (fault.kind) {
-      case Kind::Slow:          // later: step_of()
-      case Kind::CompileFails:  // later: act()
+      case Kind::Slow:          // later, in step_of()
+      case Kind::CompileFails:  // later, in act()
         continue;
       case Kind::Crashed:
         strike(i);
@@ -238,7 +239,7 @@ bool TimedJob::held_up(Rank rank) {
       case Kind::Late:
         pause += fault.delay;
         [[fallthrough]];
-      case Kind::Branch:  // does more in TimedCall
+      case Kind::Branch:  // TimedCall does the rest
       case Kind::CacheLost:
         strike(i);
     }
@@ -265,8 +266,7 @@ void TimedJob::act(Rank rank) {
   work(rank, time, [this, rank] { act(rank); });
 }
 
-/// Starts the round that the rank's call asks for; after the last call, the vote by which a job
-/// ends.
+/// Starts the round of the rank's current action; after the last call, the vote that ends a job.
 void TimedJob::enter(Rank rank) {
   Seat& seat = this->seat(rank);
   const int size = scenario_.world_size;
@@ -348,7 +348,7 @@ Duration TimedJob::step_of(Rank rank, const std::string& frame) {
   return out;
 }
 
-// A rank that is stopped meanwhile goes on where it was; one that crashes never does.
+// A rank that is stopped meanwhile continues afterwards; a crashed rank never does.
 void TimedJob::work(Rank rank, Duration duration, std::function<void()> then) {
   Instant done = now() + duration;
   for (const Fault& fault : faults_) {
@@ -391,8 +391,8 @@ TimedRun timed_run(const Scenario& scenario, const FaultPlan& plan, std::span<co
 }
 
 std::uint64_t timed_run_bytes(const Scenario& scenario) {
-  constexpr std::uint64_t kRank = 1700;     // on the network, and on its way
-  constexpr std::uint64_t kMachine = 6000;  // its own, where ranks draw for themselves
+  constexpr std::uint64_t kRank = 1700;     // on the network, and its seat
+  constexpr std::uint64_t kMachine = 6000;  // its own machine, if ranks draw their own inputs
   return static_cast<std::uint64_t>(scenario.world_size) *
          (kRank + (scenario.generator.apart() ? kMachine : 0));
 }

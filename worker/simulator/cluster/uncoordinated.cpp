@@ -1,6 +1,6 @@
 // The counterfactual: what the ranks would do without lockstep. Every class of equal ranks, or
-// every rank where ranks draw for themselves, runs alone, through the same call machine as a group
-// of one.
+// every rank if ranks draw their own inputs, runs alone, as a group of one, through the same call
+// machine.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -15,7 +15,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// Answers one machine of a group of one: what it votes is the vote, what it sends is the join.
+/// Answers the machine of a group of one: its vote is the result, its payload the join.
 CallOutcome run_alone(CallMachine& machine, const KnownTraces* traces) {
   for (;;) {
     (void)answer_locally(machine, nullptr, traces);
@@ -31,12 +31,12 @@ CallOutcome run_alone(CallMachine& machine, const KnownTraces* traces) {
   }
 }
 
-/// One class of ranks on its own.
+/// One class of ranks that runs alone.
 struct Loner {
   std::map<std::string, CodeCache> frames;
   std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
   int compiles = 0;
-  int entry = -1;  // that the last call ran
+  int entry = -1;  // run by the last call
 };
 
 /// What a rank ran in one call.
@@ -45,7 +45,7 @@ struct Ran {
   bool compiled = false;
   auto operator<=>(const Ran&) const = default;
 };
-/// What different things ranks ran in one call, by frame; sorted.
+/// The different programs that ranks ran in one call, by frame; sorted.
 using CallRuns = std::map<std::string, std::vector<Ran>>;
 struct CallOfAll {
   CallRuns runs;
@@ -73,7 +73,7 @@ Ran run_call(const Scenario& scenario, std::size_t index, const std::string& nam
   return ran;
 }
 
-/// How the entry that a rank ran last has each value.
+/// Returns how a decision treats each value.
 std::vector<std::string> uses_of(const Decision& decision) {
   std::vector<std::string> out;
   for (const SourceDecision& source : decision.sources)
@@ -90,8 +90,8 @@ std::vector<std::string> uses_of(const Decision& decision) {
   return out;
 }
 
-/// All representatives, in groups that are run through the whole scenario one after another, so
-/// that few caches are held at once.
+/// All representatives. They run through the whole scenario in groups, one after another, so that
+/// few caches are held at once.
 class Runs {
  public:
   Runs(const Scenario& scenario, const Progress& progress)
@@ -108,7 +108,7 @@ class Runs {
     return out_;
   }
 
-  /// Who first part ways in call `c`, and over what; nullopt: nobody does.
+  /// Returns which ranks first diverge in call `c`, and over what; nullopt if none do.
   std::optional<Cause> cause(std::size_t c) {
     constexpr std::size_t kTogether = 4096;
     std::map<std::string, std::pair<Ran, Representative>> first;  // by frame
@@ -136,8 +136,8 @@ class Runs {
   }
 
  private:
-  /// Parts of the representatives, on all cores; `work` is told where in `representatives` a part
-  /// begins.
+  /// Runs parts of the representatives on all cores. `work` also gets the part's offset in
+  /// `representatives`.
   template <class Work>
   void in_parts(std::span<const Representative> representatives, Work work) const {
     // Stored calls are read again for each part, so there the parts are large.
@@ -149,8 +149,8 @@ class Runs {
     });
   }
 
-  /// Of each of the representatives: the frame that it calls in call `c`, and what it runs there;
-  /// nullopt: it is absent. `side`: of the only one.
+  /// Returns, for each representative, the frame that it calls in call `c` and what it runs there;
+  /// nullopt if it is absent. `side`, if not null, is filled for the only representative.
   std::vector<std::optional<std::pair<std::string, Ran>>> run_up_to(
       std::size_t c, std::span<const Representative> representatives, Side* side) {
     std::vector<Loner> ranks(representatives.size());
@@ -237,7 +237,7 @@ class Runs {
   const Progress& progress_;
   std::vector<RankClass> classes_;
   std::vector<Representative> representatives_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<CallOfAll> calls_;
   std::size_t done_ = 0;
   Uncoordinated out_;

@@ -9,7 +9,7 @@ namespace {
 
 using collectives::VirtualNetwork;
 
-/// The round that an action asks for.
+/// Returns the round that an action asks for.
 std::unique_ptr<collectives::Round> round_of(const Action& action, Rank self, int size) {
   if (const auto* vote = std::get_if<action::Vote>(&action))
     return std::make_unique<collectives::VoteRound>(self, size, vote->mine, vote->combine);
@@ -19,12 +19,12 @@ std::unique_ptr<collectives::Round> round_of(const Action& action, Rank self, in
   return std::make_unique<collectives::BroadcastRound>(self, size, broadcast.root, broadcast.mine);
 }
 
-/// What the ranks of a call did, round by round, for a clock.
+/// The ranks' actions in a call, round by round, for a clock.
 class Story {
  public:
   explicit Story(std::size_t size) : at_(size, 0) {}
 
-  /// Rank i has done this since its last round and, unless null, begins another.
+  /// Rank i has done this work since its last round and, unless `action` is null, begins another.
   void tell(std::size_t i, const LocalWork& work, const Action* action) {
     const std::size_t chapter = at_[i]++;
     if (chapters_.size() <= chapter) chapters_.emplace_back();
@@ -60,11 +60,11 @@ class Story {
  private:
   struct Chapter {
     LocalWork work;
-    std::optional<Action> action;  // some rank's
+    std::optional<Action> action;  // of some rank
     std::vector<Bytes> payloads;   // by rank
   };
 
-  /// The join of ranks low to high, which the rank in their middle sends up.
+  /// Returns the join of ranks low to high, which the rank in their middle sends up.
   static Bytes joined(const std::vector<Bytes>& payloads, const collectives::Join& join,
                       std::int32_t low, std::int32_t high, TreeBytes& sent) {
     const auto head = static_cast<std::size_t>(low + (high - low) / 2);
@@ -76,11 +76,11 @@ class Story {
     return out;
   }
 
-  std::vector<std::size_t> at_;  // by rank: chapters told
+  std::vector<std::size_t> at_;  // by rank: number of chapters
   std::vector<Chapter> chapters_;
 };
 
-/// One call on a network of its own: messages of a call that broke off cannot reach the next one.
+/// One call on a network of its own, so that messages of a failed call cannot reach the next one.
 class Call {
  public:
   /// `story` may be null.
@@ -110,7 +110,7 @@ class Call {
   }
 
  private:
-  /// Moves rank i on to its next round, or to its end.
+  /// Advances rank i to its next round, or to its end.
   void next(std::size_t i) {
     rounds_[i].reset();
     LocalWork work;
