@@ -182,8 +182,7 @@ Result<std::unique_ptr<Communicator>> make(MPI_Comm control, const RankSet& memb
 
 std::vector<int> each_of(const RankSet& members) {
   std::vector<int> ranks;
-  for (const RankSet::Run& run : members.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) ranks.push_back(r);
+  for (const Rank rank : members) ranks.push_back(rank.value);
   return ranks;
 }
 

@@ -16,8 +16,7 @@ constexpr std::uint64_t kVersion = 1;
 
 MpiControl::MpiControl(MPI_Comm comm, const RankSet& members, std::size_t longest)
     : comm_(comm), longest_(longest) {
-  for (const RankSet::Run& run : members.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) names_.push_back(r);
+  for (const Rank rank : members) names_.push_back(rank.value);
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   self_ = names_.at(static_cast<std::size_t>(rank));

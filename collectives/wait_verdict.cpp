@@ -12,22 +12,14 @@ namespace {
 /// are silent when its speaker is suspended.
 constexpr std::chrono::seconds kOutOfReach{3};
 
-std::vector<Rank> each_rank(const RankSet& ranks) {
-  std::vector<Rank> out;
-  for (const RankSet::Run& run : ranks.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) out.push_back(Rank{r});
-  return out;
-}
-
 /// The ranks that have not entered the operation that `rank` waits in.
 RankSet awaited(const BoardSnapshot& board, Rank rank) {
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
   const GroupState* group = board.group(state.group);
   RankSet out;
   if (!state.waiting || group == nullptr) return out;
-  for (const Rank member : each_rank(group->members))
-    if (group->begun[static_cast<std::size_t>(member.value)] < state.ordinal)
-      out.insert(RankSet::of(member));
+  for (const Rank member : group->members)
+    if (group->begun[static_cast<std::size_t>(member.value)] < state.ordinal) out.insert(member);
   return out;
 }
 
@@ -39,11 +31,11 @@ RankSet held_by(const BoardSnapshot& board, Rank rank) {
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
   const GroupState* group = board.group(state.group);
   if (!out.empty() || !state.waiting || group == nullptr) return out;
-  for (const Rank member : each_rank(group->members)) {
+  for (const Rank member : group->members) {
     const RankState& other = board.ranks[static_cast<std::size_t>(member.value)];
     const bool in_it =
         other.waiting && other.group == state.group && other.ordinal == state.ordinal;
-    if (member != rank && (in_it || other.stopped)) out.insert(RankSet::of(member));
+    if (member != rank && (in_it || other.stopped)) out.insert(member);
   }
   return out;
 }
@@ -56,7 +48,7 @@ RankSet awaited_through_others(const BoardSnapshot& board, Rank self) {
     const Rank rank = frontier.back();
     frontier.pop_back();
     const RankSet next = held_by(board, rank).minus(reached);
-    for (const Rank waited : each_rank(next)) frontier.push_back(waited);
+    for (const Rank waited : next) frontier.push_back(waited);
     reached.insert(next);
   }
   return reached;
@@ -81,7 +73,7 @@ RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
     const RankState& other = board.ranks[r];
     if (other.known && other.waiting && other.group == me.group && other.ordinal == me.ordinal &&
         other.operation != me.operation)
-      apart.insert(RankSet::of({static_cast<std::int32_t>(r)}));
+      apart.insert(Rank{static_cast<std::int32_t>(r)});
   }
   return apart;
 }
@@ -147,7 +139,7 @@ struct Look {
   /// True if `rank` and all ranks in its operation are still: nothing has moved since the last one
   /// entered.
   [[nodiscard]] bool operation_still(Rank rank) const {
-    const std::vector<Rank> with = each_rank(held_by(board, rank));
+    const RankSet with = held_by(board, rank);
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
   /// True if `rank` was running late in this wait. For a rank of another host its messages must
@@ -172,24 +164,23 @@ struct Findings {
 /// `together`: all of `reached` have entered the operation of the rank that looks.
 Findings findings(const Look& look, const RankSet& reached, bool together) {
   Findings found;
-  for (const Rank rank : each_rank(reached)) {
+  for (const Rank rank : reached) {
     const RankState& state = look.state(rank);
     // A rank that waits for no other, yet has not entered, is held up by itself.
     const bool waits =
         rank == look.self || (state.waiting && (together || !held_by(look.board, rank).empty()));
-    if (state.finished && !together) found.finished.insert(RankSet::of(rank));
-    if (!waits && look.still(rank))
-      (state.stopped ? found.suspended : found.silent).insert(RankSet::of(rank));
+    if (state.finished && !together) found.finished.insert(rank);
+    if (!waits && look.still(rank)) (state.stopped ? found.suspended : found.silent).insert(rank);
     // A suspended rank whose operation all have entered may hold up the ranks in it.
     if (waits && state.stopped && awaited(look.board, rank).empty() && look.operation_still(rank))
-      found.suspended.insert(RankSet::of(rank));
+      found.suspended.insert(rank);
     found.all_wait &= waits;
     found.all_still &= look.still(rank) && look.heard(rank);
   }
   // Ranks whose last messages differ by a moment are equally silent.
   if (!together && !found.silent.empty())
-    for (const Rank rank : each_rank(reached))
-      if (look.out_of_reach(rank)) found.silent.insert(RankSet::of(rank));
+    for (const Rank rank : reached)
+      if (look.out_of_reach(rank)) found.silent.insert(rank);
   return found;
 }
 
@@ -205,9 +196,9 @@ std::vector<RankValue> last_seen(const BoardSnapshot& board, Instant now) {
 std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait, Instant now,
                                Duration deadline) {
   RankSet gone;
-  for (const Rank rank : each_rank(RankSet::all(static_cast<int>(board.ranks.size())))) {
+  for (const Rank rank : RankSet::all(static_cast<int>(board.ranks.size()))) {
     const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
-    if (state.lost && !state.finished) gone.insert(RankSet::of(rank));
+    if (state.lost && !state.finished) gone.insert(rank);
   }
   if (!gone.empty()) return Judgement{lost(board, gone, now), gone};
   if (!wait.since) return std::nullopt;

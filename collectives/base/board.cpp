@@ -228,11 +228,10 @@ int Board::entry(std::uint64_t group, const RankSet& members, std::string_view n
     if (!mine && found != group + 1) continue;
     for (std::size_t w = 0; w < words.size(); ++w)
       memory_->groups[i].name[w].store(words[w], std::memory_order_relaxed);
-    for (const RankSet::Run& run : members.runs())
-      for (std::int32_t r = run.first; r <= run.last; ++r) {
-        std::uint64_t absent = 0;
-        memory_->begun(i, static_cast<std::size_t>(r)).compare_exchange_strong(absent, 1);
-      }
+    for (const Rank rank : members) {
+      std::uint64_t absent = 0;
+      memory_->begun(i, static_cast<std::size_t>(rank.value)).compare_exchange_strong(absent, 1);
+    }
     return static_cast<int>(i);
   }
   return -1;
@@ -310,7 +309,7 @@ BoardSnapshot Board::snapshot() const {
     for (std::size_t r = 0; r < size; ++r) {
       const std::uint64_t count = memory_->begun(i, r).load(std::memory_order_acquire);
       if (count == 0) continue;
-      group.members.insert(RankSet::of(Rank{static_cast<std::int32_t>(r)}));
+      group.members.insert(Rank{static_cast<std::int32_t>(r)});
       group.begun[r] = count - 1;
     }
     out.groups.push_back(std::move(group));

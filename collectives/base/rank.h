@@ -2,7 +2,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ class RankSet {
   [[nodiscard]] static RankSet all(int size);
 
   void insert(Run run);
+  void insert(Rank rank) { insert(Run{rank.value, rank.value}); }
   void insert(const RankSet& other);
 
   [[nodiscard]] bool empty() const { return runs_.empty(); }
@@ -39,6 +42,39 @@ class RankSet {
   [[nodiscard]] Rank lowest() const { return Rank{runs_.front().first}; }
   [[nodiscard]] RankSet minus(const RankSet& other) const;
   [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }
+
+  /// Goes through the ranks one by one, ascending.
+  class Iterator {
+   public:
+    using value_type = Rank;
+    using difference_type = std::ptrdiff_t;
+    Iterator() = default;
+    explicit Iterator(std::span<const Run> left)
+        : left_(left), rank_(left.empty() ? 0 : left.front().first) {}
+    Rank operator*() const { return Rank{rank_}; }
+    Iterator& operator++() {
+      if (rank_ == left_.front().last)
+        *this = Iterator(left_.subspan(1));
+      else
+        ++rank_;
+      return *this;
+    }
+    Iterator operator++(int) {
+      const Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const Iterator& other) const {
+      return left_.size() == other.left_.size() && rank_ == other.rank_;
+    }
+
+   private:
+    std::span<const Run> left_;  // the run that the rank is in, and those after it
+    std::int32_t rank_ = 0;
+  };
+  [[nodiscard]] Iterator begin() const { return Iterator(runs_); }
+  [[nodiscard]] Iterator end() const { return {}; }
+
   /// "0-2,7": two or more consecutive ranks are a range.
   [[nodiscard]] std::string text() const;
   /// "rank 3", "ranks 0-2,7"

@@ -124,7 +124,7 @@ std::string Issuer::yet_to_come(const Group& group, const Issued& issued) const 
   for (std::size_t member = 0; member < group.members.size(); ++member)
     if (static_cast<int>(member) != group.self &&
         posts_.count(group.members[member], group.key) <= issued.number)
-      absent.insert(RankSet::of(group.members[member]));
+      absent.insert(group.members[member]);
   return absent.empty() ? "" : fmt::format("; {}: nothing yet", absent.phrase());
 }
 
@@ -146,7 +146,7 @@ std::string Issuer::rows(const Group& group, const Issued& issued, int other) co
     const auto same = std::find_if(table.begin(), table.end(),
                                    [&](const RankValue& row) { return row.value == value; });
     if (same != table.end())
-      same->ranks.insert(RankSet::of(rank));
+      same->ranks.insert(rank);
     else
       table.push_back({RankSet::of(rank), std::move(value)});
   }

@@ -32,12 +32,11 @@ SimulatedGroup& VirtualNetwork::State::group(const RankSet& members) {
   group->state.members = members;
   group->state.begun.resize(ranks_.size());
   groups_.push_back(group.get());
-  for (const RankSet::Run& run : members.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      const Rank place{static_cast<std::int32_t>(group->ports.size())};
-      group->ports.push_back(std::make_unique<SimulatedPort>(*this, *group, place, Rank{r}));
-      rank(Rank{r}).ports.push_back(group->ports.back().get());
-    }
+  for (const Rank each : members) {
+    const Rank place{static_cast<std::int32_t>(group->ports.size())};
+    group->ports.push_back(std::make_unique<SimulatedPort>(*this, *group, place, each));
+    rank(each).ports.push_back(group->ports.back().get());
+  }
   return *group;
 }
 

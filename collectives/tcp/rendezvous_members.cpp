@@ -105,7 +105,7 @@ RankSet RendezvousMembers::gone() const {
   for (const auto& [since, rank] : gone_)
     if (const auto member = joined_.find(rank.value);
         member != joined_.end() && member->second.gone == since)
-      out.insert(RankSet::of(rank));
+      out.insert(rank);
   return out;
 }
 

@@ -205,11 +205,11 @@ Result<std::unique_ptr<Communicator>> make(std::shared_ptr<TcpMesh> mesh, Watch*
                                            const RankSet& members, std::uint64_t id,
                                            std::string_view name) {
   TcpGroup group{mesh.get(), id, {}, {}};
-  for (const RankSet::Run& run : members.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      if (r == mesh->rank().value) group.self = {static_cast<std::int32_t>(group.ranks.size())};
-      group.ranks.push_back(Rank{r});
-    }
+  for (const Rank rank : members) {
+    if (rank.value == mesh->rank().value)
+      group.self = {static_cast<std::int32_t>(group.ranks.size())};
+    group.ranks.push_back(rank);
+  }
   auto made = std::make_unique<Tcp>(std::move(mesh), watch, std::move(group));
   made->joins_board(members, name);
   return std::unique_ptr<Communicator>(std::move(made));

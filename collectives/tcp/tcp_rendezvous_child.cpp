@@ -87,9 +87,8 @@ void TcpRendezvous::ask(TcpLink& link) {
   link.send(request);
   for (const auto& [rank, child] : children_) {
     RankSet here = child.below;
-    here.insert(RankSet::of(Rank{rank}));
-    for (const RankSet::Run& run : here.runs())
-      for (std::int32_t r = run.first; r <= run.last; ++r) link.send(Presence{Rank{r}, true});
+    here.insert(Rank{rank});
+    for (const Rank there : here) link.send(Presence{there, true});
   }
 }
 

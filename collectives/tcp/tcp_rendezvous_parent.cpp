@@ -54,7 +54,7 @@ void TcpRendezvous::turn_away(const TcpLinkPtr& link, Rank rank,
   link->finish();
   last_trouble_ = answer.refusal->message;
   const bool of_the_job = rank.value > 0 && rank.value < options_.size;
-  if (of_the_job && (answer.ends_all || failure_)) told_.insert(RankSet::of(rank));
+  if (of_the_job && (answer.ends_all || failure_)) told_.insert(rank);
   if (!answer.ends_all || failure_) return;
   fail(*answer.refusal);
   end_for_all();
@@ -88,7 +88,7 @@ void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
             .ended =
                 [this, rank](const Status&) {
                   RankSet gone = children_.at(rank.value).below;
-                  gone.insert(RankSet::of(rank));
+                  gone.insert(rank);
                   children_.erase(rank.value);
                   forget(gone);
                 }});
@@ -96,11 +96,10 @@ void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
 
 /// Marks ranks as gone, here and at the parent; they may join again.
 void TcpRendezvous::forget(const RankSet& gone) {
-  for (const RankSet::Run& run : gone.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      members_.left(Rank{r}, clock_.now());
-      tell_parent(Rank{r}, false);
-    }
+  for (const Rank rank : gone) {
+    members_.left(rank, clock_.now());
+    tell_parent(rank, false);
+  }
 }
 
 /// Handles a child's report of a rank that waits with it or below it.
@@ -149,7 +148,7 @@ void TcpRendezvous::turn_away_all() {
   for (auto& [rank, child] : std::exchange(children_, {})) {
     child.link->send(TurnedAway{failure_->code, failure_->message});
     child.link->finish();
-    told_.insert(RankSet::of(Rank{rank}));
+    told_.insert(Rank{rank});
     told_.insert(child.below);
   }
 }
@@ -158,7 +157,7 @@ void TcpRendezvous::turn_away_all() {
 void TcpRendezvous::drop_children() {
   for (auto& [rank, child] : std::exchange(children_, {})) {
     child.link->close();
-    child.below.insert(RankSet::of(Rank{rank}));
+    child.below.insert(Rank{rank});
     forget(child.below);
   }
 }
@@ -176,14 +175,13 @@ void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
   RankSet below;
   if (is_root()) below.insert(RankSet::range(Rank{1}, Rank{options_.size - 1}));
   for (const auto& [rank, child] : children_) {
-    below.insert(RankSet::of(Rank{rank}));
+    below.insert(Rank{rank});
     below.insert(child.below);
   }
   // Ranks that are gone are on the list now: they get it at rank 0, and no other process may take
   // their place.
   const RankSet gone = members_.gone();
-  for (const RankSet::Run& run : gone.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) members_.arrived(Rank{r});
+  for (const Rank rank : gone) members_.arrived(rank);
   made_.list = std::make_unique<TcpRoster>(*made_.loop, std::move(door), std::move(members_),
                                            made_.id, made_.roster, std::move(below));
   if (is_root()) made_.list->expect(gone);

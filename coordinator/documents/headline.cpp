@@ -54,10 +54,9 @@ std::optional<Headline> found(const std::vector<Finding>& findings) {
 }
 
 bool all_busy(const WatchedJob& job, const RankSet& ranks, Instant now) {
-  for (const RankSet::Run& run : ranks.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r)
-      if (const Seen* seen = job.progress.seen(Rank{r}); seen == nullptr || seen->state.lease < now)
-        return false;
+  for (const Rank rank : ranks)
+    if (const Seen* seen = job.progress.seen(rank); seen == nullptr || seen->state.lease < now)
+      return false;
   return true;
 }
 

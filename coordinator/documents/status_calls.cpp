@@ -116,7 +116,7 @@ Json waiting_json(const Progress& progress) {
   for (std::int32_t r = 0; r < progress.size(); ++r)
     if (const Seen* seen = progress.seen(Rank{r}); seen != nullptr && seen->recent_looks > 0)
       tenths[std::min<std::size_t>(10, std::size_t{10} * seen->recent_waiting / seen->recent_looks)]
-          .insert(RankSet::of(Rank{r}));
+          .insert(Rank{r});
   Json out = Json::array();
   for (std::size_t tenth = 0; tenth < tenths.size(); ++tenth)
     if (!tenths[tenth].empty())

@@ -50,7 +50,7 @@ Json doing_json(const WatchedJob& job, Instant now) {
     all[{std::string(link_name(job.membership.member(Rank{r}))), state.phase, state.waiting,
          state.lease > now, state.operation, state.group, state.ordinal, state.group_name,
          state.event}]
-        .insert(RankSet::of(Rank{r}));
+        .insert(Rank{r});
   }
   std::vector<std::pair<RankSet, const Doing*>> by_rank;
   for (const auto& [doing, ranks] : all) by_rank.emplace_back(ranks, &doing);
@@ -77,7 +77,7 @@ Json hosts_json(const WatchedJob& job) {
   std::map<std::string, RankSet> hosts;
   for (std::int32_t r = 0; r < job.membership.size(); ++r)
     if (const Member* member = job.membership.member(Rank{r}))
-      hosts[member->identity.host].insert(RankSet::of(Rank{r}));
+      hosts[member->identity.host].insert(Rank{r});
   Json out = Json::array();
   for (const auto& [host, ranks] : hosts) out.push_back({{"host", host}, {"ranks", ranks.text()}});
   return out;

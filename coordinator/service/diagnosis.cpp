@@ -55,7 +55,7 @@ struct Sorted {
   std::array<Part, 2> parts;  // warnings, to act on
   void add(Rank rank, Instant since, bool act) {
     Part& part = parts[act ? 1 : 0];
-    part.ranks.insert(RankSet::of(rank));
+    part.ranks.insert(rank);
     part.since = std::min(part.since.value_or(since), since);
   }
 };
@@ -97,33 +97,31 @@ void find_lost_and_silent(const Look& look, std::vector<Finding>& out) {
 Sorted to_blame(const Look& look, const Operation& operation, const RankSet& missing,
                 RankSet& named) {
   Sorted out;
-  for (const RankSet::Run& run : missing.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      const Member* member = look.membership.member(Rank{r});
-      const Seen* seen = look.progress.seen(Rank{r});
-      if (member == nullptr || seen == nullptr) continue;  // absent
-      if (!member->finished && (!member->connection || look.silent(*member))) continue;
-      if (seen->state.waiting && !member->finished) continue;           // it waits for another rank
-      if (seen->state.lease > look.now && !member->finished) continue;  // busy
-      const Instant since = std::max({operation.since, seen->state.progress, seen->state.lease});
-      const Duration still = look.now - since;
-      if (still < look.rules.stuck_warn) continue;
-      out.add(Rank{r}, since, still >= look.rules.stuck_act);
-      named.insert(RankSet::of(Rank{r}));
-    }
+  for (const Rank each : missing) {
+    const Member* member = look.membership.member(each);
+    const Seen* seen = look.progress.seen(each);
+    if (member == nullptr || seen == nullptr) continue;  // absent
+    if (!member->finished && (!member->connection || look.silent(*member))) continue;
+    if (seen->state.waiting && !member->finished) continue;           // it waits for another rank
+    if (seen->state.lease > look.now && !member->finished) continue;  // busy
+    const Instant since = std::max({operation.since, seen->state.progress, seen->state.lease});
+    const Duration still = look.now - since;
+    if (still < look.rules.stuck_warn) continue;
+    out.add(each, since, still >= look.rules.stuck_act);
+    named.insert(each);
+  }
   return out;
 }
 
 /// True: a rank in the operation may have left it without a report, because it is lost or
 /// suspended.
 bool unseen(const Look& look, const Operation& operation) {
-  for (const RankSet::Run& run : operation.in.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      const Member* member = look.membership.member(Rank{r});
-      if (member == nullptr || !member->connection || look.silent(*member) ||
-          !look.heard_since_half(*member, operation.since))
-        return true;
-    }
+  for (const Rank rank : operation.in) {
+    const Member* member = look.membership.member(rank);
+    if (member == nullptr || !member->connection || look.silent(*member) ||
+        !look.heard_since_half(*member, operation.since))
+      return true;
+  }
   return false;
 }
 
@@ -150,10 +148,8 @@ void find_stuck(const Look& look, const std::vector<Operation>& operations,
 
 /// True: there has been no progress in the operation for the time of a warning.
 bool still(const Look& look, const Operation& operation) {
-  for (const RankSet::Run& run : operation.in.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r)
-      if (look.now - look.progress.seen(Rank{r})->state.progress < look.rules.stuck_warn)
-        return false;
+  for (const Rank rank : operation.in)
+    if (look.now - look.progress.seen(rank)->state.progress < look.rules.stuck_warn) return false;
   return true;
 }
 
@@ -161,13 +157,12 @@ bool still(const Look& look, const Operation& operation) {
 /// different kinds at one place; empty: they are not.
 std::string paths(const Look& look, const Operation& operation) {
   std::map<OperationKind, std::pair<RankSet, std::string>> kinds;
-  for (const RankSet::Run& run : operation.in.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      const RankState& state = look.progress.seen(Rank{r})->state;
-      auto& [ranks, text] = kinds[state.operation];
-      if (text.empty()) text = state.event;
-      ranks.insert(RankSet::of(Rank{r}));
-    }
+  for (const Rank rank : operation.in) {
+    const RankState& state = look.progress.seen(rank)->state;
+    auto& [ranks, text] = kinds[state.operation];
+    if (text.empty()) text = state.event;
+    ranks.insert(rank);
+  }
   std::vector<std::string> out;
   for (const auto& [kind, in] : kinds)
     out.push_back(fmt::format("{}: {}{}{}", in.first.phrase(), operation_name(kind),
@@ -278,7 +273,7 @@ void find_laggards(const Look& look, std::vector<Finding>& out) {
   for (std::int32_t r = 0; r < look.progress.size(); ++r)
     if (const auto share = waiting_share(look, Rank{r});
         share && *share * look.rules.skew_ratio <= median)
-      laggards.insert(RankSet::of(Rank{r}));
+      laggards.insert(Rank{r});
   if (laggards.empty()) return;
   const Seen& first = *look.progress.seen(laggards.lowest());
   out.push_back({Finding::Kind::Lags, false, laggards, look.now,

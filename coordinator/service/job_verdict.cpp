@@ -7,12 +7,11 @@ namespace {
 
 /// True: some rank's last report says that it is a member and has not begun the operation.
 bool behind(const RankSet& ranks, const Operation& operation, const Progress& progress) {
-  for (const RankSet::Run& run : ranks.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r)
-      if (const Seen* seen = progress.seen(Rank{r}); seen != nullptr) {
-        const std::int64_t begun = seen->begun(operation.group);
-        if (begun >= 0 && begun < static_cast<std::int64_t>(operation.ordinal)) return true;
-      }
+  for (const Rank rank : ranks)
+    if (const Seen* seen = progress.seen(rank); seen != nullptr) {
+      const std::int64_t begun = seen->begun(operation.group);
+      if (begun >= 0 && begun < static_cast<std::int64_t>(operation.ordinal)) return true;
+    }
   return false;
 }
 

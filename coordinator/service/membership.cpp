@@ -20,7 +20,7 @@ template <class Which>
 RankSet ranks_where(const std::vector<std::unique_ptr<Member>>& members, const Which& which) {
   RankSet out;
   for (std::size_t r = 0; r < members.size(); ++r)
-    if (which(members[r].get())) out.insert(RankSet::of(Rank{static_cast<std::int32_t>(r)}));
+    if (which(members[r].get())) out.insert(Rank{static_cast<std::int32_t>(r)});
   return out;
 }
 
@@ -118,10 +118,8 @@ RankSet Membership::absent() const {
 
 std::string Membership::text(const RankSet& ranks) const {
   std::map<std::string, RankSet> hosts;
-  for (const RankSet::Run& run : ranks.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r)
-      if (const Member* known = member(Rank{r}))
-        hosts[known->identity.host].insert(RankSet::of(Rank{r}));
+  for (const Rank rank : ranks)
+    if (const Member* known = member(rank)) hosts[known->identity.host].insert(rank);
   std::string out;
   for (const auto& [host, there] : hosts) {
     out += out.empty() ? " (" : "; ";

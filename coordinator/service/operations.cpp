@@ -32,7 +32,7 @@ std::vector<Awaited> with_their_waiters(const Membership& membership, const Prog
                                .ordinal = state.ordinal,
                                .since = state.progress},
                  .told = seen->wait_told};
-    awaited.operation.in.insert(RankSet::of(Rank{r}));
+    awaited.operation.in.insert(Rank{r});
     awaited.operation.since = std::min(awaited.operation.since, state.progress);
     awaited.told = std::min(awaited.told, seen->wait_told);
   }
@@ -53,7 +53,7 @@ void place(Awaited& awaited, Rank rank, const Seen* seen, bool speaks) {
   const bool come = static_cast<std::uint64_t>(begun) == operation.ordinal;
   if (come && operation.in.contains(rank)) return;
   if (!speaks || (seen != nullptr && seen->told >= awaited.told))
-    (come ? operation.beside : operation.not_in).insert(RankSet::of(rank));
+    (come ? operation.beside : operation.not_in).insert(rank);
   else
     operation.settled = false;
 }

@@ -44,11 +44,10 @@ bool Timeline::follows(Rank rank) const {
 }
 
 void Timeline::follow(const RankSet& ranks) {
-  for (const RankSet::Run& run : ranks.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) {
-      if (named_.size() >= static_cast<std::int64_t>(kMostNamed)) return;
-      if (!follows(Rank{r})) named_.insert(RankSet::of(Rank{r}));
-    }
+  for (const Rank rank : ranks) {
+    if (named_.size() >= static_cast<std::int64_t>(kMostNamed)) return;
+    if (!follows(rank)) named_.insert(rank);
+  }
 }
 
 void Timeline::add(Span span) {

@@ -15,7 +15,7 @@ Status differing(const std::string& what, const std::string& name, std::vector<R
 /// Adds `rank` to the group of its text; groups are in order of their lowest rank.
 void add_to_groups(std::vector<RankValue>& groups, Rank rank, const std::string& text) {
   for (RankValue& group : groups)
-    if (group.value == text) return group.ranks.insert(RankSet::of(rank));
+    if (group.value == text) return group.ranks.insert(rank);
   groups.push_back({RankSet::of(rank), text});
 }
 

@@ -59,7 +59,7 @@ class Shared {
   void add(int rank, Json thing, std::size_t place) {
     const auto [at, fresh] = known_.try_emplace(thing.dump(), things_.size());
     if (fresh) things_.push_back({{}, std::move(thing), place});
-    things_[at->second].ranks.insert(RankSet::of(Rank{rank}));
+    things_[at->second].ranks.insert(Rank{rank});
   }
   /// Each with its ranks.
   [[nodiscard]] Json take() && {
@@ -325,7 +325,7 @@ Result<TraceReport> trace_report(const TraceRun& run, const RanksEnd& ended, boo
     auto sheet = read_sheet(run.folder, end);
     if (!sheet) return sheet.error();
     sheets.push_back(std::move(*sheet));
-    traced.insert(RankSet::of(Rank{end.rank}));
+    traced.insert(Rank{end.rank});
   }
   TraceReport out;
   for (const Sheet& sheet : sheets) out.made_job |= sheet.made_job;

@@ -156,8 +156,8 @@ void TraceSheet::excuse(const Status& verdict) {
   for (std::int32_t r = 0; r < size_; ++r) {
     std::FILE* mark = std::fopen(mode_.stopped(r).c_str(), "re");
     if (mark == nullptr) continue;
-    any.insert(RankSet::of(Rank{r}));
-    if (std::fgetc(mark) == 'o') first.insert(RankSet::of(Rank{r}));
+    any.insert(Rank{r});
+    if (std::fgetc(mark) == 'o') first.insert(Rank{r});
     std::fclose(mark);
   }
   if (any.empty()) return;

@@ -44,7 +44,7 @@ struct Session {
       const BoardSnapshot seen = board->snapshot();
       for (std::int32_t r = 0; r < board->size(); ++r) {
         const RankState& state = seen.ranks[static_cast<std::size_t>(r)];
-        if (state.known && !state.finished) missing.insert(RankSet::of(Rank{r}));
+        if (state.known && !state.finished) missing.insert(Rank{r});
       }
       verdict.groups = collectives::last_seen(seen, SystemClock().now());
     }

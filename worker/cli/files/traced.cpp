@@ -52,7 +52,7 @@ Result<Frames> frames_in(const std::string& folder) {
     const auto bytes = encode(*program);
     if (!bytes) return bytes.error();
     Version& version = out[{program->group, program->frame}][*bytes];
-    version.ranks.insert(RankSet::of(*rank));
+    version.ranks.insert(*rank);
     version.program = *std::move(program);
   }
   return out;

@@ -31,7 +31,7 @@ std::vector<RankValue> table(const std::vector<RankRecord>& ranks,
     auto same = std::find_if(out.begin(), out.end(),
                              [&](const RankValue& value) { return value.value == line; });
     if (same == out.end()) same = out.insert(out.end(), {RankSet{}, line});
-    same->ranks.insert(RankSet::of(rank.header.rank));
+    same->ranks.insert(rank.header.rank);
   }
   return out;
 }

@@ -15,8 +15,7 @@ namespace {
 
 std::vector<std::size_t> ranks_in(const RankSet& set) {
   std::vector<std::size_t> out;
-  for (const RankSet::Run& run : set.runs())
-    for (std::int32_t r = run.first; r <= run.last; ++r) out.push_back(static_cast<std::size_t>(r));
+  for (const Rank rank : set) out.push_back(static_cast<std::size_t>(rank.value));
   return out;
 }
 

@@ -133,11 +133,10 @@ void TimedJob::start() {
   for (Seat& seat : seats_) seat.waited = std::min(latest, patience);
   for (const Fault& fault : faults_) {
     if (fault.kind != Kind::Late || fault.call) continue;
-    for (const RankSet::Run& run : fault.ranks.runs())
-      for (std::int32_t r = run.first; r <= run.last; ++r) {
-        Duration& waited = seat(Rank{r}).waited;
-        waited = std::min(waited, std::max(Duration{0}, std::min(latest, patience) - fault.delay));
-      }
+    for (const Rank rank : fault.ranks) {
+      Duration& waited = seat(rank).waited;
+      waited = std::min(waited, std::max(Duration{0}, std::min(latest, patience) - fault.delay));
+    }
   }
   if (latest > patience) {
     run_.end = patience;
@@ -161,12 +160,11 @@ void TimedJob::stop_and_crash_at_times() {
     if (!fault.at || !row_of(fault.kind).is(FaultRow::Halts)) continue;
     network_.call_at(*fault.at, [this, i] { strike(i); });
     const Instant until = fault.lasts ? *fault.at + *fault.lasts : Instant::max();
-    for (const RankSet::Run& run : fault.ranks.runs())
-      for (std::int32_t r = run.first; r <= run.last; ++r)
-        if (fault.kind == Kind::Crashed)
-          network_.crash(Rank{r}, *fault.at);
-        else
-          network_.stop(Rank{r}, *fault.at, until);
+    for (const Rank rank : fault.ranks)
+      if (fault.kind == Kind::Crashed)
+        network_.crash(rank, *fault.at);
+      else
+        network_.stop(rank, *fault.at, until);
   }
 }
 
@@ -377,7 +375,7 @@ TimedRun TimedJob::result() {
   std::uint32_t most = 0;
   for (const auto& [rank, times] : last_) most = std::max(most, times);
   for (const auto& [rank, times] : last_)
-    if (times == most) run_.last.insert(RankSet::of(Rank{rank}));
+    if (times == most) run_.last.insert(Rank{rank});
   for (std::size_t i = 0; i < faults_.size(); ++i)
     if (run_.struck[i] && *run_.struck[i] > run_.end) run_.struck[i].reset();
   return std::move(run_);

@@ -136,7 +136,7 @@ bool ScenarioReader::read_victims(const Json& json, const JsonPath& path, std::u
   for (std::uint64_t i = 0; out.ranks.size() < number; ++i) {
     const Rank drawn{
         static_cast<std::int32_t>(mixed(place, i) % static_cast<std::uint64_t>(world_size_))};
-    if (!taken.contains(drawn)) out.ranks.insert(RankSet::of(drawn));
+    if (!taken.contains(drawn)) out.ranks.insert(drawn);
   }
   return true;
 }

@@ -81,7 +81,7 @@ std::vector<RecordedCalls::Alike> RecordedCalls::alike_in(std::size_t call) cons
     if (!own) continue;
     const auto [at, fresh] = place.try_emplace(ranks_[r].calls.alike(*own), out.size());
     if (fresh) out.push_back({{}, *own});
-    out[at->second].ranks.insert(RankSet::of(Rank{static_cast<std::int32_t>(r)}));
+    out[at->second].ranks.insert(Rank{static_cast<std::int32_t>(r)});
   }
   return out;
 }
