@@ -63,5 +63,16 @@ TEST(Census, BytesThatAreNoCensus_AreEmpty) {
   EXPECT_TRUE(census_values(cut).empty());
 }
 
+TEST(RankSet, GoesThroughItsRanksInOrder) {
+  std::vector<int> seen;
+  for (const Rank rank : RankSet{}) seen.push_back(rank.value);
+  EXPECT_TRUE(seen.empty());
+  RankSet set = RankSet::range(Rank{4}, Rank{6});
+  set.insert(Rank{0});
+  set.insert(Rank{9});
+  for (const Rank rank : set) seen.push_back(rank.value);
+  EXPECT_EQ(seen, (std::vector<int>{0, 4, 5, 6, 9}));
+}
+
 }  // namespace
 }  // namespace lockstep::collectives::census_test
