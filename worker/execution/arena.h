@@ -1,5 +1,5 @@
-// Memory of the values that live within a run only: blocks that are handed out, taken back and kept
-// for the next run, so that in the steady state nothing is allocated.
+// Memory of values that live only within a run: blocks are handed out, given back and kept for the
+// next run, so that in the steady state nothing is allocated.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ class Arena {
  public:
   static constexpr std::size_t kAlignment = 64;
 
-  /// At least `bytes`, aligned, uninitialised; the smallest free block that is large enough. Null
-  /// if there is no memory.
+  /// Returns at least `bytes`, aligned and uninitialised: the smallest free block that is large
+  /// enough, else a new one. Null if there is no memory.
   [[nodiscard]] void* take(std::size_t bytes);
   void give_back(void* block);
   void give_back_all();
-  /// Of all blocks, free or not.
+  /// Bytes of all blocks, free or not.
   [[nodiscard]] std::size_t bytes() const;
 
  private:

@@ -1,5 +1,5 @@
-// Where the values of a program are while it runs, and what computes them: this processor or a
-// device. The order of steps, and what happens when one fails, is the executable's.
+// Holds the values of a running program and computes them, on this processor or on a device. The
+// order of steps, and the handling of failures, is the executable's.
 #pragma once
 
 #include <functional>
@@ -20,84 +20,86 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// `host` stays until end().
+  /// Begins a run. `host` must live until end().
   virtual void begin(RunHost& host) = 0;
-  /// The value of an input. It is not written to, and let go of after the last step that reads it.
+  /// Sets the value of an input. It is not written to, and released after the last step that reads
+  /// it.
   virtual void bind(BufferId at, Array value) = 0;
-  /// Memory for the value of `at`. An input with fewer elements gets zeros after its own. Errors:
-  /// Environment, with what there is no memory for.
+  /// Allocates memory for the value of `at`. An input with fewer elements is padded with zeros.
+  /// Errors: Environment, naming the value that has no memory.
   virtual Result<void> make(BufferId at, std::int64_t elements) = 0;
-  /// No step will read it.
+  /// Releases a value that no later step reads.
   virtual void drop(BufferId at) = 0;
 
-  /// Runs are captured as CUDA graphs from here on, if this backend can.
+  /// Captures runs as CUDA graphs from now on, if this backend can.
   virtual void capture(std::size_t limit) = 0;
   [[nodiscard]] virtual std::size_t captured_graphs() const = 0;
-  /// Starts the steps from this one on as a captured graph; the step after them, or 0 where there
-  /// is none and none can be made. What they make and read is made on the way.
+  /// Starts the steps from this one on as a captured graph, and allocates what they read and make.
+  /// Returns the step after them, or 0 if there is no graph and none can be made.
   virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
-  /// A Kernel step with its arguments, or a deferred check.
+  /// Starts a Kernel step with its arguments, or a deferred check.
   virtual Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                               const RunValues& values) = 0;
-  /// A Matmul, SegmentMatmul or SegmentOuter step, its counts checked.
+  /// Starts a Matmul, SegmentMatmul or SegmentOuter step, whose counts have been checked.
   virtual Result<void> multiply(const Step& step, std::span<const std::int64_t> numbers) = 0;
-  /// The first `count` elements of an i64 value, once they are known; valid until the next call.
+  /// Waits for the first `count` elements of an i64 value; valid until the next call.
   virtual Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) = 0;
 
-  /// A value that is there, while the run stays at this step.
+  /// Returns a view of an existing value, valid while the run stays at this step.
   [[nodiscard]] virtual Array view(BufferId at, std::vector<std::int64_t> sizes) = 0;
-  /// Copies `value` into the value of `at`, as the block of that number.
+  /// Copies `value` into block number `block` of the value of `at`.
   virtual Result<void> place(BufferId at, std::int64_t block, const Array& value) = 0;
 
-  /// What the run's checks on the device have found, Program::outcomes, once it is known; valid
-  /// until the next call.
+  /// Waits for the outcomes of the run's checks on the device (Program::outcomes); valid until the
+  /// next call.
   virtual Result<std::span<const std::int64_t>> outcomes() = 0;
 
-  /// Before a Collective step: all but the collective itself, with what it sends where it is sent
-  /// from, so that what has failed is known while the rank can still take part with zeros. True:
-  /// all that was started is done.
+  /// Prepares a Collective step: does all but the collective itself and puts its operand into the
+  /// send buffer, so that failures are known while the rank can still take part with zeros. True:
+  /// all started work is done.
   virtual Result<bool> ready(const Step& step, const NodeBuffers& sizes) = 0;
   /// Starts a Collective step between devices. False: it must be staged through the host. Errors
-  /// are the transport's; peers cannot be told of them.
+  /// are the transport's; they cannot be reported to peers.
   virtual Result<bool> start_collective(const Step& step, const NodeBuffers& sizes,
                                         std::string_view label) = 0;
-  /// The same with zeros, of a rank that has failed: nothing else will be asked for but end().
+  /// Starts it with zeros, on a rank that has failed. Drops the run's values: only such calls and
+  /// end() may follow.
   virtual Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
                                                  std::string_view label) = 0;
-  /// Has `act` read the values of a HostCall step and write the last one, on the host; `bytes` of
-  /// each. Errors: act's, or what became of its result on this rank.
+  /// Calls `act` on the host with the values of a HostCall step (`bytes` of each); it reads all but
+  /// the last and writes the last. Errors: act's, or those of copying its result.
   using Call = std::function<Result<void>(std::span<void* const> values)>;
   virtual Result<void> call(const Step& step, std::span<const std::size_t> bytes,
                             const Call& act) = 0;
-  /// Has `act` read the first value of a Collective step that is ready, and write the second, on
-  /// the host. Errors: act's, or what became of its result on this rank.
+  /// Calls `act` on the host for a Collective step that is ready; it reads the operand and writes
+  /// the result. Errors: act's, or those of copying its result.
   using OnHost = std::function<Result<void>(const NodeBuffers& buffers)>;
   virtual Result<void> on_host(const Step& step, const NodeBuffers& sizes, const OnHost& act) = 0;
 
-  /// Waits for all that was started. Watched.
+  /// Waits for all started work, with the watch armed.
   virtual Result<void> finish() = 0;
-  /// The value of an output, which belongs to the caller.
+  /// Returns the value of an output, which belongs to the caller.
   virtual Result<Array> output(BufferId at, std::vector<std::int64_t> sizes) = 0;
-  /// Nothing of the run is left but its outputs. Also after an error.
+  /// Ends the run, also after an error: releases everything but its outputs.
   virtual void end() = 0;
-  /// Bytes of values within runs: what the host keeps between them, the most that the last run had
-  /// on a device.
+  /// Bytes of values within runs: on the host what is kept between runs, on a device the most that
+  /// the last run used at one time.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
 };
 
-/// This processor: compiled functions, an arena, the BLAS. `program` is for the host and outlives
-/// it. Keeps its memory between runs: in the steady state a run allocates its outputs only. Errors:
-/// Environment (an object cannot be loaded here).
+/// The backend of this processor: compiled functions, an arena, the BLAS. `program` is for the host
+/// and outlives it. Keeps its memory between runs: in the steady state a run allocates only its
+/// outputs. Errors: Environment (an object cannot be loaded here).
 [[nodiscard]] Result<std::unique_ptr<Backend>> host_backend(const Program& program,
                                                             std::span<const Bytes> units);
 
-/// A device: kernels on its stream, a pool of its memory, matrix products by its library. What the
-/// host has to know is read back in its place in the order of steps. `program` is for CUDA and
+/// The backend of a device: kernels on its stream, a pool of its memory, matrix products by its
+/// library. Values that the host needs are read back at that step. `program` is for CUDA and
 /// outlives it; `units` are built for the device's architecture. An input that is on the device
-/// already is used where it is, any other is uploaded at the step that first reads it. Collectives
-/// go by the group's DeviceData where it has one (RunHost), else over the host: read back,
-/// exchanged, uploaded. Errors: the device's.
+/// already is used in place, any other is uploaded at the step that first reads it. Collectives use
+/// the group's DeviceData if it has one (RunHost), else go over the host: read back, exchanged,
+/// uploaded. Errors: the device's.
 [[nodiscard]] Result<std::unique_ptr<Backend>> device_backend(const Program& program,
                                                               std::span<const Bytes> units,
                                                               std::shared_ptr<Device> device);

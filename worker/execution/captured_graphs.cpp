@@ -7,7 +7,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Products over segments of rows are not: they go by counts that the host has read.
+/// False for products over segments of rows: they use counts that the host has read.
 bool can_be_captured(const Step& step) { return step.launch || step.kind == Step::Kind::Matmul; }
 
 Segment segment_over(const Program& program, std::size_t begin, std::size_t end) {

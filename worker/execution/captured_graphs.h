@@ -1,6 +1,6 @@
 // CUDA graphs of the steps of a program between those that need the host or other ranks: captured
-// once per segment and tuple of sizes, launched as one from then on. They share memory, and run one
-// at a time. Used by the device backend.
+// once per segment and tuple of sizes, then launched as one. They share memory, and run one at a
+// time. Used by the device backend.
 #pragma once
 
 #include <functional>
@@ -16,22 +16,22 @@
 
 namespace lockstep::worker {
 
-/// Kernels and products one after the other. Collectives are in none: NCCL registers the memory of
-/// those that are captured with all ranks, so the ranks would have to agree on what each captures.
+/// Consecutive kernels and products. No segment holds a collective: NCCL registers the memory of
+/// captured collectives with all ranks, so ranks would have to agree on what each captures.
 struct Segment {
   std::size_t begin = 0, end = 0;  // steps
-  /// Values that it reads from before, and those that are needed after it.
+  /// Values made before the segment that it reads, and values of it that are needed later.
   std::vector<BufferId> in, out;
   std::vector<BufferId> all;
 };
 
-/// The longest there are; a single step is none. In order.
+/// Returns the longest possible segments of two steps or more, in order.
 [[nodiscard]] std::vector<Segment> segments_of(const Program& program);
 
-/// One thread. The graphs live as long as this, which goes before the device.
+/// One thread. The graphs live as long as this object, which is destroyed before the device.
 class CapturedGraphs {
  public:
-  /// At most `limit` graphs. `program` outlives it.
+  /// Makes at most `limit` graphs. `program` outlives it.
   CapturedGraphs(const Program& program, std::shared_ptr<Device> device, std::size_t limit);
   ~CapturedGraphs();
   CapturedGraphs(const CapturedGraphs&) = delete;
@@ -41,12 +41,12 @@ class CapturedGraphs {
     DeviceRecording work{};
     std::map<BufferId, DeviceAddress> slots;  // where its values are
   };
-  /// The segment that begins at this step; null: none does.
+  /// Returns the segment that begins at this step; null if none does.
   [[nodiscard]] const Segment* segment(std::size_t step) const;
-  /// The segment's graph at these sizes; made by `start`, which starts the segment's steps on
-  /// values in the given slots, if there is none. Null: `limit` is reached, there is no memory, or
-  /// a capture failed (none is tried after that); the steps are to be started one by one. Errors:
-  /// the device's.
+  /// Returns the segment's graph at these sizes. If there is none, captures it from `start`, which
+  /// starts the segment's steps on values in the given slots. Null: start the steps one by one,
+  /// because `limit` is reached, there is no memory, or a capture failed (then no other is tried).
+  /// Errors: the device's.
   using Start = std::function<Result<void>(const std::map<BufferId, DeviceAddress>& slots)>;
   [[nodiscard]] Result<const CapturedGraph*> at(const Segment& segment, const RunValues& values,
                                                 const Start& start);

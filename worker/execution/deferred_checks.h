@@ -1,5 +1,5 @@
-// Checks of a run that a device has been asked to do and whose outcome nobody has waited for.
-// Used by the executable.
+// Checks of a run that have been started on a device and whose outcome is not yet known. Used by
+// the executable.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,12 @@ class DeferredChecks {
   explicit DeferredChecks(const Program& program) : program_(program) {}
 
   void forget() { started_.clear(); }
-  /// The step was started; called in their order. Steps that are no such check do not count.
+  /// Records that a step was started; called in the order of steps. Ignores steps that are no
+  /// deferred check.
   void started(std::size_t step);
-  /// Waits for those that were started, where there are any: the failure of the first of them, in
-  /// the order of steps, that refuses its values. Else `known`, a failure that came after them;
-  /// else the device's error, if it has one. Each check is reported once.
+  /// Waits for the started checks, if any. Returns the failure of the first check, in the order of
+  /// steps, that refuses its values; else `known`, a failure of a later step; else the device's
+  /// error, if it has one. Each check is reported once.
   [[nodiscard]] std::optional<LocalFailure> failure(Backend& backend, const RunValues& values,
                                                     std::optional<LocalFailure> known);
 

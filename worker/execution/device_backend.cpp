@@ -80,7 +80,7 @@ class DeviceBackend final : public Backend {
     carried.insert(carried.end(), segment->out.begin(), segment->out.end());
     for (BufferId at : carried)
       if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
-    if (!graphs_) return std::size_t{0};  // there was no memory for both
+    if (!graphs_) return std::size_t{0};  // make() has released the graphs for their memory
     if (auto done = wait_for(carried); !done) return done.error();
     const auto graph = graphs_->at(
         *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
@@ -128,7 +128,7 @@ class DeviceBackend final : public Backend {
     return {};
   }
 
-  /// Kept until the value is dropped: a list is often looked at more than once.
+  /// Keeps the list until the value is dropped: it is often read more than once.
   Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) override {
     auto [found, fresh] = lists_.try_emplace(at);
     if (fresh) {
@@ -251,7 +251,7 @@ class DeviceBackend final : public Backend {
     buffers.result = result.data();
     if (auto done = act(buffers); !done) return done;
     if (bytes == 0) return {};
-    if (step.carries_status) {  // counts, which the host looks at next
+    if (step.carries_status) {  // counts, which the host reads next
       auto& list = lists_[step.buffers[1]];
       list.resize(bytes / 8);
       std::memcpy(list.data(), result.data(), bytes);
@@ -282,8 +282,8 @@ class DeviceBackend final : public Backend {
   }
 
   void end() override {
-    const bool over = waited_ || finish().has_value();  // not so after some errors
-    // What has failed and is still under way uses its memory before that is freed.
+    const bool over = waited_ || finish().has_value();  // false after some errors
+    // Failed work that is still in flight must finish using its memory before that is freed.
     (void)in_flight_->wait_for_all();
     in_flight_.reset();
     uploading_.clear();
@@ -291,8 +291,7 @@ class DeviceBackend final : public Backend {
     peak_ = pool_->peak();
     for (Value& value : values_) value = {};
     pool_.reset();
-    // What is free now is other ranks'. What is not over may wait for a peer, and is not waited
-    // for.
+    // Frees the memory for other ranks. Work that is not over may depend on a peer: no wait.
     if (over && device_->shared()) (void)device_->synchronise();
     lists_.clear();
     host_ = nullptr;
@@ -305,7 +304,7 @@ class DeviceBackend final : public Backend {
     DeviceAddress address{};
     bool made = false;
     bool pooled = false;  // memory of the pool
-    Array array;          // of an input; of an output that was handed out
+    Array array;          // an input, or an output that was handed out
   };
 
   [[nodiscard]] const DeviceBlock* on_this_device(const Array& array) const {
@@ -313,14 +312,14 @@ class DeviceBackend final : public Backend {
     return block != nullptr && block->is_on(*device_) ? block : nullptr;
   }
 
-  /// Before work that uses these values.
+  /// Called before starting work that uses these values.
   Result<void> wait_for(std::span<const BufferId> values) {
     for (BufferId at : values)
       if (auto done = in_flight_->wait_for(values_[at].address); !done) return done;
     return {};
   }
 
-  /// The segment's steps, on values in these slots.
+  /// Starts the segment's steps, on values in these slots.
   Result<void> start_in(const std::map<BufferId, DeviceAddress>& slots, const Segment& segment,
                         const RunValues& values) {
     std::map<BufferId, DeviceAddress> own;
@@ -339,8 +338,8 @@ class DeviceBackend final : public Backend {
     return done;
   }
 
-  /// The communicator between devices for this collective (NCCL); null where the host carries it,
-  /// as for reductions of i16, which NCCL lacks.
+  /// Returns what carries this collective between devices (NCCL); null if it goes over the host, as
+  /// reductions of i16 do, which NCCL lacks.
   [[nodiscard]] collectives::DeviceData* data_of(const Step& step) const {
     const Node& node = program_.graph.nodes[step.node];
     const bool reduces = node.op == Op::AllReduce || node.op == Op::ReduceScatter;
@@ -372,7 +371,7 @@ class DeviceBackend final : public Backend {
       taken = pool_->take(bytes);
     }
     if (taken && !*taken && graphs_) {
-      // Captured graphs are a luxury.
+      // Captured graphs are dispensable: their memory is released.
       if (auto done = finish(); !done) return done.error();
       graphs_.reset();
       taken = pool_->take(bytes);
@@ -392,19 +391,19 @@ class DeviceBackend final : public Backend {
   const Program& program_;
   std::shared_ptr<Device> device_;
   DeviceKernels kernels_;
-  std::unique_ptr<CapturedGraphs> graphs_;  // null: none are made
+  std::unique_ptr<CapturedGraphs> graphs_;  // null: no run is captured
   std::size_t peak_ = 0;
-  // Of the run under way.
+  // The current run.
   RunHost* host_ = nullptr;
   std::optional<DevicePool> pool_;
   std::optional<InFlight> in_flight_;
   std::vector<Value> values_;
   std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back
-  std::vector<std::int64_t> outcomes_;                   // the same
+  std::vector<std::int64_t> outcomes_;                   // read back
   std::vector<Array> uploading_;                         // memory that copies read
-  std::vector<std::vector<std::byte>> staged_;           // the same
+  std::vector<std::vector<std::byte>> staged_;           // memory that copies read
   std::vector<std::byte> operand_;                       // of the collective that is ready
-  bool waited_ = true;                                   // for all that was started
+  bool waited_ = true;                                   // all started work is done
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The kernels of a program, loaded on a device, and where its checks leave what they find. Used by
-// the device backend.
+// The kernels of a program, loaded on a device, and the memory for the outcomes of its checks. Used
+// by the device backend.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace lockstep::worker {
 
-/// One thread. Kernels that were started have ended when this goes, which is before the device.
+/// One thread. Destroyed after all started kernels have ended and before the device.
 class DeviceKernels {
  public:
   /// `program` outlives it.
@@ -22,13 +22,13 @@ class DeviceKernels {
   DeviceKernels(const DeviceKernels&) = delete;
   DeviceKernels& operator=(const DeviceKernels&) = delete;
 
-  /// Errors: the device's; Environment where it has no memory for outcomes.
+  /// Errors: the device's; Environment if it has no memory for outcomes.
   [[nodiscard]] Result<void> load(std::span<const Bytes> units);
-  /// Starts a Kernel step or a deferred check: all launches that it takes, on values in `buffers`.
+  /// Starts a Kernel step or a deferred check, with all its launches, on values in `buffers`.
   [[nodiscard]] Result<void> start(const Step& step, std::vector<DeviceAddress> buffers,
                                    std::span<const std::int64_t> numbers,
                                    const RunValues& values) const;
-  /// Of Program::outcomes. Stays where it is, so recordings may have it in them.
+  /// Address of Program::outcomes. Never changes, so captured graphs may contain it.
   [[nodiscard]] DeviceAddress outcomes() const {
     return outcomes_ ? outcomes_->address() : DeviceAddress{};
   }

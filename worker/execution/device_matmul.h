@@ -9,9 +9,9 @@
 
 namespace lockstep::worker {
 
-/// Of a Matmul, SegmentMatmul or SegmentOuter step: its operands' and its result's addresses in the
-/// order of step.buffers, its numbers in that of step.args, and for segments their counts
-/// (checked).
+/// Returns the products of a Matmul, SegmentMatmul or SegmentOuter step. `at`: addresses of
+/// operands and result in the order of step.buffers. `numbers`: in the order of step.args.
+/// `counts`: those of the segments, checked.
 [[nodiscard]] std::vector<Product> products_of(const Step& step, DType dtype,
                                                std::span<const DeviceAddress> at,
                                                std::span<const std::int64_t> numbers,

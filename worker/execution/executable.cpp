@@ -175,7 +175,7 @@ class Executable::Loaded {
            step.kind == Step::Kind::SegmentMatmul || step.kind == Step::Kind::SegmentOuter;
   }
 
-  /// Another rank, or the host, sees values of this rank.
+  /// True if another rank, or the host, sees values of this rank in the step.
   [[nodiscard]] static bool is_seen(const Step& step) {
     return step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
            step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck ||
@@ -237,7 +237,7 @@ class Executable::Loaded {
     return {};
   }
 
-  /// Errors: what no other rank can be told of.
+  /// Errors: those that cannot be reported to other ranks, and joint errors.
   Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
     const bool collective_step = step.kind == Step::Kind::Collective;
@@ -301,7 +301,7 @@ class Executable::Loaded {
     return {};
   }
 
-  /// For a HostCall step; its numbers are gathered.
+  /// Runs a HostCall step; its numbers are in numbers_.
   Result<void> call_on_host(const Step& step) {
     std::vector<NodeId> ids = node(step).inputs;
     ids.push_back(step.node);
@@ -324,16 +324,16 @@ class Executable::Loaded {
     });
   }
 
-  /// For a collective step; its numbers are gathered.
+  /// Prepares a Collective step; its numbers are in numbers_.
   void get_ready(const Step& step, RunHost& host) {
     const auto waited = backend_->ready(step, collective_sizes(step));
     if (!waited)
       joint_.fail(step.node, waited.error());
-    else if (*waited || !host.reaches_all())  // what is sent cannot be called back
+    else if (*waited || !host.reaches_all())  // what is sent cannot be taken back
       joint_.well();
   }
 
-  /// The sizes of a collective step's values; its numbers are gathered.
+  /// The sizes of a Collective step's values; its numbers are in numbers_.
   [[nodiscard]] NodeBuffers collective_sizes(const Step& step) const {
     const std::size_t operand_dims = program_.graph.nodes[node(step).inputs[0]].meta.sizes.size();
     const std::size_t result_dims = node(step).meta.sizes.size();
@@ -363,7 +363,7 @@ class Executable::Loaded {
     return {};
   }
 
-  /// Its numbers are gathered. Errors: those that all ranks have.
+  /// Runs a Control step; its numbers are in numbers_. Errors: those that all ranks return.
   Result<void> control(const Step& step, collectives::Communicator& communicator, RunHost& host) {
     const bool together = meets_peers(node(step));
     auto done = backend_->finish();
@@ -448,10 +448,10 @@ class Executable::Loaded {
   std::vector<std::unique_ptr<Executable>> bodies_;    // of program_.bodies
   std::vector<std::vector<BufferId>> made_, dropped_;  // per step
   std::vector<std::string> labels_;
-  std::size_t untold_ = 0;  // from this step on no failure is told any more
+  std::size_t untold_ = 0;  // from this step on no status round follows that reports a failure
   RunTimes time_;
-  std::optional<RoundedRows> rows_;  // none: no run is captured
-  // Of the run under way.
+  std::optional<RoundedRows> rows_;  // nullopt: no run is captured
+  // The current run.
   std::vector<std::int64_t> numbers_;
   JointRun joint_;
   DeferredChecks checks_;

@@ -1,5 +1,5 @@
-// A program that is built and loaded, and its runs: the code that a step of training spends its
-// time in. Called by the job for every call that finds an entry.
+// A built and loaded program, and its runs: the code that a training step spends its time in.
+// Called by the job for every hit.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace lockstep::worker {
 
-/// Where the time of all runs so far went. What is left of `total` is binding, checks and settling;
-/// on a device also waiting for it, and kernels and products count what starting them took.
+/// The time of all runs so far. The rest of `total` is binding and checks, and on a device also
+/// waiting for it: there, `kernels` and `products` count only the time to start them.
 struct RunTimes {
   std::uint64_t runs = 0;
   Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
@@ -26,8 +26,8 @@ struct RunTimes {
 class Executable {
  public:
   /// `units[i]` is the object of unit i: verified bytes from the artifact store, or fresh from a
-  /// toolchain. `clock` outlives it. `device` is where a program for CUDA runs, null for one for
-  /// the host. Errors: Environment (an object cannot be loaded here); the device's.
+  /// toolchain. `clock` outlives it. `device` runs a program for CUDA; null for a host program.
+  /// Errors: Environment (an object cannot be loaded here); the device's.
   [[nodiscard]] static Result<std::unique_ptr<Executable>> load(
       Program program, std::span<const Bytes> units, const Clock& clock,
       std::shared_ptr<Device> device = nullptr);
@@ -35,26 +35,26 @@ class Executable {
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  /// The outputs, in the order of the graph, on the device where there is one; they belong to the
-  /// caller. One that is an input shares its storage. Each input is released after its last
-  /// reader; from RunHost::bound() on the run holds the only reference, unless the caller kept one.
-  /// On return nothing of the run is under way. A rank on which something fails (an input of other
-  /// sizes than the entry's included) computes nothing more, and takes part in collectives with
-  /// zeros until all ranks are told (error_sync_points.h); where that is not possible (a bug, or no
-  /// memory) the run ends at once, and the job with it. Errors: the joint error of all ranks, or,
-  /// before anything ran, BadInput for inputs that are missing or of another dtype; Environment
-  /// where there is no memory; the communicator's.
+  /// Returns the outputs in the order of the graph, on the device if there is one; they belong to
+  /// the caller. An output that is an input shares its storage. Each input is released after its
+  /// last reader; from RunHost::bound() on the run holds the only reference, unless the caller kept
+  /// one. On return no work of the run is in flight. A rank that fails (also by an input of other
+  /// sizes than the entry's) computes nothing more, and takes part in collectives with zeros until
+  /// all ranks know (error_sync_points.h). If it cannot (a bug, or no memory), the run ends at
+  /// once, and the job with it. Errors: the joint error of all ranks; BadInput, before anything
+  /// runs, for inputs that are missing or of another dtype; Environment if there is no memory; the
+  /// communicator's.
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);
-  /// Runs on a device are captured as CUDA graphs from now on; on the host this does nothing.
+  /// Captures runs on a device as CUDA graphs from now on; on the host this does nothing.
   void capture(CaptureOptions options);
-  /// How many there are.
+  /// Number of captured graphs.
   [[nodiscard]] std::size_t captured_graphs() const;
   [[nodiscard]] const Program& program() const;
   [[nodiscard]] const RunTimes& time() const;
-  /// Bytes of the values of runs: on the host what is kept between them, on a device the most that
-  /// the last run had at one time.
+  /// Bytes of the values of runs: on the host what is kept between runs, on a device the most that
+  /// the last run used at one time.
   [[nodiscard]] std::size_t bytes() const;
 
  private:

@@ -158,7 +158,7 @@ class HostBackend final : public Backend {
   std::vector<std::unique_ptr<LoadedObject>> objects_;
   std::vector<KernelFunction> functions_;
   Arena arena_;
-  // Of the run under way.
+  // The current run.
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> arrays_;  // inputs and outputs
 };

@@ -27,7 +27,7 @@ Result<void> InFlight::start(collectives::DeviceData& data,
                              const collectives::Collective& collective) {
   used_.insert(&data);
   auto done = data.start(collective);
-  // Of what fails here nobody can be told before the next wait.
+  // A failure here is reported by the next wait.
   const auto end = device_->mark(DeviceStream::Ranks);
   if (!end && !flaw_) flaw_ = end.error();
   flights_.push_back({end ? std::optional(*end) : std::nullopt,
@@ -86,7 +86,7 @@ Result<void> InFlight::wait() {
   return {};
 }
 
-/// The oldest ones: a stream is in order.
+/// A stream is in order, so the oldest ones end first.
 void InFlight::retire(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (flights_[i].end) device_->release(*flights_[i].end);

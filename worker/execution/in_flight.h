@@ -1,6 +1,6 @@
-// Collectives between devices that may be under way while kernels run: when kernels have to wait
-// for one, what memory must not be used otherwise meanwhile, and how the host waits. Used by the
-// device backend.
+// Collectives between devices that may be in flight while kernels run: when kernels have to wait
+// for one, which memory must not be reused meanwhile, and how the host waits. Used by the device
+// backend.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace lockstep::worker {
 
 /// The collectives of one run that the kernels' stream (Work) does not wait for yet, oldest first.
-/// At destruction it waits for all of them, or all have ended. One thread. Host and pool outlive
+/// Before destruction, wait_for_all() or wait() has been called. One thread. Host and pool outlive
 /// it.
 class InFlight {
  public:
@@ -26,29 +26,27 @@ class InFlight {
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// Collectives that are started from here on run after all kernels that were started. Errors: the
-  /// device's.
+  /// Orders collectives started from now on after all kernels started so far. Errors: the device's.
   Result<void> order_after_kernels();
-  /// Puts a collective on Ranks, after order_after_kernels(). Whatever comes of it, what it reads
-  /// and what it writes are in use until the kernels wait for it. Errors: those of
+  /// Starts a collective on the stream Ranks, after order_after_kernels(). Its operand and result
+  /// count as in use until the kernels wait for it, even if it fails. Errors: those of
   /// DeviceData::start().
   Result<void> start(collectives::DeviceData& data, const collectives::Collective& collective);
-  /// Kernels that are started from here on may use this memory: they run after the collective that
-  /// writes it, if one does. Reading what a collective reads needs no wait. Errors: the device's.
+  /// Orders kernels started from now on after the collective that writes this memory, if one does.
+  /// Reading the operand of a collective needs no wait. Errors: the device's.
   Result<void> wait_for(DeviceAddress memory);
-  /// Kernels that are started from here on run after all collectives.
+  /// Orders kernels started from now on after all collectives.
   Result<void> wait_for_all();
   [[nodiscard]] bool empty() const { return flights_.empty(); }
 
-  /// No step needs the value here any more: the memory goes back to the pool, if it is the pool's,
-  /// and `array` is let go of, once the work that is started comes after the collectives that use
-  /// it.
+  /// Releases a value that no step needs any more. The memory goes back to the pool, if it is the
+  /// pool's, and `array` is released, once new work is ordered after the collectives that use it.
   void drop(DeviceAddress memory, bool pooled, Array array);
 
-  /// The host waits for all that was started on the device. Neither the driver nor NCCL is asked to
-  /// wait: a peer that does not come would never be named. Where no peer is waited for the watch is
-  /// not armed: this rank computes, as the host does. Errors: the device's, and what fails in
-  /// flight.
+  /// Makes the host wait for all started work on the device. It polls: a blocking wait in the
+  /// driver or in NCCL would never name a missing peer. The watch is armed only if this run has
+  /// collectives between devices: else the rank is computing. Errors: the device's, and those of
+  /// collectives in flight.
   Result<void> wait();
 
  private:
@@ -58,11 +56,11 @@ class InFlight {
     Array array;
   };
   struct Flight {
-    std::optional<DeviceEvent> end;  // none: the device did not make one
+    std::optional<DeviceEvent> end;  // nullopt: the device could not make the event
     DeviceAddress read{}, written{};
     std::vector<Held> held;
   };
-  /// The oldest `count` need no order any more: their events and held memory are given back.
+  /// Removes the oldest `count` collectives and gives back their events and held memory.
   void retire(std::size_t count);
 
   std::shared_ptr<Device> device_;
@@ -70,7 +68,7 @@ class InFlight {
   RunHost& host_;
   std::set<collectives::DeviceData*> used_;
   std::vector<Flight> flights_;
-  std::optional<Status> flaw_;  // the event of a collective that the device did not make
+  std::optional<Status> flaw_;  // the device could not make the event of a collective
 };
 
 }  // namespace lockstep::worker

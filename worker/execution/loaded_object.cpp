@@ -10,7 +10,7 @@ Result<std::unique_ptr<LoadedObject>> LoadedObject::load(std::span<const std::by
   if (!file) return file.error();
   void* handle = ::dlopen((*file)->path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    // The name begins the text and is of this process alone: ranks that fail alike say the same.
+    // The text begins with a name of this process: removed, so that all ranks report the same.
     std::string why = ::dlerror();
     if (const std::string name = (*file)->path() + ": "; why.starts_with(name))
       why.erase(0, name.size());

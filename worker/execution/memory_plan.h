@@ -1,5 +1,5 @@
-// Where the values of some steps lie in one block of memory: what a CUDA graph of them needs, whose
-// addresses are fixed. First fit. Pure.
+// Places the values of some steps in one block of memory, as a CUDA graph needs, whose addresses
+// are fixed. First fit. Pure.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct MemoryPlan {
   std::size_t bytes = 0;             // of the block
 };
 
-/// Values that are there at the same time do not overlap. In order of `first`, then of the list:
-/// each goes to the lowest place that is free.
+/// Values that exist at the same time do not overlap. Goes through them in order of `first`, then
+/// of the list, and puts each at the lowest free offset.
 [[nodiscard]] MemoryPlan plan_memory(std::span<const MemoryRequest> requests);
 
 }  // namespace lockstep::worker

@@ -1,5 +1,4 @@
-// Sizes of a run that are rounded up to those that are captured (capture_options.h). Used by the
-// executable.
+// Rounds sizes of a run up to captured ones (capture_options.h). Used by the executable.
 #pragma once
 
 #include <map>
@@ -18,20 +17,20 @@ class RoundedRows {
   /// `graph` outlives it.
   RoundedRows(const Graph& graph, CaptureOptions options);
 
-  /// For a run whose sizes are bound: to the next listed ones. False: the run is not to be
-  /// captured, and is as it was.
+  /// Rounds the bound sizes of a run up to the next listed ones. False: the run cannot be captured;
+  /// its sizes are unchanged.
   [[nodiscard]] bool round_up(RunValues& values);
   /// Forgets the run.
   void forget() { given_.clear(); }
-  /// The rows that a value of these sizes has without those appended in this run; nullopt: it has
-  /// none that were.
+  /// Returns the number of rows of a value of these sizes without the rows appended in this run;
+  /// nullopt if none were appended.
   [[nodiscard]] std::optional<std::int64_t> given(std::span<const shapes::Expr> sizes) const;
 
  private:
   const Graph& graph_;
   CaptureOptions options_;
-  std::vector<shapes::Symbol> rows_;              // that may be rounded up
-  std::map<shapes::Symbol, std::int64_t> given_;  // of the symbols that were
+  std::vector<shapes::Symbol> rows_;              // symbols that may be rounded up
+  std::map<shapes::Symbol, std::int64_t> given_;  // the original sizes of rounded symbols
 };
 
 }  // namespace lockstep::worker

@@ -1,6 +1,6 @@
 // The exchange of counts that also carries whether a rank has failed: every message of this
-// all_to_all has one more row, whose first number is 1 where the sender failed. So all ranks learn
-// of all failures in a message that they exchange anyway. Called by JointRun.
+// all_to_all has one more row, whose first number is 1 if the sender failed. All ranks learn of
+// failures from messages that they exchange anyway. Called by JointRun.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace lockstep::worker {
 /// Keeps its memory between exchanges. One thread.
 class CarriedStatus {
  public:
-  /// Runs `counts`, an all_to_all of i64 with equal splits. A rank that failed sends zeros, and its
-  /// buffers may be missing. True on all ranks if any of them failed. Errors: the communicator's.
+  /// Runs `counts`, an all_to_all of i64 with equal splits. A rank that failed sends zeros and
+  /// needs no buffers. Returns true on all ranks if any of them failed. Errors: the communicator's.
   [[nodiscard]] Result<bool> all_to_all_with_status(collectives::Communicator& communicator,
                                                     collectives::Collective counts, bool failed);
 

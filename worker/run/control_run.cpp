@@ -8,10 +8,10 @@
 namespace lockstep::worker {
 namespace {
 
-/// Around a body: its failures stay here where ranks do not come to it together.
+/// The host of a body. Failures of the body stay on this rank unless all ranks run it together.
 class BodyHost final : public RunHost {
  public:
-  /// `ends`: not the body of a loop that may go on for ever, whose steps are no progress.
+  /// `ends`: false for the body of a loop that may never end, whose steps do not count as progress.
   BodyHost(RunHost& outer, bool together, bool ends)
       : outer_(outer), together_(together), ends_(ends) {}
   Result<void> settle(const std::optional<LocalFailure>& mine) override {
@@ -140,14 +140,14 @@ class ControlRun {
                         collective_label(node_), trips)};
   }
 
-  /// Told to all where all are here.
+  /// Fails the node; if all ranks run it together, also reports the failure in a status round.
   Result<void> fail(Status status) {
     if (together_)
       if (auto told = outer_.settle(LocalFailure{status, call_.id}); !told) return told;
     return status;
   }
 
-  /// The predicate, the same on all ranks that have to go on together.
+  /// Returns the predicate. Fails on all ranks that run together if it differs between them.
   Result<bool> goes_on(const Array& predicate) {
     const bool mine = predicate.data_as<bool>()[0];
     if (!together_ || !call_.compares) return mine;
@@ -159,8 +159,8 @@ class ControlRun {
     return failed ? Result<bool>(mine) : Result<bool>(failed.error());
   }
 
-  /// The lowest place of a rank whose predicate is true, and of one whose is not; the number of
-  /// ranks where there is none.
+  /// Returns the lowest place of a rank whose predicate is true, and of one whose predicate is
+  /// false; if no rank has that value, the number of ranks.
   Result<std::pair<std::int64_t, std::int64_t>> lowest_of_each(bool mine) {
     const std::int64_t none = communicator_.size(), here = communicator_.rank().value;
     const std::int64_t places[] = {mine ? here : none, mine ? none : here};

@@ -1,4 +1,4 @@
-// A node with bodies (graph/control.h) at its turn in a run: which bodies run, on what, and where
+// Runs a node with bodies (graph/control.h): decides which bodies run, on what inputs, and where
 // their results go. Shared by the interpreter and the compiled program, which run the bodies.
 #pragma once
 
@@ -17,18 +17,20 @@ struct ControlCall {
   NodeId id = 0;
   std::span<const std::int64_t> exprs;  // evaluated
   std::vector<Array> operands;
-  /// The predicate may differ between ranks that have to go the same way.
+  /// True if ranks must compare the predicate: it may differ, and they have to take the same
+  /// branch.
   bool compares = false;
-  /// Runs a body, with this host around it.
+  /// Runs a body with the given host.
   std::function<Result<std::vector<Array>>(std::size_t body, const Inputs&, RunHost&)> run;
-  /// Copies a value into a result of the node, as the block of that number; to a result that nobody
-  /// wants it does nothing.
+  /// Copies a value into block number `block` of a result of the node. Does nothing for an unused
+  /// result.
   std::function<Result<void>(std::size_t result, std::int64_t block, const Array&)> place;
 };
 
-/// Where no body holds a collective, an error is this rank's alone, and the run tells it as that of
-/// the node. Else all ranks have it, and the run is over. RuntimeAssert: a loop goes on after its
-/// most trips. ConstraintViolation: ranks would go different ways.
+/// If no body holds a collective, an error is this rank's alone, and the run reports it as the
+/// node's. Otherwise all ranks return the error, and the run is over. Errors: RuntimeAssert if a
+/// loop would exceed its maximum number of trips; ConstraintViolation if ranks would take different
+/// branches.
 [[nodiscard]] Result<void> run_control(const ControlCall& call,
                                        collectives::Communicator& communicator, RunHost& host);
 

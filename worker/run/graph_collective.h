@@ -12,7 +12,7 @@
 
 namespace lockstep::worker {
 
-/// Where the values of a collective node are, this run.
+/// Addresses and sizes of a collective node's values in this run.
 struct NodeBuffers {
   const void* operand = nullptr;
   void* result = nullptr;
@@ -22,25 +22,25 @@ struct NodeBuffers {
 
 [[nodiscard]] std::int64_t elements_of(std::span<const std::int64_t> sizes);
 
-/// A broadcast sends from where it receives: copies the operand to the result. Anything else:
-/// nothing. Both on the host.
+/// A broadcast sends from its receive buffer: copies the operand to the result, both on the host.
+/// Does nothing for other nodes.
 void fill_root(const Node& node, const NodeBuffers& buffers);
 
-/// The operation, not started; the result of a broadcast has been filled. `label` and `buffers` are
-/// referred to.
+/// Returns the operation, not started. For a broadcast, fill_root() comes first. The result refers
+/// to `label` and `buffers`.
 [[nodiscard]] collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                                     std::string_view label);
 
-/// The part of a rank that has failed: the collective with the sizes of `buffers`, whose pointers
-/// are not looked at, and zeros for all that it sends. What it receives is thrown away. The peers'
-/// results are worth nothing either (a minimum with zeros among them), which they learn later.
-/// Errors: the communicator's. Throws std::bad_alloc.
+/// Runs the collective on a rank that has failed: it sends zeros of the sizes in `buffers`, whose
+/// pointers are ignored, and discards what it receives. The peers' results are invalid too (a
+/// minimum over zeros, say); they learn so later. Errors: the communicator's. Throws
+/// std::bad_alloc.
 [[nodiscard]] Result<void> take_part_with_zeros(collectives::Communicator& communicator,
                                                 const Node& node, NodeBuffers buffers,
                                                 DType operand, std::string_view label);
 
-/// Who carries it out: the ranks of the named group, else `frames`. Errors: Internal (this rank is
-/// in no such group; a frame's trace has been refused before).
+/// Returns the communicator of the node's named group, or `frames` if it names none. Errors:
+/// Internal if this rank is not in the group (tracing refuses such a frame before).
 [[nodiscard]] Result<collectives::Communicator*> ranks_of(const Node& node,
                                                           collectives::Communicator& frames,
                                                           RunHost& host);
@@ -48,8 +48,8 @@ void fill_root(const Node& node, const NodeBuffers& buffers);
 /// "all_to_all at moe.cpp:41", "all_reduce of group tensor at moe.cpp:43"
 [[nodiscard]] std::string collective_label(const Node& node);
 
-/// What is wrong with the split lists of an AllToAll: counts for another number of ranks, negative
-/// ones, sums that are not the rows of the operand and of the result. RuntimeAssert.
+/// Returns what is wrong with the split lists of an AllToAll (RuntimeAssert): counts for another
+/// number of ranks, negative counts, or sums other than the rows of the operand and of the result.
 [[nodiscard]] std::optional<Status> splits_failure(const Graph& graph, NodeId id,
                                                    std::span<const std::int64_t> splits,
                                                    std::int64_t operand_rows,

@@ -1,6 +1,6 @@
 // One rank's part in a run whose failures are joint: what it does in status rounds, comparisons and
-// collectives before and after it has failed. Where those stand is said by error_sync_points.h. The
-// interpreter and the executable are its engines: they compute the values.
+// collectives before and after it has failed. error_sync_points.h says where these are in a graph.
+// The interpreter and the executable are its engines: they compute the values.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,11 @@ namespace lockstep::worker {
 /// One run after another; one thread.
 class JointRun {
  public:
-  /// What an engine has started and not waited for may have failed before `known`, the failure that
-  /// the rank knows of: the first of both. An engine that waits for each step has none of it.
+  /// Returns the earlier of `known`, the failure that the rank knows of, and that of steps which
+  /// the engine has started but not waited for. Not needed by an engine that waits for each step.
   using Earliest = std::function<std::optional<LocalFailure>(std::optional<LocalFailure> known)>;
-  /// Starts a collective of zeros where the values are; false: it goes over the host.
+  /// Starts a collective of zeros on the device that holds the values. False: it must run over the
+  /// host.
   using StartZeros = std::function<Result<bool>(const NodeBuffers& sizes)>;
   /// A collective of the graph.
   struct Exchange {
@@ -35,54 +36,58 @@ class JointRun {
   /// `graph` outlives it.
   explicit JointRun(const Graph& graph, Earliest earliest = {});
 
-  /// A run begins, over the ranks of the frame. Both stay until the next one begins.
+  /// Begins a run over the ranks of the frame. Both arguments must live until the next run begins.
   void begin(collectives::Communicator& frame, RunHost& host);
 
-  /// This rank fails at a node. The first failure counts.
+  /// Records this rank's failure at a node. Only the first failure counts.
   void fail(NodeId node, Status status);
-  /// An input has other sizes than the graph was made for, which breaks what asserts say: they come
-  /// first, in the user's words. It is this rank's failure at the next node that `fail_on_input`
-  /// is called for. The first one counts.
+  /// Records that an input has other sizes than the graph was made for. An assert that this breaks
+  /// is reported in preference, in the user's words; else the error becomes this rank's failure at
+  /// the next node passed to fail_on_input(). Only the first call counts.
   void refuse_input(Status status);
-  /// Called before a node that another rank, or the host, sees values of.
+  /// Called before a node whose values another rank, or the host, sees.
   void fail_on_input(NodeId node);
   [[nodiscard]] bool failed() const { return failure_.has_value(); }
   [[nodiscard]] bool input_refused() const { return input_error_.has_value(); }
-  /// The engine carries out the next step: an assert, or one that computes.
+  /// True if the engine has to carry out the next step, which is an assert (`asserts`) or computes.
   [[nodiscard]] bool goes_on(bool asserts) const {
     return !failed() && (asserts || !input_refused());
   }
-  /// Waits for what was started. Errors: this rank's failure so far.
+  /// Waits for started steps. Errors: this rank's failure so far.
   Result<void> well();
 
-  /// A status round, with this rank's failure. Errors: the joint error of all ranks.
+  /// Runs a status round with this rank's failure, if any. Errors: the joint error of all ranks.
   [[nodiscard]] Result<void> settle();
-  /// A rank has told by a counts exchange that it failed: who, and why.
+  /// Returns the joint error after a counts exchange in which some rank reported that it failed.
+  /// Runs a status round.
   [[nodiscard]] Status told();
-  /// The lists of an AllToAll fit this rank's rows, and the size of its group; else it fails.
+  /// Fails this rank if the split lists of an AllToAll do not fit its rows or the size of its
+  /// group.
   void check_splits(NodeId node, std::span<const std::int64_t> splits, std::int64_t operand_rows,
                     std::int64_t result_rows);
-  /// The comparison of an AllToAll's split lists, or of `sizes`, with those of its peers. `values`
-  /// are not looked at on a rank that has failed, which takes part and tells in the status round
-  /// that follows. What differs is the failure of all that took part. Errors: the communicator's.
+  /// Compare the split lists of an AllToAll, or the values of `sizes`, with those of the peers. A
+  /// rank that has failed takes part but ignores `values`; it reports its failure in the status
+  /// round that follows. A mismatch of splits is the receiver's failure, one of sizes that of all
+  /// ranks that took part. Errors: the communicator's.
   [[nodiscard]] Result<void> compare_splits(NodeId node, std::span<const std::int64_t> values,
                                             std::string_view label);
   [[nodiscard]] Result<void> compare_sizes(NodeId node, std::span<const shapes::Expr> sizes,
                                            std::span<const std::int64_t> values,
                                            std::string_view label);
 
-  /// The collective on the host, its root filled. True on all ranks if it carried a status and one
-  /// of them has failed: told() says who. Errors: the communicator's.
+  /// Runs the collective on the host. True on all ranks if it carried a status and one of them has
+  /// failed: told() returns the error. Errors: the communicator's.
   [[nodiscard]] Result<bool> exchange(const Exchange& of, const NodeBuffers& buffers);
-  /// The same for a rank that has failed: with zeros. `sizes` are none where the rank does not know
-  /// them. Errors: its own failure, where it cannot take part or nobody would be told; the joint
-  /// error, where the collective carried a status; the communicator's.
+  /// Takes part in the collective with zeros, on a rank that has failed. `sizes` is nullopt if the
+  /// rank does not know them. Errors: its own failure, if it cannot take part or no later status
+  /// would report it; the joint error, if the collective carried a status; the communicator's.
   [[nodiscard]] Result<void> take_part(const Exchange& of, const std::optional<NodeBuffers>& sizes,
                                        const StartZeros& start = {});
 
-  /// Who carries out a node's collective. Errors: Internal.
+  /// Returns the communicator of a node's collective. Errors: Internal.
   [[nodiscard]] Result<collectives::Communicator*> ranks(NodeId node) const;
-  /// After the last step and its status round: this rank's failure, or an input refused.
+  /// Called after the last step and its status round. Errors: this rank's failure, or a refused
+  /// input.
   [[nodiscard]] Result<void> end();
 
  private:

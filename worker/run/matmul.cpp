@@ -20,7 +20,7 @@ struct Matrix {
   bool transposed;
 };
 
-/// From one row to the next, as the BLAS counts. One row alone has no next one.
+/// Elements from one row to the next, as the int that the BLAS takes. Unused if there is one row.
 int stride(std::int64_t elements, std::int64_t rows) {
   constexpr std::int64_t kMost = std::numeric_limits<int>::max();
   if (rows > 1 && elements > kMost)
@@ -29,7 +29,7 @@ int stride(std::int64_t elements, std::int64_t rows) {
   return static_cast<int>(std::min(elements, kMost));
 }
 
-/// out [m, n] = a [m, k] b [k, n]. More than `part` rows or terms go in parts.
+/// out [m, n] = a [m, k] b [k, n]. More than `part` rows or terms take several calls.
 template <class T>
 void gemm(Matrix<T> a, Matrix<T> b, T* out, std::int64_t m, std::int64_t k, std::int64_t n,
           std::int64_t part) {
@@ -60,8 +60,8 @@ void gemm(Matrix<T> a, Matrix<T> b, T* out, std::int64_t m, std::int64_t k, std:
   }
 }
 
-/// f16 and bf16, of which BLAS has no products. Rows are multiplied in parts that stay in the cache
-/// as f32; the matrix on the right is widened whole.
+/// An f16 or bf16 matrix, which the BLAS cannot multiply. Rows are multiplied in parts that stay in
+/// the cache as f32; the matrix on the right is widened whole.
 struct Half {
   DType dtype;
   const std::uint16_t* data;
@@ -73,7 +73,7 @@ void gemm(Half a, Half b, std::uint16_t* out, std::int64_t m, std::int64_t k, st
   const auto floats = [](std::int64_t count) {
     return std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(count));
   };
-  // Rows of a that lies transposed are columns, so it is widened whole, too.
+  // A transposed `a` stores its rows as columns, so it is widened whole, too.
   const std::int64_t fitting =
       std::max<std::int64_t>(kElements / std::max<std::int64_t>(k + n, 1), 64);
   const std::int64_t part = a.transposed ? m : std::min(fitting, m);
@@ -89,8 +89,8 @@ void gemm(Half a, Half b, std::uint16_t* out, std::int64_t m, std::int64_t k, st
   }
 }
 
-/// Calls `f` with a maker of matrices, from their address and how they lie, and with the type of
-/// their elements.
+/// Calls `f` with a function that makes a matrix (from its address and whether it is transposed),
+/// and with the element type.
 template <class F>
 void with_float(DType dtype, F&& f) {
   if (dtype == DType::F32)

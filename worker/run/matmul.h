@@ -1,5 +1,5 @@
-// Matrix products on values in memory, by the BLAS. All row-major; empty operands are fine. Throw
-// std::length_error of rows with more elements than an int counts, of which the BLAS has no product.
+// Matrix products on values in memory, by the BLAS. All row-major; operands may be empty. The
+// functions throw std::length_error if a row has more elements than an int holds: a BLAS limit.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ struct Operand {
   bool transposed = false;  // each matrix lies with rows and columns swapped
 };
 
-/// The most rows, and the most terms of a sum, that one call of the BLAS takes.
+/// Most rows, and most terms of a sum, that one call of the BLAS takes.
 inline constexpr std::int64_t kBlasPart = std::int64_t{1} << 30;
 
-/// out [batch, m, n] = a [batch, m, k] b [batch, k, n]. Of f16 and bf16 it is
-/// the product of f32, rounded once. Tests take small parts.
+/// out [batch, m, n] = a [batch, m, k] b [batch, k, n]. f16 and bf16 are multiplied as f32 and
+/// rounded once. Tests pass a small `part`.
 void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m,
               std::int64_t k, std::int64_t n, std::int64_t part = kBlasPart);
 
-/// out [rows, m]: segment e of x [rows, k] times w[e] of w [E, k, m]. Requires counts that are >= 0
-/// and add up to rows.
+/// out [rows, m]: segment e of x [rows, k] times w[e] of w [E, k, m]. Requires counts that are at
+/// least 0 and add up to rows.
 void multiply_segments(DType dtype, const void* x, Operand w, std::span<const std::int64_t> counts,
                        void* out, std::int64_t k, std::int64_t m);
 

@@ -17,7 +17,7 @@ Status own_failure(const Node& node, std::string_view words) {
                   node.where.file.empty() ? std::string("the graph") : node.where.text(), words)};
 }
 
-/// What the user's code throws is the node's failure.
+/// Runs the user's code; an exception becomes the node's failure.
 template <class Call>
 Result<void> guarded(const Node& node, const Call& call) {
   try {

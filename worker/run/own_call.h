@@ -9,13 +9,14 @@
 
 namespace lockstep::worker {
 
-/// Writes the value of `node`, an own op or a host call, to `result`, which has its dtype and
-/// sizes: by the reference. What that puts in the place of `result` is copied into it. Errors:
-/// RuntimeAssert, with the user's line: what it threw; a result of other dtype or sizes than the
-/// shape rule gave; an input given as the result without the claim.
+/// Computes `node`, an own op or a host call, by its reference and writes the value to `result`,
+/// which has the node's dtype and sizes. If the reference replaces the result array, its elements
+/// are copied. Errors: RuntimeAssert with the user's line if the reference throws, if its result
+/// has another dtype or sizes than the shape rule says, or if it returns the memory of an input
+/// without claiming may_alias.
 [[nodiscard]] Result<void> call_reference(const Node& node, std::span<const Array> inputs,
                                           Array& result);
-/// The same by the function, where there is one.
+/// Computes the node by its function if it has one, else like call_reference().
 [[nodiscard]] Result<void> call_function(const Node& node, std::span<const Array> inputs,
                                          Array& result);
 

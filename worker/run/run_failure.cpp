@@ -20,8 +20,7 @@ std::string place(const Node& node) {
   return node.where.file.empty() ? std::string("the graph") : node.where.text();
 }
 
-/// The two sides of a predicate, as its text shows them: what is added left, what is subtracted
-/// right.
+/// The two sides of a predicate as its text shows them: added terms left, subtracted terms right.
 std::pair<Expr, Expr> sides(const Expr& expr) {
   Expr left, right;
   for (const Expr::Term& term : expr.terms()) {
@@ -111,7 +110,7 @@ Status index_failure(const Graph& graph, NodeId id, std::int64_t position, std::
         position == 0 ? std::string("of which the first is not 0")
                       : fmt::format("that change by {} at element {}, but they must not decrease",
                                     index, position)));
-  // What was added to those that count from the end is taken off again.
+  // A negative index has had `limit` added: undo it, to show the index that the user gave.
   const bool from_end = node.op == Op::CheckedIndex && node.ints.at(0) == 1;
   return runtime_assert(fmt::format(
       "{} at {} was given index {} in element {} of its index, but indices must be at least {} and "

@@ -1,6 +1,6 @@
-// What a program that runs gets from the job around it: its inputs by source, and the status round
-// by which all ranks of the frame's group fail together. Implemented by the job facade; the
-// interpreter and the executable call it.
+// What a running program gets from its job: inputs by source, and the status round in which all
+// ranks of the frame's group fail together. Implemented by the job; called by the interpreter and
+// the executable.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@
 
 namespace lockstep::worker {
 
-/// Tensors by source. A float, an int, a bool and a rank fact are 0-d arrays (f32 or f64, i64,
-/// bool, i64) under their own names.
+/// Tensors by source. Floats, ints, bools and rank facts are 0-d arrays (f32 or f64, i64, bool,
+/// i64) under their own names.
 using Inputs = std::map<std::string, Array, std::less<>>;
 
-/// What went wrong on this rank in a run.
+/// This rank's failure in a run.
 struct LocalFailure {
   Status status;
-  /// The node at which it did. Of several ranks' failures the one at the earliest node is the
-  /// cause: what comes after it may follow from the zeros that a rank sends once it has failed.
+  /// The node that failed. Among several ranks, the failure at the earliest node is the cause:
+  /// later ones may follow from the zeros that a rank sends once it has failed.
   std::uint32_t node = 0;
 };
 
@@ -34,41 +34,41 @@ struct LocalFailure {
 class RunHost {
  public:
   virtual ~RunHost() = default;
-  /// A status round over the group: every rank calls it at the same places of the same program.
-  /// `mine` is this rank's failure since the last round. Fails on all ranks with the same error if
-  /// any rank brought one.
+  /// Runs a status round over the group: every rank calls it at the same places of the same
+  /// program. `mine` is this rank's failure since the last round. Fails on all ranks with the same
+  /// error if any rank has a failure.
   [[nodiscard]] virtual Result<void> settle(const std::optional<LocalFailure>& mine) = 0;
-  /// settle() reaches all ranks of the run's collectives. If not, a rank that fails takes part in
-  /// no further collective: nobody would learn that its part is worth nothing.
+  /// True if settle() reaches all ranks of the run's collectives. If not, a rank that fails takes
+  /// part in no further collective: its peers would never learn that its part is invalid.
   [[nodiscard]] virtual bool reaches_all() const { return true; }
-  /// Between two steps of the program: votes that are under way meanwhile may move. Never waits,
-  /// and cheap: it is called for every step.
+  /// Called between two steps of the program: advances votes in flight. Never blocks, and is cheap:
+  /// it is called for every step.
   virtual void poke() {}
-  /// A step that goes over more elements than this may take longer than a peer would wait.
+  /// A step over more elements than this may take longer than a peer would wait.
   static constexpr std::int64_t kQuickElements = std::int64_t{1} << 24;
-  /// The next step goes over so many elements; 0: it is none that computes. Called where a run has
-  /// steps of more than kQuickElements.
+  /// Announces the number of elements that the next step goes over; 0 if it does not compute.
+  /// Called in runs that have steps of more than kQuickElements.
   virtual void works_on(std::int64_t elements) { (void)elements; }
-  /// The inputs have been bound: the run holds what it needs of them for as long as it does.
+  /// Called once the inputs are bound: the run holds what it needs of them until it ends.
   virtual void bound() {}
-  /// Who carries out the collectives of a group that the graph names. Null: this rank is in none of
-  /// that name; no graph with one comes here.
+  /// Returns the communicator of a group that the graph names. Null: this rank is in no such group;
+  /// graphs with such a group are refused before the run.
   [[nodiscard]] virtual collectives::Communicator* group(std::string_view name) {
     (void)name;
     return nullptr;
   }
-  /// Which rank of the job has this place in that group; no name: among the frame's ranks.
+  /// Returns the rank of the job at this place of the group; an empty name means the frame's group.
   [[nodiscard]] virtual Rank rank_at(std::string_view group, Rank place) const {
     (void)group;
     return place;
   }
-  /// What carries collectives of that group between devices; no name: of the frame's ranks. Null:
-  /// they go over the host.
+  /// Returns what carries the group's collectives between devices; an empty name means the frame's
+  /// group. Null: they go over the host.
   [[nodiscard]] virtual collectives::DeviceData* device_data(std::string_view name) {
     (void)name;
     return nullptr;
   }
-  /// Armed while a device is waited for. Null: nobody watches.
+  /// The watch to arm while waiting for a device. Null: there is no watch.
   [[nodiscard]] virtual collectives::Watch* watch() { return nullptr; }
 };
 

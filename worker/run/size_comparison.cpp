@@ -12,10 +12,10 @@
 namespace lockstep::worker {
 namespace {
 
-/// Of a rank that has failed; no size is that.
+/// The value of a rank that has failed; no size has it.
 constexpr std::int64_t kFailed = std::numeric_limits<std::int64_t>::min();
 
-/// The greatest of every value and of its negative, over the ranks that have not failed.
+/// Returns the maximum of every value and of its negative, over the ranks that have not failed.
 Result<std::vector<std::int64_t>> extremes(collectives::Communicator& group, std::size_t count,
                                            std::span<const std::int64_t> values,
                                            std::string_view label) {
@@ -36,7 +36,7 @@ Result<std::vector<std::int64_t>> extremes(collectives::Communicator& group, std
   return all;
 }
 
-/// One size of every rank of the group.
+/// Gathers one size from every rank of the group.
 Result<std::vector<std::int64_t>> of_all(collectives::Communicator& group, std::int64_t mine,
                                          std::string_view label) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
@@ -79,7 +79,7 @@ Result<void> compare_sizes(collectives::Communicator& group, RunHost& host, cons
   const auto all = extremes(group, sizes.size(), values, label);
   if (!all) return all.error();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    // All have failed, or all others have one value.
+    // All ranks have failed, or those that have not have one value.
     if ((*all)[2 * i] == kFailed || (*all)[2 * i] == -(*all)[2 * i + 1]) continue;
     const auto each = of_all(group, values.empty() ? kFailed : values[i], label);
     if (!each) return each.error();

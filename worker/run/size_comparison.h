@@ -1,5 +1,5 @@
-// The comparison of sizes that a collective needs alike on all ranks of its group and of which
-// nothing before the run says that they are: error_sync_points says where. Called by JointRun.
+// Compares sizes that a collective needs equal on all ranks of its group if nothing before the run
+// guarantees it: error_sync_points says where. Called by JointRun.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,9 @@ namespace lockstep::worker {
 /// "sizes of all_reduce at moe.cpp:41"
 [[nodiscard]] std::string size_comparison_label(const Node& node);
 
-/// This rank's part, which every rank of the group takes before anything of the collective moves.
-/// `values` are those of `sizes`; empty where this rank has failed, which is told at the status
-/// round that follows. What differs is the failure of all that took part: `misfit`
-/// (ConstraintViolation). Errors: the communicator's.
+/// Compares this rank's sizes; called by every rank of the group before the collective. `values`
+/// are those of `sizes`; empty if this rank has failed, which the status round that follows
+/// reports. On a mismatch all ranks set `misfit` (ConstraintViolation). Errors: the communicator's.
 [[nodiscard]] Result<void> compare_sizes(collectives::Communicator& group, RunHost& host,
                                          const Graph& graph, const Node& node,
                                          std::span<const shapes::Expr> sizes,
