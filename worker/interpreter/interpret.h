@@ -11,7 +11,7 @@
 
 namespace lockstep::worker {
 
-/// A node at the time it runs. Refers to values that the interpreter owns.
+/// A node that is being run. Refers to values that the interpreter owns.
 struct NodeCall {
   const Graph* graph = nullptr;
   NodeId id = 0;
@@ -23,7 +23,7 @@ struct NodeCall {
   [[nodiscard]] DType dtype() const { return node().meta.dtype; }
 };
 
-/// Ints wrap: computed without sign, in 64 bits, and cut.
+/// Applies `f`. Ints wrap: computed unsigned in 64 bits, and cut.
 template <class T, class F>
 T wrapping(T a, T b, F f) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -33,8 +33,8 @@ T wrapping(T a, T b, F f) {
   }
 }
 
-/// The element type that stands for `dtype` in the interpreter's loops. f16 and bf16 have none:
-/// what moves them copies bytes, casts go by half.h, and no other op takes them.
+/// Calls `f` with the element type of `dtype` in the interpreter's loops. f16 and bf16 have no such
+/// type: moves copy bytes, casts use half.h, and no other op takes them.
 template <class F>
 decltype(auto) with_type(DType dtype, F&& f) {
   switch (dtype) {
@@ -62,7 +62,7 @@ decltype(auto) with_type(DType dtype, F&& f) {
 }
 
 [[nodiscard]] std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& sizes);
-/// The next index in row-major order.
+/// Moves `index` to the next one in row-major order.
 void advance(std::vector<std::int64_t>& index, const std::vector<std::int64_t>& sizes);
 
 [[nodiscard]] Array interpret_source(const NodeCall& call);  // Scalar, Full, Iota

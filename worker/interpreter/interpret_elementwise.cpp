@@ -37,7 +37,7 @@ T remainder(T a, T b) {
   }
 }
 
-/// The quotient is rounded down by what is left of the division, so 1 / 0.1 is 9.
+/// Rounds the quotient down by the remainder of the division, so 1 / 0.1 is 9.
 template <class T>
 T floor_divided(T a, T b) {
   if (b == T(0)) return a / b;
@@ -49,7 +49,7 @@ T floor_divided(T a, T b) {
   return quotient - below > T(0.5) ? below + T(1) : below;
 }
 
-/// As C's %: the sign of a.
+/// Like C's %: the result has the sign of a.
 template <class T>
 T c_remainder(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -61,7 +61,7 @@ T c_remainder(T a, T b) {
   }
 }
 
-/// Of ints: a negative power is cut to an integer, so it is 0 but for 1 and -1.
+/// For ints, a negative power is cut to an integer, so it is 0 except for 1 and -1.
 template <class T>
 T power(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -83,13 +83,13 @@ T power(T a, T b) {
   }
 }
 
-/// Of ints, bit by bit; made for floats too, which do not come here.
+/// Bit operation on ints. Also instantiated for floats, but never called with them.
 template <class T, class F>
 T by_bits(T a, T b, F f) {
   return static_cast<T>(f(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b)));
 }
 
-/// By less than 0, or by all bits and more, everything is shifted out.
+/// A shift by less than 0, or by all bits or more, shifts everything out.
 template <class T>
 T shifted_left(T a, T b) {
   if (b < T(0) || static_cast<std::int64_t>(b) >= std::int64_t{8 * sizeof(T)}) return T(0);
@@ -115,8 +115,8 @@ T absolute(T x) {
   return x < T(0) ? negated(x) : x;
 }
 
-/// Float to int cuts the fraction off and goes by way of i64 (to i64 and u8) or i32: what does not
-/// fit there (and NaN) becomes its lowest number; then the low bits are kept.
+/// Float to int cuts off the fraction and converts to i64 (for i64 and u8) or i32: a value that
+/// does not fit (or NaN) becomes its lowest number. Then the low bits are kept.
 template <class To, class From>
 To cast(From x) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -132,7 +132,7 @@ To cast(From x) {
   }
 }
 
-/// One rounding, whatever it is cast from.
+/// Rounds once, from any dtype.
 void cast_to_half(const Array& from, Array& out) {
   auto* to = out.data_as<std::uint16_t>();
   if (is_half(from.dtype())) {
@@ -173,7 +173,8 @@ void choose(const NodeCall& call, Array& out) {
 
 using Loop = void (*)(const NodeCall& call, Array& out);
 
-/// `F` of each element. Made for every dtype; only those that the op takes come here.
+/// Applies `F` to each element. Instantiated for every dtype; called only with those that the op
+/// takes.
 template <class F>
 constexpr Loop each_of_one(F) {
   return [](const NodeCall& call, Array& out) {
@@ -185,7 +186,7 @@ constexpr Loop each_of_one(F) {
   };
 }
 
-/// Of two operands of one dtype, which is the result's too, unless that is bool.
+/// Applies `F` to the elements of two operands of one dtype. The result has that dtype, or bool.
 template <class F>
 constexpr Loop each_of_two(F) {
   return [](const NodeCall& call, Array& out) {

@@ -66,7 +66,7 @@ Result<Array> checked_index(const NodeCall& call) {
   return *call.operands[0];
 }
 
-/// In the order that sums/join_order.h gives.
+/// Adds up the rows of each index, in the order of sums/join_order.h.
 template <class T>
 void join_rows(const NodeCall& call, Array& out) {
   const Array& index = *call.operands[0];

@@ -9,13 +9,13 @@
 namespace lockstep::worker {
 namespace {
 
-/// NaN comes last, so that the order is one.
+/// Sorts NaN last, which makes this a strict weak order.
 template <class T>
 bool comes_before(T a, T b) {
   return a < b || (a == a && b != b);
 }
 
-/// f(x, out, n) of every row of the operand, of elements T, and of the result, of elements To.
+/// Calls f(x, out, n) for every row of the operand (elements T) and of the result (elements To).
 template <class T, class To, class F>
 Array row_by_row(const NodeCall& call, F f) {
   Array out(call.dtype(), call.sizes);
@@ -25,7 +25,7 @@ Array row_by_row(const NodeCall& call, F f) {
   return out;
 }
 
-/// Ints one after the other, floats in the order of State.
+/// Scans each row: ints one after the other, floats in the order of State.
 template <class State, class Join>
 Array scanned(const NodeCall& call, Join join) {
   return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {

@@ -15,7 +15,7 @@ template <class T>
 void multiply(Block<T> a, Block<T> b, T* out, std::int64_t m, std::int64_t k, std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
-      double total = 0;  // of which a product of f32 loses nothing
+      double total = 0;  // a product of two f32 is exact in it
       for (std::int64_t p = 0; p < k; ++p)
         total += static_cast<double>(a.data[i * a.row + p * a.column]) *
                  static_cast<double>(b.data[p * b.row + j * b.column]);
@@ -63,7 +63,7 @@ Array cast_each(const Array& from, DType dtype) {
   return out;
 }
 
-/// Products are of floats; those of f16 and bf16 are of f32, rounded once.
+/// Products are of floats; f16 and bf16 are multiplied as f32, rounded once.
 template <class F>
 Array product_of(const NodeCall& call, F&& f) {
   if (is_half(call.dtype())) {

@@ -55,7 +55,7 @@ struct Amin {
   }
 };
 
-/// Offset in the result of the operand's element at `index`: reduced dims count nothing.
+/// Offset in the result of the operand's element at `index`: reduced dims are skipped.
 std::int64_t kept_offset(const std::vector<std::int64_t>& index, const std::vector<bool>& reduced,
                          const std::vector<std::int64_t>& sizes) {
   std::int64_t offset = 0;
@@ -115,7 +115,7 @@ void add_rows(const Run<T>& run, SumOfTerms<Join>& terms) {
   terms.add(rest);
 }
 
-/// f(offset) of each place in `sizes`, in row-major order.
+/// Calls f(offset) for each index within `sizes`, in row-major order.
 template <class F>
 void each_place(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides,
                 F f) {
@@ -126,7 +126,7 @@ void each_place(const std::vector<std::int64_t>& sizes, const std::vector<std::i
     f(std::inner_product(index.begin(), index.end(), strides.begin(), std::int64_t{0}));
 }
 
-/// In the order that sums/sum_order.h gives.
+/// Reduces in the order of sums/sum_order.h.
 template <class Join, class T, class To>
 void sum_all(const NodeCall& call, Array& out) {
   const Array& x = *call.operands[0];

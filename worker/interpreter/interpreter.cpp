@@ -39,7 +39,7 @@ class Interpretation {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
       host_.poke();
-      if (most_elements_ > RunHost::kQuickElements) host_.works_on(0);  // it may wait next
+      if (most_elements_ > RunHost::kQuickElements) host_.works_on(0);  // the rank may wait next
       if (meets_peers(graph_.nodes[id]) || kind == OpClass::HostSync) joint_.fail_on_input(id);
       if (meets_peers(graph_.nodes[id]))
         for (const JointAct act : points_.acts_before(graph_, id))
@@ -141,7 +141,8 @@ class Interpretation {
     return joint_.take_part(exchange(id, label), sizes);
   }
 
-  /// False, and this rank has failed, where a size has no value.
+  /// Evaluates the node's sizes and attributes. False, and this rank has failed, if one has no
+  /// value or is not possible.
   bool prepare(NodeId id, NodeCall& call) {
     const Node& node = graph_.nodes[id];
     call.graph = &graph_;
@@ -175,7 +176,8 @@ class Interpretation {
     return true;
   }
 
-  /// Failures of the node itself are this rank's; an error here ends the run.
+  /// Runs a node. A failure of the node itself is recorded as this rank's; an error returned here
+  /// ends the run.
   Result<void> step(NodeId id) {
     NodeCall call;
     const Node& node = graph_.nodes[id];
@@ -263,7 +265,7 @@ class Interpretation {
     return {};
   }
 
-  /// Its results are values from here on.
+  /// Runs a node with bodies and sets the values of its Result nodes.
   Result<void> control(const NodeCall& control) {
     ControlCall call{graph_, control.id, control.exprs, {}, points_.compares[control.id], {}, {}};
     for (const Array* operand : control.operands) call.operands.push_back(*operand);

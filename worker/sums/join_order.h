@@ -1,7 +1,8 @@
-// The order in which rows of floats that have the same index are added up (index_add, and what is
-// made of it: segments, bags, the gradients of look-ups), on every target: as they lie. Rows with
-// dims of their own are added up as columns (sums/sum_order.h). Rows that are numbers go one after
-// another: of f32 in f64, of f64 with what each addition loses, added up beside.
+// The order in which rows of floats that have the same index are added up, on every target: that of
+// the rows. Used by index_add and what is made of it: segments, bags, the gradients of look-ups.
+// Rows with dims of their own are added up as columns (sums/sum_order.h). Rows that are single
+// numbers are added one after another: f32 in f64, f64 with the rounding errors added up
+// separately.
 #pragma once
 
 #include <lockstep/worker/graph/graph.h>
@@ -9,21 +10,21 @@
 
 namespace lockstep::worker {
 
-/// Whether the order of a join of rows shows in its bits.
+/// True if the bits of a node depend on the order in which rows are joined.
 [[nodiscard]] inline bool has_join_order(const Node& node) {
   return node.op == Op::IndexAdd && is_float(node.meta.dtype);
 }
-/// Of a join of rows: they are numbers.
+/// True if the rows that the node joins are single numbers.
 [[nodiscard]] inline bool joins_numbers(const Node& node) { return node.meta.sizes.size() == 1; }
 
-/// Error-free: total + lost is what was added so far, but for what `lost` itself loses (Knuth's
-/// sum of two).
+/// Adds x without error except for the rounding of `lost` itself: total + lost is the exact sum so
+/// far (Knuth's two-sum).
 inline void add_kept(double& total, double& lost, double x) {
   const double sum = total + x, mine = sum - total;
   lost += (total - (sum - mine)) + (x - mine);
   total = sum;
 }
-/// Of a total that is not finite what was lost is not a number.
+/// Returns total + lost. If `total` is not finite, `lost` is invalid and ignored.
 [[nodiscard]] inline double with_kept(double total, double lost) {
   return lost - lost == 0 ? total + lost : total;
 }

@@ -1,10 +1,10 @@
-// The order in which a scan of floats is made (cumsum, cumprod, logcumsumexp): the same on every
-// target, however many share the work.
+// The order in which a scan of floats is computed (cumsum, cumprod, logcumsumexp): the same on
+// every target, for any number of threads.
 //
 // Every kScanGroup elements of a row are a group, whose elements are joined one after another;
 // kSumTerms groups, one after another, are a batch, and batches are joined pairwise. The value at
-// an element is what all before its group come to, joined with its group's up to it, rounded to the
-// type of the result. Sums and products are in f64.
+// an element is the join of all earlier groups, joined with its own group up to the element,
+// rounded to the type of the result. Sums and products are in f64.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace lockstep::worker {
 
 inline constexpr std::int64_t kScanGroup = 32;
 
-/// Whether the order of a scan shows in its bits.
+/// True if the bits of a node depend on the order of a scan.
 [[nodiscard]] inline bool has_scan_order(const Node& node) {
   return is_scan(op_row(node.op)) && is_float(node.meta.dtype);
 }
@@ -39,8 +39,8 @@ struct ScanProduct {
   [[nodiscard]] double value() const { return total; }
 };
 
-/// log of the sum of exponentials: of what each element is less than the largest so far, so that
-/// nothing overflows. NaN makes the sum one and never is the largest.
+/// log of a sum of exponentials, each of an element minus the largest so far, so that nothing
+/// overflows. A NaN makes the sum NaN and is never the largest.
 template <class T>
 struct ScanLogSum {
   T most = -std::numeric_limits<T>::infinity();
@@ -56,7 +56,7 @@ struct ScanLogSum {
   [[nodiscard]] double value() const { return most + std::log(static_cast<T>(sum)); }
 };
 
-/// What stands before a group.
+/// The join of all groups before a group.
 template <class State>
 class ScanPrefix {
  public:
@@ -82,7 +82,7 @@ class ScanPrefix {
   std::int64_t groups_ = 0;
 };
 
-/// A row of n elements.
+/// Scans a row of n elements.
 template <class State, class T>
 void scan_row(const T* x, T* out, std::int64_t n) {
   ScanPrefix<State> prefix;

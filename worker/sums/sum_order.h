@@ -1,14 +1,14 @@
-// The order in which a sum or a product of floats is made: the same on every target, so that its
-// bits depend on the elements alone.
+// The order in which a sum or a product of floats is computed: the same on every target, so that
+// its bits depend only on the elements.
 //
-// Elements of a run become terms. Of a run whose dims are the last ones ("rows") as many whole
-// groups of kSumLanes as there are go first, in blocks: each lane joins kSumFours of its elements
-// pairwise in their own type, or takes those that are too few for that one by one, and adds them up
-// in f64; the lanes are halved until one is left, which is the block's term. The rest of the run is
-// one term, added in f64. Of another run ("columns") kSumFew elements, joined pairwise in their own
-// type, are a term, and of those left over four, two and one, as there are. kSumTerms terms, one
-// after another in f64, are a batch, and batches are joined pairwise. Everything is rounded to the
-// type of the result once, at the end. So a sum of equal f32 numbers is rounded once.
+// Elements of a run become terms. In a run over the last dims ("rows"), the whole groups of
+// kSumLanes elements go first, in blocks of kSumBlock. Each lane joins kSumFours of its elements
+// pairwise in their own type (a remainder one by one) and adds them up in f64; the lanes are halved
+// until one is left, which is the block's term. The rest of the run is one term, added in f64. In
+// another run ("columns"), kSumFew elements, joined pairwise in their own type, are a term; of the
+// elements left over, four, two and one are. kSumTerms terms, one after another in f64, are a
+// batch, and batches are joined pairwise. Everything is rounded to the type of the result once, at
+// the end. So a sum of equal f32 numbers is rounded once.
 #pragma once
 
 #include <array>
@@ -23,19 +23,20 @@ namespace lockstep::worker {
 inline constexpr std::int64_t kSumLanes = 16, kSumFours = 4, kSumBlock = 1024, kSumFew = 8,
                               kSumTerms = 32;
 
-/// A sum or a product of floats.
+/// True for a sum or a product of floats.
 [[nodiscard]] bool has_sum_order(const Node& node);
 
-/// The run of a reduction: dims of its operand, from `first` up to `last`, all reduced and
-/// neighbours; the innermost such. Sizes do not matter, so that a program for any sizes has the
-/// bits of one for these. Outer runs come in row-major order.
+/// The run of a reduction: the innermost range [first, last) of its operand's dims that are all
+/// reduced. Sizes do not matter, so that a program for any sizes gives the bits of one for fixed
+/// sizes. Outer runs follow in row-major order.
 struct SumRun {
   std::size_t first = 0, last = 0;
-  bool rows = true;  // no dim that is kept lies further inside
+  bool rows = true;  // no dim further inside is kept
 };
 [[nodiscard]] SumRun sum_run(std::size_t dims, std::span<const std::int64_t> reduced);
 
-/// Terms in order: Join::add(double& total, double term), from Join::first<double> on.
+/// Joins terms in their order by Join::add(double& total, double term), starting with
+/// Join::first<double>.
 template <class Join>
 class SumOfTerms {
  public:
@@ -64,8 +65,8 @@ class SumOfTerms {
   std::int64_t terms_ = 0;
 };
 
-/// value(k) of `few` elements from `start` on, `apart` places apart, joined pairwise in their own
-/// type.
+/// Joins value(k) of `few` elements pairwise in their own type: the first at `start`, each `apart`
+/// after the one before.
 template <class Join, class T, class Value>
 T pairwise(std::int64_t start, std::int64_t few, std::int64_t apart, const Value& value) {
   if (few == 1) return value(start);
@@ -74,7 +75,7 @@ T pairwise(std::int64_t start, std::int64_t few, std::int64_t apart, const Value
   return total;
 }
 
-/// The terms of a run of columns: value(k) of n elements.
+/// Adds the terms of a run of columns: value(k) of n elements.
 template <class Join, class T, class Value>
 void add_column(SumOfTerms<Join>& terms, std::int64_t n, const Value& value) {
   std::int64_t k = 0;
