@@ -26,7 +26,7 @@ shapes::Fingerprint own(const lockstep_fingerprint& fingerprint) {
 Result<DecisionConfig> config_of(const lockstep_config* config) {
   DecisionConfig out;
   if (config == nullptr) return out;
-  // Who was built before there was `settle` gets the default.
+  // A caller built before `settle` existed gets the default.
   if (config->struct_size != sizeof(lockstep_config) &&
       config->struct_size != offsetof(lockstep_config, settle))
     return bad_input(
@@ -62,7 +62,7 @@ std::string plain(const char* text) { return text == nullptr ? "" : text; }
 constexpr const char* kNoObservation =
     "observation is NULL; an empty one will do where there is no input";
 
-/// Of "train.cpp:41", or of text without a number.
+/// Parses "train.cpp:41", or text without a number.
 shapes::Location location_of(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {text, 0};
@@ -70,7 +70,7 @@ shapes::Location location_of(const std::string& text) {
   return line ? shapes::Location{text.substr(0, colon), *line} : shapes::Location{text, 0};
 }
 
-/// What is wrong with the arguments of a call; the rank brings it to the round.
+/// Returns what is wrong with the arguments of a call; the rank takes it to the round.
 std::optional<Status> wrong_call(const char* frame) {
   if (frame == nullptr || *frame == 0)
     return bad_input("frame is NULL or empty; give the name of the function that is called");
@@ -82,7 +82,7 @@ const worker::Observation& observed(const lockstep_observation* observation) {
   return observation == nullptr ? kNothing : observation->current();
 }
 
-/// One build by the caller's callback.
+/// Builds a version by the caller's callback.
 class Builder {
  public:
   Builder(Group& group, lockstep_build build, void* context)
@@ -105,7 +105,7 @@ class Builder {
   [[nodiscard]] std::unique_ptr<lockstep_decision> take() { return std::move(made_); }
 
  private:
-  /// An exception of a callback in C++ is a failed build, not a hole in the round.
+  /// Calls the callback. An exception from it is a failed build, so the rank still takes part.
   int call(int entry, lockstep_fingerprint& program, lockstep_built& built) {
     const Group::Phased compiling(group_, Phase::Compiling);
     try {
@@ -124,7 +124,7 @@ class Builder {
   std::unique_ptr<lockstep_decision> made_;
 };
 
-/// NULL where there are none.
+/// Hands bytes to the callback; NULL if there are none.
 void give(lockstep_built& built, std::optional<Bytes> found, const void** bytes, size_t* size) {
   built.shared = found ? *std::move(found) : Bytes{};
   *bytes = found ? built.shared.data() : nullptr;
@@ -196,7 +196,7 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     if (checked && name == nullptr) checked = bad_input("name is NULL; name the agreement");
     if (checked && agreement == nullptr)
       checked = bad_input("agreement is NULL; give the address of a handle");
-    // Brings in what this rank has to tell, and a vote that is out.
+    // Reports this rank's local error, if any, and completes a vote in flight.
     if (auto all = state.status_round(Group::Kind::Start, "an agreement"); !all) return all;
     {
       const Group::Inside under_way(state);
@@ -232,7 +232,7 @@ void lockstep_agreement_free(lockstep_agreement* agreement) {
   if (turn)
     delete agreement;
   else
-    fail(turn.error());  // what that call uses stays
+    fail(turn.error());  // not freed: the other call uses it
 }
 
 lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length) {
@@ -254,7 +254,7 @@ int lockstep_build_guard(lockstep_built* built, const char* condition, const cha
     auto guard = condition == nullptr
                      ? bad_input("condition is NULL; write it like \"x.size(0) % 8 == 0\"")
                      : worker::read_guard(condition, location_of(plain(where)), built->decision);
-    // A version without a condition that it relies on must not come into being.
+    // A version must not be added without a condition that it relies on.
     if (!guard && !built->failure) built->failure = guard.error();
     if (!guard) return guard.error();
     if (*guard) built->guards.push_back(**std::move(guard));
@@ -332,7 +332,7 @@ int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
     std::optional<Status> wrong = wrong_call(frame);
     if (!wrong && observation == nullptr) wrong = bad_input(kNoObservation);
     if (wrong) {
-      // The others hear of it where they make that call, or before.
+      // The other ranks get the error in that call, or before.
       if (!group.local_error) group.local_error = wrong;
       return *wrong;
     }
@@ -358,7 +358,7 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
     Group& group = *agreement->group;
     const auto turn = group.enter_alone();
     if (!turn) return turn.error();
-    // Trouble has to wait where the vote of this call is cast: the others may be running it.
+    // A local error has to wait if the vote of this call is cast: the others may be running it.
     worker::RankStatus rank_status;
     if (observation == nullptr || !agreement->core->is_ahead(plain(frame)))
       rank_status = group.take_rank_status();

@@ -18,7 +18,7 @@ using lockstep::capi::guarded;
 using worker::Array;
 using worker::Tensor;
 
-/// Shared with its programs, which may outlive it: then null.
+/// The controller is shared with its programs, which may outlive it: then it is null.
 struct lockstep_controller {
   std::shared_ptr<std::unique_ptr<worker::Controller>> shared;
 };
@@ -133,7 +133,7 @@ void lockstep_controller_free(lockstep_controller* controller) {
   if (controller == nullptr) return;
   {
     const auto turn = (*controller->shared)->enter("the end of the controller");
-    if (!turn) return (void)fail(turn.error());  // what that call uses stays
+    if (!turn) return (void)fail(turn.error());  // not freed: the other call uses it
   }
   controller->shared->reset();
   delete controller;
@@ -279,7 +279,7 @@ const char* lockstep_program_text(const lockstep_program* program) {
 void lockstep_program_free(lockstep_program* program) {
   if (program != nullptr && *program->controller != nullptr) {
     const auto turn = (*program->controller)->enter("the end of a program");
-    if (!turn) return (void)fail(turn.error());  // what that call uses stays
+    if (!turn) return (void)fail(turn.error());  // not freed: the other call uses it
   }
   delete program;
 }

@@ -31,7 +31,7 @@ Result<void> set(lockstep_observation* observation, size_t field, FieldType type
   return {};
 }
 
-/// What a field of text was declared as.
+/// The type that a text field was declared with: Object or Text.
 FieldType text_type(const lockstep_observation* observation, size_t field) {
   const bool object = observation != nullptr && field < observation->fields.size() &&
                       observation->fields[field].spec.type == FieldType::Object;

@@ -12,14 +12,14 @@
 namespace lockstep::capi {
 namespace {
 
-/// Tells builds of this library apart.
+/// Identifies the build of this library.
 std::string build_id() {
   Dl_info where{};
   if (dladdr(reinterpret_cast<const void*>(&lockstep_abi), &where) == 0) return "not known";
   return worker::build_of(where.dli_fname);
 }
 
-/// How the processes of the job come together, as the environment says.
+/// Reads from the environment how the processes of the job meet.
 Result<void> find_ranks(worker::WorldOptions& joining) {
   const auto settings = worker::Settings::from_environment();
   if (settings && settings->trace)
@@ -31,7 +31,7 @@ Result<void> find_ranks(worker::WorldOptions& joining) {
   return worker::find_ranks(joining, *settings, build_id());
 }
 
-/// Of a collective by the beginning of its text.
+/// Returns the kind of a collective from the beginning of its text.
 OperationKind kind_of(std::string_view text) {
   const auto is = [&](std::string_view name) { return text.starts_with(name); };
   if (is("all_reduce")) return OperationKind::AllReduce;
@@ -50,7 +50,7 @@ Result<Duration> deadline_of(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-/// What a disk does not do: the job goes on.
+/// Reports a failure of the disk, after which the job goes on.
 void warn(const Status& status) { fmt::print(stderr, "lockstep: {}\n", status.message); }
 
 }  // namespace
@@ -182,7 +182,7 @@ int in_group(lockstep_group* group, Result<Turn> (Group::*enter)(), const Body& 
   });
 }
 
-/// The body of a collective function of a group that gives a joint truth value.
+/// The body of a collective function of a group that returns a joint truth value.
 int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool inverted,
           int* result) {
   return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
@@ -236,7 +236,7 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
         LOCKSTEP_ABI, build_id(), said, settings ? "understood" : settings.error().message,
         settings ? settings->job_id : "", settings ? settings->record_dir : "", lockstep_version());
     if (auto same = made->state->start(configuration); !same) return same;
-    if (!deadline) return deadline.error();  // the same on all ranks, as is the next
+    if (!deadline) return deadline.error();  // equal on all ranks, like the next
     if (!settings) return settings.error();
     if (auto published = made->state->publish(*settings); !published) return published;
     if (auto recorded = made->state->record(*settings); !recorded) return recorded;
@@ -266,7 +266,7 @@ int lockstep_group_alone(lockstep_group** group) {
     made->state->world.all = std::move(*all);
     if (auto started = made->state->start("alone=1\n"); !started) return started;
     if (const auto settings = worker::Settings::from_environment();
-        settings && lockstep_launched() == 1)  // else each process would keep its own
+        settings && lockstep_launched() == 1)  // else each process would keep its own profiles
       if (auto opened = made->state->open_profiles(*settings); !opened) return opened;
     *group = made.release();
     return {};
@@ -391,7 +391,7 @@ void lockstep_group_close(lockstep_group* group) {
   if (group == nullptr) return;
   const std::shared_ptr<Group> kept = group->state;
   const auto turn = kept->turns.take("the end of the group");
-  if (!turn) {  // what that call uses stays
+  if (!turn) {  // not freed: the other call uses it
     fail(turn.error());
     kept->world.end_job(turn.error());
     return;
@@ -405,7 +405,7 @@ void lockstep_group_close(lockstep_group* group) {
   (void)guarded([&]() -> Result<void> {
     group->state->rounds.reset();
     group->state->parted.clear();
-    // Members of a world go in reverse order, which an assignment would not keep.
+    // Destroys the members of the world in reverse order, which an assignment would not.
     const worker::World gone = std::move(group->state->world);
     return {};
   });

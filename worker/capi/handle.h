@@ -1,4 +1,4 @@
-// What stands behind the opaque handles of lockstep.h, and the boundary that no exception crosses.
+// The types behind the opaque handles of lockstep.h, and the boundary that no exception crosses.
 // Internal to this folder.
 #pragma once
 
@@ -42,9 +42,9 @@ struct lockstep_built {
   std::vector<lockstep::worker::UniformSize> uniform;
   std::optional<lockstep::Status> failure;  // the first
   lockstep::capi::Group& group;
-  lockstep::Bytes shared{};                 // what the callback was given last
-  std::uint32_t shares = 0;                 // rounds of this build
-  std::optional<lockstep::Status> ended{};  // by one of them, on all ranks
+  lockstep::Bytes shared{};                 // the bytes last returned to the callback
+  std::uint32_t shares = 0;                 // rounds of lockstep_build_share() in this build
+  std::optional<lockstep::Status> ended{};  // error of such a round, on all ranks
 };
 
 struct lockstep_observation {
@@ -59,8 +59,8 @@ struct lockstep_observation {
   };
   std::vector<Source> sources;                  // in order of declaration
   std::vector<lockstep::worker::Field> fields;  // in order of declaration
-  mutable bool declared = true;                 // sources have come since the list was made
-  mutable bool changed = true;                  // values, orders or marks have
+  mutable bool declared = true;                 // sources were declared since the list was made
+  mutable bool changed = true;                  // values, orders or marks changed since
 
  private:
   void make_list() const;
@@ -73,7 +73,7 @@ namespace lockstep::capi {
 
 /// The code that a C caller sees.
 [[nodiscard]] int code_number(Code code);
-/// nullopt: no code of an error.
+/// Returns the error code of a C number; nullopt if it is none.
 [[nodiscard]] std::optional<Code> code_of(int number);
 inline constexpr const char* kNoGroup =
     "group is NULL; open one with lockstep_group_open(), and do not use it once it is closed";
@@ -81,7 +81,8 @@ inline constexpr const char* kNoAgreement =
     "agreement is NULL; make one with lockstep_agreement_create(), and do not use it once it is "
     "freed";
 
-/// The name can be declared: it is not empty, and no source and no field has it. `what` it is for.
+/// Checks that a name can be declared: it is not empty, and no source or field has it. `what`: the
+/// kind of thing it names.
 [[nodiscard]] Result<void> check_name(const lockstep_observation* observation, const char* name,
                                       std::string_view what);
 
@@ -103,7 +104,7 @@ int guarded(const Body& body) noexcept {
   }
 }
 
-/// A group as its handle and its agreements share it.
+/// A group, shared by its handle and its agreements.
 struct Group final : worker::RoundObserver {
   using Kind = worker::RoundKey::Kind;
 
@@ -111,41 +112,41 @@ struct Group final : worker::RoundObserver {
   worker::World& world = session.world;
   std::unique_ptr<worker::GroupRounds> rounds;
   int agreements = 0;  // made so far
-  /// Freed while a vote of theirs was out, which refers to them.
+  /// Agreements freed during a vote in flight of theirs, which refers to them.
   std::vector<std::unique_ptr<worker::Agreement>> parted;
-  std::optional<Status> local_error;  // what this rank brings to the next round
+  std::optional<Status> local_error;  // this rank's error for the next round
   Turns turns{"a group"};
   bool over = false;                 // finished or left, or a rank is gone
-  std::atomic<bool> inside = false;  // a collective function is under way
+  std::atomic<bool> inside = false;  // a collective function is running
   bool all_know = false;             // the last collective function failed, on all ranks alike
-  /// What ranks share is kept here; null: not yet opened, or it cannot be.
+  /// Store of shared builds; null: not yet opened, or it cannot be.
   std::unique_ptr<coordinator::ArtifactStore> artifacts;
   bool opened_artifacts = false;
   std::unique_ptr<coordinator::ProfileStore> profiles;  // null: the job has no id
   std::map<std::string, int, std::less<>> named;        // agreements, by name
   bool keeps_profiles = false;                          // for the ranks that see the same ones
-  // Of the program's own collectives: where they stand on the board, and how many there were.
+  // The program's own collectives: their entry of the board, and their number so far.
   int issued_entry = -1;
   std::atomic<std::uint64_t> issued = 0;
 
-  /// Collective: the ranks compare what they are.
+  /// Collective: compares configurations and builds of the ranks.
   [[nodiscard]] Result<void> start(std::string configuration);
-  /// Collective, after that: this rank reports to a coordinator, as `settings` say.
+  /// Collective, after start(): lets this rank report to a coordinator, as `settings` say.
   [[nodiscard]] Result<void> publish(const worker::Settings& settings);
-  /// Collective, after that: what the job has stored under its id, where it has one.
+  /// Collective, after start(): opens what the job has stored under its id, if it has one.
   [[nodiscard]] Result<void> open_profiles(const worker::Settings& settings);
-  /// Opened at the first use.
+  /// Returns the store of shared builds; opens it at the first call.
   [[nodiscard]] worker::SharedStore shared_store();
-  /// Collective, after that, where the settings name a folder: this rank's record is written there.
+  /// Collective, after start(): starts this rank's record if the settings name a folder.
   [[nodiscard]] Result<void> record(const worker::Settings& settings);
-  /// For a function that build callbacks may call. Errors: BadInput where a call of another thread
-  /// is under way, and where the group is over.
+  /// For a function that build callbacks may call. Errors: BadInput during a call of another
+  /// thread, and if the group is over.
   [[nodiscard]] Result<Turn> enter();
-  /// For any other: the same, and where a collective function is under way.
+  /// For any other function. Errors: those of enter(), and BadInput inside a collective function.
   [[nodiscard]] Result<Turn> enter_alone();
   /// Takes the local error, which is then no longer pending.
   [[nodiscard]] worker::RankStatus take_rank_status();
-  /// `name` tells functions of one kind apart: ranks in different ones are not in the same round.
+  /// `name` distinguishes functions of one kind: ranks in different ones are not in the same round.
   [[nodiscard]] Result<void> status_round(Kind kind, const char* name);
   /// True if any rank says yes. A rank with a local error reports the error instead.
   [[nodiscard]] Result<bool> any_rank(Kind kind, const char* name, bool mine);
@@ -159,7 +160,7 @@ struct Group final : worker::RoundObserver {
   void ended(const worker::RoundKey& round, const Result<void>& result) override {
     if (session.recorder() != nullptr) session.recorder()->round(round, result);
   }
-  /// Where a rank is gone nobody waits for the others any more.
+  /// Notes the result of a collective function. After a rank is gone the group is over.
   template <class T>
   [[nodiscard]] const Result<T>& seen(const Result<T>& result) {
     all_know = result.has_error();
@@ -169,7 +170,7 @@ struct Group final : worker::RoundObserver {
     return result;
   }
 
-  /// What this rank does in the meantime, on the board.
+  /// Shows a phase of this rank on the board while it lives.
   class Phased {
    public:
     Phased(Group& group, Phase phase) : group_(group) { say(phase); }
@@ -184,7 +185,7 @@ struct Group final : worker::RoundObserver {
     Group& group_;
   };
 
-  /// Marks a collective function as under way.
+  /// Marks a collective function as running while it lives.
   class Inside {
    public:
     explicit Inside(Group& group) : group_(group) { group_.inside = true; }
@@ -207,7 +208,7 @@ struct lockstep_agreement {
   ~lockstep_agreement();
   std::shared_ptr<lockstep::capi::Group> group;
   std::unique_ptr<lockstep::worker::Agreement> core;
-  /// Per frame and version; never taken away, so that what was given out stays valid.
+  /// By frame and version; never removed, so that decisions handed out stay valid.
   std::map<std::string, std::map<int, std::unique_ptr<lockstep_decision>>, std::less<>> decisions;
   std::optional<lockstep_report> finding;
   std::string summary;

@@ -1,7 +1,7 @@
 /* lockstep for C and every language that can call C: before each call of a function, all ranks of a
  * job agree on the compiled version to run, on one decision for a new version, or on one error.
- * There is also an audit, which compares and changes nothing. The caller brings the tracer and the
- * compiler.
+ * There is also an audit, which compares and changes nothing. The caller provides the tracer and
+ * the compiler.
  *
  * Results. Functions that can fail return LOCKSTEP_OK or a code; lockstep_last_error() then returns
  * the report. Collective functions (marked so) must be called by every rank of the group in the
@@ -11,15 +11,15 @@
  * after the group's deadline, with the missing ranks on stderr and exit code 4 or 5: no wait is
  * endless.
  *
- * Threads. A group, with its agreements, takes one call at a time, from any thread: one that comes
- * while a call of another thread is under way fails on this rank alone with BAD_INPUT, which names
- * both threads, and has touched nothing; lockstep_busy() and lockstep_stalls() never do. A handle
- * that is freed then is kept; a group of several ranks that is closed then ends the job with that
- * error. Ranks make their calls in one order, whatever the threads. Any one thread at a time may
- * make and set an observation, and none while a call with it is under way.
+ * Threads. A group, with its agreements, takes one call at a time, from any thread. A call made
+ * during a call of another thread fails on this rank alone with BAD_INPUT, which names both
+ * threads, and changes nothing; lockstep_busy() and lockstep_stalls() never fail so. A handle that
+ * is freed during such a call is not freed; a group of several ranks that is closed then ends the
+ * job with that error. Ranks must make their calls in one order, from whatever threads. Only one
+ * thread at a time may create or set an observation, and none during a call with it.
  *
- * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle from
- * which they came. Each kind of handle has its own function that frees it; freeing NULL does
+ * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle that
+ * returned them. Each kind of handle has its own function that frees it; freeing NULL does
  * nothing. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
@@ -58,7 +58,7 @@ typedef enum lockstep_code {
   LOCKSTEP_COMPILE_ERROR,
   LOCKSTEP_RUNTIME_ASSERT,
   LOCKSTEP_GONE,
-  /* A wait was ended; the group cannot be used any more. */
+  /* A wait was ended by the watchdog; the group cannot be used any more. */
   LOCKSTEP_STUCK,
   LOCKSTEP_RANK_LOST,
   /* Errors of this rank alone, unless the function is collective. */
@@ -99,14 +99,14 @@ const char* lockstep_report_value(const lockstep_report* report, size_t row);
 
 typedef struct lockstep_group lockstep_group;
 /* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise not used. NULL: all
- * processes that mpirun started, with MPI initialised here unless that has been done (in a build
- * without MPI they meet over TCP); or, if LOCKSTEP_RENDEZVOUS is set, the processes that meet
- * there. MPI may have any thread level (MPI_THREAD_SERIALIZED or more where calls change
- * threads); it must not be finalised before the group is closed.
+ * processes that mpirun started, with MPI initialised here if it is not yet (in a build without MPI
+ * they meet over TCP); or, if LOCKSTEP_RENDEZVOUS is set, the processes that meet there. MPI may
+ * have any thread level (MPI_THREAD_SERIALIZED or more if calls change threads); it must not be
+ * finalised before the group is closed.
  * `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60. `report_folder`:
  * also receives the watchdog's report; NULL: no folder. The ranks compare their deadlines and
- * libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP STUCK (with the ranks that
- * have not come), VERSION (another secret or library), BAD_INPUT, RANK_LOST. */
+ * libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP STUCK (naming the missing
+ * ranks), VERSION (another secret or library), BAD_INPUT, RANK_LOST. */
 int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
                         lockstep_group** group);
 /* The number of processes that a launcher (mpirun, mpiexec, srun) started, this one included, from
@@ -117,19 +117,19 @@ int lockstep_group_alone(lockstep_group** group);
 /* Rank and size of the group; -1 if `group` is NULL. */
 int lockstep_group_rank(const lockstep_group* group);
 int lockstep_group_size(const lockstep_group* group);
-/* This process is busy, for example compiling: it does not count as stuck for so many seconds from
- * now. From any thread. */
+/* This process is busy, for example compiling: it does not count as stuck for `seconds` from now.
+ * From any thread. */
 int lockstep_busy(lockstep_group* group, double seconds);
-/* What this process does from now on, for the watchdog and the status page, such as "all_reduce at
- * train.py:41". Not collective, and never waits. */
+/* Says what this process does from now on, for the watchdog and the status page, such as
+ * "all_reduce at train.py:41". Not collective, and never waits. */
 int lockstep_note(lockstep_group* group, const char* text);
-/* This process is about to issue a collective of its own on all ranks of the group, the next one in
- * its order: `text` begins with its name, such as "all_reduce f32[4] at train.py:41". For the
- * watchdog, which names ranks that do not come to it. Never waits. */
+/* This process is about to issue its next collective of its own on all ranks of the group. `text`
+ * begins with its name, such as "all_reduce f32[4] at train.py:41". For the watchdog, which names
+ * ranks that do not issue it. Never waits. */
 int lockstep_issues(lockstep_group* group, const char* text);
-/* The program's thread has not moved on for a while since lockstep_issues(), so this process counts
- * as waiting in that collective until it issues another or calls a collective function. A process
- * that has moved on says so with lockstep_busy(). From any thread. */
+/* The program's thread has made no progress for a while since lockstep_issues(). This process then
+ * counts as waiting in that collective until it issues another, calls a collective function, or
+ * calls lockstep_busy() because it does make progress. From any thread. */
 int lockstep_stalls(lockstep_group* group);
 /* This rank has failed with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT, BAD_INPUT,
  * ENVIRONMENT) and `text`. Not collective: the next collective function fails with this error on
@@ -143,15 +143,15 @@ int lockstep_vote_any(lockstep_group* group, int mine, int* result);
 int lockstep_vote_all(lockstep_group* group, int mine, int* result);
 /* Collective, at the head of a loop over uneven data: `result` is 0 once no rank has data left. */
 int lockstep_more(lockstep_group* group, int have, int* result);
-/* Collective, after a joint error: ranks that made different numbers of calls are in step again, in
- * all agreements of the group. Versions stay; prefetches are dropped. A rank with a local error
- * (lockstep_trouble()) passes it on: the other ranks get it in the function that they are in, and
- * this rank waits until they call this function. Errors: FRAME_MISMATCH with the places of all
- * ranks, if a rank is in another function and no rank has a local error (call this function again);
- * GONE. */
+/* Collective, after a joint error: brings ranks that made different numbers of calls into step
+ * again, in all agreements of the group. Versions stay; prefetches are dropped. A rank with a local
+ * error (lockstep_trouble()) passes it on: the other ranks get it in the function that they are in,
+ * and this rank waits until they call this function. Errors: FRAME_MISMATCH with the functions of
+ * all ranks, if a rank is in another function and no rank has a local error (call this function
+ * again); GONE. */
 int lockstep_resync(lockstep_group* group);
 /* Advances the vote of a prefetched call; call it now and then while the program works, also in a
- * build callback. It never waits, and costs almost nothing if there is no such vote. */
+ * build callback. Never blocks, and costs almost nothing if there is no such vote. */
 int lockstep_poke(lockstep_group* group);
 /* Collective: ends the job on all ranks. Prefetched calls that were not made are dropped. If a rank
  * finishes while others go on, that is an error on all ranks. */
@@ -160,8 +160,8 @@ int lockstep_finish(lockstep_group* group);
  * they may be running a prefetched call, the watchdog ends the job at once, with that reason and
  * exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
-/* Whether a rank that is lost ends the job also while this process waits for nobody in a call of
- * the group. At first it does. Never waits. */
+/* Sets whether a lost rank ends the job also while this process is not waiting in a call of the
+ * group. Initially it does. Never waits. */
 int lockstep_ends_at_loss(lockstep_group* group, int ends);
 /* This rank makes no more calls of the group. Never waits. If others still make one, their watchdog
  * ends the job once this rank has freed the group, and names it. */
@@ -201,7 +201,7 @@ typedef enum lockstep_mark {
   LOCKSTEP_MARK_MAYBE_DYNAMIC,
   LOCKSTEP_MARK_UNBACKED,
   LOCKSTEP_MARK_STATIC,
-  /* As MAYBE_DYNAMIC, and the same on all ranks: a size that differs is
+  /* Like MAYBE_DYNAMIC, and equal on all ranks: a size that differs is
      LOCKSTEP_CONSTRAINT_VIOLATION. */
   LOCKSTEP_MARK_UNIFORM
 } lockstep_mark;
@@ -209,15 +209,15 @@ typedef enum lockstep_mark {
 typedef struct lockstep_observation lockstep_observation;
 int lockstep_observation_create(lockstep_observation** observation);
 void lockstep_observation_free(lockstep_observation* observation);
-/* Declares a source, once; `source` (may be NULL) receives its number, from 0. Sizes and values
+/* Declare a source, once; `source` (may be NULL) receives its number, from 0. Sizes and values
  * start as 0. Names must be unique and not empty; at most 16 dims. */
 int lockstep_observe_tensor(lockstep_observation* observation, const char* name, int dtype,
                             size_t ndim, size_t* source);
 int lockstep_observe_int(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_float(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_bool(lockstep_observation* observation, const char* name, size_t* source);
-/* Before each call: `ndim` sizes, and `ndim` strides in elements (NULL: contiguous). Of the strides
- * only the order of the dims is used. */
+/* Before each call: set `ndim` sizes, and `ndim` strides in elements (NULL: contiguous). Strides
+ * are used only for the order of the dims. */
 int lockstep_set_sizes(lockstep_observation* observation, size_t source, const int64_t* sizes,
                        const int64_t* strides);
 int lockstep_set_int(lockstep_observation* observation, size_t source, int64_t value);
@@ -231,19 +231,19 @@ int lockstep_set_mark(lockstep_observation* observation, size_t source, size_t d
 
 /* ---- Fields: values that the ranks join to one for each version --------------------------------
  *
- * A field is no input and becomes no symbol. Where a version has to be built, the ranks join their
- * values, and the decision has the joined one before `build` runs. The version then serves a call
- * in which every rank's own value is the same (EQUAL), not below it (MIN), not above it (MAX) or
- * one of it (UNION): a version for the greatest value 512 serves smaller ones. Ranks that observe
- * different fields are LOCKSTEP_SOURCE_MISMATCH, other types or joins LOCKSTEP_KIND_MISMATCH,
- * values of EQUAL that differ LOCKSTEP_CONSTANT_MISMATCH. */
+ * A field is not an input and becomes no symbol. When a version is built, the ranks join their
+ * values, and the decision has the joined value before `build` runs. The version then serves calls
+ * in which every rank's own value is equal to the joined one (EQUAL), not below it (MIN), not above
+ * it (MAX) or one of its values (UNION): a version for the greatest value 512 serves smaller ones.
+ * Errors: LOCKSTEP_SOURCE_MISMATCH if ranks observe different fields, LOCKSTEP_KIND_MISMATCH if
+ * types or joins differ, LOCKSTEP_CONSTANT_MISMATCH if values of EQUAL differ. */
 
 typedef enum lockstep_field_type {
   LOCKSTEP_FIELD_BOOL,
   LOCKSTEP_FIELD_INT,
   LOCKSTEP_FIELD_TEXT,
   LOCKSTEP_FIELD_BYTES,
-  LOCKSTEP_FIELD_OBJECT /* a text that an object is known by, the same in every process; EQUAL */
+  LOCKSTEP_FIELD_OBJECT /* a text that names an object alike in every process; EQUAL only */
 } lockstep_field_type;
 
 typedef enum lockstep_join {
@@ -257,8 +257,8 @@ typedef enum lockstep_join {
  * also among sources, and not empty. Values start as 0 and empty. */
 int lockstep_observe_field(lockstep_observation* observation, const char* name, int type, int join,
                            size_t* field);
-/* Before each call. At most 1,024 bytes, which may be any and are copied; those of a text may be
- * given either way. */
+/* Set before each call. At most 1,024 bytes of any value, which are copied; a text may be given by
+ * either of the last two. */
 int lockstep_set_field_bool(lockstep_observation* observation, size_t field, int value);
 int lockstep_set_field_int(lockstep_observation* observation, size_t field, int64_t value);
 int lockstep_set_field_text(lockstep_observation* observation, size_t field, const char* text);
@@ -269,8 +269,7 @@ int lockstep_set_field_bytes(lockstep_observation* observation, size_t field, co
  */
 
 typedef struct lockstep_decision lockstep_decision;
-/* Number of sources. They are in the byte order of their names, whatever the order of
- * declaration. */
+/* Number of sources, which are in the byte order of their names. */
 size_t lockstep_decision_sources(const lockstep_decision* decision);
 /* Name, kind and dtype of a source; NULL or -1 past the end. */
 const char* lockstep_decision_name(const lockstep_decision* decision, size_t source);
@@ -295,19 +294,19 @@ size_t lockstep_decision_fields(const lockstep_decision* decision);
 const char* lockstep_decision_field_name(const lockstep_decision* decision, size_t field);
 int lockstep_decision_field_type(const lockstep_decision* decision, size_t field);
 int lockstep_decision_field_join(const lockstep_decision* decision, size_t field);
-/* How many values: 1, of a union 1 or more; 0 past the end. */
+/* Number of values: 1, for a union 1 or more; 0 past the end. */
 size_t lockstep_decision_field_values(const lockstep_decision* decision, size_t field);
 /* A value of an int or bool. */
 int lockstep_decision_field_int(const lockstep_decision* decision, size_t field, size_t value,
                                 int64_t* number);
-/* A value of text or bytes, with a zero byte behind it that `length` (may be NULL) does not count;
- * NULL: there is none. */
+/* A value of text or bytes, followed by a zero byte that `length` (may be NULL) does not count;
+ * NULL: no such value. */
 const char* lockstep_decision_field_bytes(const lockstep_decision* decision, size_t field,
                                           size_t value, size_t* length);
 /* One line: "tokens: f32[s0, 16] | s0 = tokens.size(0) min 2 hint 5" */
 const char* lockstep_decision_text(const lockstep_decision* decision);
 /* {"decisions": {"tokens": ["s0", 16]}, "symbols": {"s0": {"source": …, "min": 2, "hint": 5}}};
- * where there are fields also "fields": {"capacity": 512}, a union as a list, bytes as
+ * if there are fields, also "fields": {"capacity": 512}, a union as a list, bytes as
  * {"hex": "00ff"} */
 const char* lockstep_decision_json(const lockstep_decision* decision);
 
@@ -316,7 +315,7 @@ const char* lockstep_decision_json(const lockstep_decision* decision);
 
 typedef enum lockstep_consistency {
   LOCKSTEP_SAME_GRAPH,       /* all ranks run the same program */
-  LOCKSTEP_SAME_COLLECTIVES, /* the build's fingerprint is of its list of collectives */
+  LOCKSTEP_SAME_COLLECTIVES, /* the build's fingerprint covers only its list of collectives */
   LOCKSTEP_SHARED_SIZES      /* ranks share the dynamic sizes; programs may differ */
 } lockstep_consistency;
 
@@ -324,7 +323,7 @@ typedef struct lockstep_config {
   uint32_t struct_size; /* sizeof(lockstep_config) */
   int32_t consistency;
   int32_t automatic_dynamic;   /* sizes that differ become symbols */
-  int32_t assume_at_least_two; /* until a rank sees less */
+  int32_t assume_at_least_two; /* symbols are at least 2 until a rank sees a smaller size */
   int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
   int32_t settle;              /* after half of them for one list of inputs all sizes are symbols */
 } lockstep_config;
@@ -349,77 +348,79 @@ lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length);
 typedef struct lockstep_built lockstep_built;
 /* Builds version `entry` of the function for `decision`. Returns 0 with the program's fingerprint
  * in `program` (if `program` is not set, only decisions are compared), or another value for a
- * failure. Guards, or the reason of the failure, go to `built`, which is valid during this call. It
- * must not call collective functions. `decision` is valid as long as the agreement if the version
- * is added, else during this call only. With `settle`, a build that fails on some rank may be
- * repeated once with fewer symbols, with another decision for the same `entry`. */
+ * failure. Guards, or the reason of the failure, go to `built`, which is valid during this call.
+ * Must not call collective functions other than lockstep_build_share(). `decision` is valid as long
+ * as the agreement if the version is added, else during this call only. With `settle`, a build that
+ * fails on some rank may be repeated once with fewer symbols, with another decision for the same
+ * `entry`. */
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
                               lockstep_fingerprint* program, lockstep_built* built);
-/* `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT. The first call counts. */
+/* Reports why the build failed. `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT.
+ * Only the first call counts. */
 void lockstep_build_failed(lockstep_built* built, int code, const char* text);
-/* A condition on sizes and ints on which the program relies, in names of the inputs:
+/* Adds a guard: a condition on sizes and ints on which the program relies, in names of the inputs:
  *   "tokens.size(0) % 8 == 0"    "x.size(0) * 2 <= Max(y.size(1), n)"
  * Operators: + - * // % Mod Min Max of sizes, ints and whole numbers (a quotient is rounded down),
  * and one of == != < <= > >=. `where`: "kernel.c:41" for reports; may be NULL. The condition is
  * tested on every rank's own inputs before the version is added: if it is false on one rank, that
- * is BRANCH_DIVERGENCE on all. From then on the version fits only inputs for which it is true. All
- * ranks must give the same guards, unless the consistency is not LOCKSTEP_SAME_GRAPH. Errors, which
- * fail the build whatever it returns: BAD_INPUT (a text that cannot be read, a size that is marked
- * unbacked), BRANCH_DIVERGENCE (the decision's static sizes make it false). */
+ * is BRANCH_DIVERGENCE on all. From then on the version fits only inputs for which it is true. With
+ * LOCKSTEP_SAME_GRAPH all ranks must give the same guards. Errors, which fail the build whatever it
+ * returns: BAD_INPUT (a text that cannot be read, a size that is marked unbacked),
+ * BRANCH_DIVERGENCE (the decision's static sizes make it false). */
 int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where);
-/* A size or int that `what`, such as "all_reduce", needs to be the same on all ranks, though it may
+/* Adds a size or int that `what`, such as "all_reduce", needs equal on all ranks, though it may
  * differ between calls: "x.size(0) * 2", with the operators of guards. Compared before the version
- * is added, and with the vote of each call of it, at no cost of its own: where ranks differ, that
- * is CONSTRAINT_VIOLATION on all of them, with the values, `what` and `where`, and the next call
- * works. All ranks give the same ones, or it is GRAPH_DIVERGENCE. Errors, which fail the build:
- * BAD_INPUT, as for a guard, and under LOCKSTEP_SHARED_SIZES. */
+ * is added, and in the vote of each call of it, at no extra cost. If ranks differ, that is
+ * CONSTRAINT_VIOLATION on all of them, with the values, `what` and `where`, and the next call
+ * works. All ranks must give the same ones, or it is GRAPH_DIVERGENCE. Errors, which fail the
+ * build: BAD_INPUT, as for a guard, and under LOCKSTEP_SHARED_SIZES. */
 int lockstep_build_uniform(lockstep_built* built, const char* size, const char* what,
                            const char* where);
-/* What one rank builds, for all: it is built once per job, and kept for the next. `of` covers all
- * that the bytes depend on, such as the compiler's version and the processor. `bytes` becomes NULL
- * where there are none; else they are valid until the next of these two functions or the callback's
- * end.
+/* Shared builds: one rank builds for all, once per job, and the bytes are kept for the next job.
+ * `of` covers all that the bytes depend on, such as the compiler's version and the processor.
+ * `bytes` becomes NULL if there are none; else they are valid until the next call of these two
+ * functions or the end of the callback.
  *
- * The bytes that this rank has kept, in files that only this user can write (LOCKSTEP_CACHE_DIR)
- * and whose SHA-256 is checked. Not collective. */
+ * Returns the bytes that this rank has kept, in files that only this user can write
+ * (LOCKSTEP_CACHE_DIR) and whose SHA-256 is checked. Not collective. */
 int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const void** bytes,
                         size_t* size);
-/* Collective, in the callback of every rank as often and in the same order: the bytes `mine` of
- * rank 0 (NULL on other ranks, and where it has none) for all ranks with the same `of`, which keep
- * them; other ranks get NULL, as do those that lack them where there are more than 64 MiB. Ranks
- * that have kept the same bytes, by the SHA-256 that rank 0 sends first, receive none. A rank that
- * builds after rank 0 waits here for it: call it before the build there, and after it on rank 0.
- * Errors, which fail the build: ENVIRONMENT (other bytes have come); where a rank does not call
- * this, the error of its build or FRAME_MISMATCH, on all ranks. */
+/* Collective, called in the callbacks of all ranks equally often and in the same order. Gives the
+ * bytes `mine` of rank 0 (NULL on other ranks, and if it has none) to all ranks with the same `of`,
+ * which keep them; other ranks get NULL. Ranks that have kept the same bytes, by the SHA-256 that
+ * rank 0 sends first, receive no transfer; more than 64 MiB are not sent, and ranks without them
+ * get NULL. Other ranks wait here for rank 0's build: call this before the build there, and after
+ * it on rank 0. Errors, which fail the build: ENVIRONMENT (the received bytes are wrong); if a rank
+ * does not call this, the error of its build or FRAME_MISMATCH, on all ranks. */
 int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const void* mine,
                          size_t mine_size, const void** bytes, size_t* size);
 
 /* Collective, before each call of `frame`. `build` runs if no version fits on every rank; the
  * version is added only if all ranks built it. `entry`: the version to run now; -1: the limit is
  * reached, run without a compiled version this time. `is_new`: 1 if it was built in this call.
- * `decision`: the version's decision; for -1 what was decided in this call, until the next one,
- * where inputs have fields, else NULL. The last two may be NULL. The caller keeps `observation`.
- * Errors: all codes of the first two kinds. */
+ * `decision`: the version's decision; for -1 the decision of this call if the observation has
+ * fields (valid until the next call), else NULL. The last two may be NULL. The caller keeps
+ * `observation`. Errors: all codes of the first two kinds. */
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
 
-/* The same for a program that relies on more than its inputs. `untested`: going in, not 0 where
- * this rank has not found that to hold for the version of the call before; coming out, 1 where it
- * was so on some rank, the same on all, or the call was prefetched. A caller whose ranks are to
- * test it together does so then, and needs to in no other case where `entry` is that version. */
+/* Like lockstep_agree(), for a program that relies on more than its inputs. `untested`: on entry,
+ * not 0 if this rank has not verified these conditions for the version of the previous call; on
+ * return, 1 on all ranks if it was not 0 on any rank, or if the call was prefetched. If it is 0 and
+ * `entry` is the version of the previous call, ranks need not test the conditions together. */
 int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
                           const lockstep_observation* observation, int* untested,
                           lockstep_build build, void* context, int* entry, int* is_new,
                           const lockstep_decision** decision);
 
 /* Commits to a call of `frame` with these inputs, after the calls of the group already committed
- * to, so that its vote travels while the program works (lockstep_poke()). Every rank must commit,
+ * to, so that its vote proceeds while the program works (lockstep_poke()). Every rank must commit,
  * or none. Does not wait; the caller keeps `observation`. The call itself is lockstep_agree() with
  * the same sizes, ints, bools, marks and fields. A call with others is BAD_INPUT with both values:
  * on all ranks, if a version has to be built; otherwise the other ranks are already running, so the
- * watchdog ends the job with this error and exit code 2. A wrong argument is an error here, and of
- * the next collective function on all ranks. */
+ * watchdog ends the job with this error and exit code 2. A wrong argument fails here, and in the
+ * next collective function on all ranks. */
 int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
                       const lockstep_observation* observation);
 
@@ -430,7 +431,7 @@ typedef enum lockstep_collectives {
   LOCKSTEP_COLLECTIVES_UNKNOWN,
   LOCKSTEP_COLLECTIVES_NONE,
   LOCKSTEP_COLLECTIVES_LISTED,
-  /* Listed, and issued since the last audited call; those of the program are not known. */
+  /* A list of those issued since the last audited call; those of the program are not known. */
   LOCKSTEP_COLLECTIVES_ISSUED
 } lockstep_collectives;
 
@@ -441,17 +442,17 @@ typedef struct lockstep_run {
   lockstep_fingerprint program;
   int32_t collectives_known;        /* a lockstep_collectives */
   lockstep_fingerprint collectives; /* LISTED, ISSUED: fingerprint of the ordered list */
-  /* For reports, may be NULL: a line of a few words, then the program's text, of which the first
-   * line that differs is shown. What follows a tab in a line is shown and makes no difference. */
+  /* For reports, may be NULL: a line of a few words, then the program's text. Reports show the
+   * first line that differs. Text after a tab in a line is shown, but not compared. */
   const char* program_text;
-  const char* collectives_text; /* the same, one collective per line */
+  const char* collectives_text; /* like program_text, with one collective per line */
   const char* trouble;          /* not NULL: the reason why this rank cannot run */
 } lockstep_run;
 
-/* Collective, in place of lockstep_agree(): compares what the ranks are about to run and changes
+/* Collective, instead of lockstep_agree(): compares what the ranks are about to run and changes
  * nothing. `times`: 0 if all ranks run the same; else how often this difference has been found so
  * far, and lockstep_finding() has the report, to be shown the first time. `observation` may be
- * NULL; its fields are not looked at, as nothing is decided. Errors, before any program runs:
+ * NULL; its fields are ignored, because nothing is decided. Errors, before any program runs:
  * GRAPH_DIVERGENCE (the collectives would not match), FRAME_MISMATCH, COMPILE_ERROR (`trouble` of a
  * rank). */
 int lockstep_audit(lockstep_agreement* agreement, const char* frame,

@@ -1,7 +1,7 @@
-// What a self-contained build takes from glibc, as glibc 2.28 has it, so that it loads wherever
-// that or a newer one is: a function under the version that it has had from the beginning, and
-// what 2.28 has not, made of what it has. Each stands here under its own name, is seen by nobody
-// else, and is left out where nobody calls it.
+// The functions that a self-contained build takes from glibc, limited to what glibc 2.28 has, so
+// that it loads with that version or a newer one. A function that 2.28 has is linked under its
+// first symbol version; one that it lacks is made of others. Each is defined here under its own
+// name, hidden, and omitted if unused.
 #include <cstdint>
 #include <cstdlib>
 
@@ -25,7 +25,7 @@
 #endif
 
 #ifdef LOCKSTEP_FIRST
-// A jump fits every signature.
+// A jump works for every signature.
 #define LOCKSTEP_OF(name, version)                                                             \
   asm(".symver lockstep_old_" #name ", " #name "@" version "\n.pushsection .text.older." #name \
       ", \"ax\"\n"                                                                             \
@@ -69,21 +69,21 @@ LOCKSTEP_OLD(pthread_condattr_setclock)
 #endif
 #endif
 
-/// The process may have more threads than one (2.32).
+/// Since glibc 2.32. 0: the process may have several threads.
 LOCKSTEP_HIDDEN char __libc_single_threaded;
 char __libc_single_threaded = 0;
 
-/// 2.36.
+/// Since glibc 2.36.
 LOCKSTEP_HIDDEN std::uint32_t arc4random() {
   std::uint32_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) std::abort();
   return number;
 }
 
-/// 2.30.
+/// Since glibc 2.30.
 LOCKSTEP_HIDDEN pid_t gettid() noexcept { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
-/// 2.33; before, these were inline functions.
+/// Since glibc 2.33; before, these were inline functions.
 LOCKSTEP_HIDDEN int fstatat(int folder, const char* path, struct stat* out, int flags) noexcept {
   return static_cast<int>(::syscall(SYS_newfstatat, folder, path, out, flags));
 }
@@ -107,8 +107,8 @@ LOCKSTEP_HIDDEN int lstat64(const char* path, struct stat64* out) noexcept {
   return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW));
 }
 
-/// 2.30. Where glibc has none, a deadline of another clock is one of the real time as it stands
-/// now.
+/// Since glibc 2.30. If glibc lacks it, a deadline of another clock is converted to the real-time
+/// clock of now.
 LOCKSTEP_HIDDEN int pthread_cond_clockwait(pthread_cond_t* changed, pthread_mutex_t* mutex,
                                            clockid_t clock, const struct timespec* until) {
   using Wait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*);

@@ -5,7 +5,7 @@
 namespace lockstep::capi {
 namespace {
 
-/// errno of this interface: what a C function has to say beyond its number.
+/// The errno of this interface: the report of a thread's last error.
 std::unique_ptr<lockstep_report>& last_error() {
   thread_local std::unique_ptr<lockstep_report> last;
   return last;
