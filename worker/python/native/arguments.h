@@ -1,18 +1,17 @@
 // What Python passes to a function of liblockstep, and gets from it, by the types of its
 // parameters:
 //
-//   int, uint64_t, double         a number; an int that does not fit is taken for the nearest, or,
-//   for
-//                                 an unsigned one, for the largest; of more than 64 bits with a
-//                                 sign: OverflowError
+//   int, uint64_t, double         a number; an int that does not fit becomes the nearest, or, for
+//                                 an unsigned type, the largest; a signed one of more than 64 bits
+//                                 is an OverflowError
 //   const char*                   a str, bytes, or None
-//   lockstep_group* and its kin   an address as an int, or None
+//   lockstep_group* and the like  an address as an int, or None
 //   lockstep_fingerprint          (high, low)
-//   const X*, size_t              one argument: a sequence of X; of void: bytes
-//   const X*                      a sequence; of a struct: a tuple of its fields in order, without
-//                                 struct_size, and a sequence where there is a count
-//   int*, lockstep_group**, …     no argument: part of what is returned
-//   const void**, size_t*         bytes or None in what is returned
+//   const X*, size_t              one argument: a sequence of X; for void: bytes
+//   const X*                      a sequence; for a struct: a tuple of its fields in order, without
+//                                 struct_size, in which a pointer and its count are one sequence
+//   int*, lockstep_group**, …     no argument: part of the returned value
+//   const void**, size_t*         no argument: bytes or None in the returned value
 #pragma once
 
 #include <algorithm>
@@ -29,8 +28,8 @@
 
 namespace lockstep::python {
 
-/// A parameter that Python passes. read() takes it from an object (false: an exception is set), and
-/// get() gives it to the function, while this and the object live.
+/// A parameter that Python passes. read() takes it from an object (false: an exception is set);
+/// get() passes it to the function, valid while this and the object live.
 template <class T>
 struct In;
 
@@ -74,7 +73,7 @@ struct In<double> {
 
 template <>
 struct In<const char*> {
-  // Not Python's: a thread that finds its interpreter at an end is unwound without it.
+  // A copy, not Python's memory: a thread whose interpreter has ended is unwound without it.
   std::optional<std::string> text;
   bool read(PyObject* object) {
     text.reset();
@@ -101,7 +100,7 @@ struct In<T*> {
   [[nodiscard]] T* get() const { return value; }
 };
 
-/// The fields of a tuple, one after the other.
+/// Reads the fields of a tuple, one after the other.
 class Fields {
  public:
   explicit Fields(PyObject* tuple) : tuple_(tuple) {}
@@ -133,7 +132,7 @@ struct In<lockstep_fingerprint> {
   [[nodiscard]] lockstep_fingerprint get() const { return {high.value, low.value}; }
 };
 
-/// A sequence, whose items are T to the function.
+/// A sequence that the function receives as an array of T.
 template <class T>
 struct Sequence {
   std::vector<In<T>> items;
@@ -143,7 +142,7 @@ struct Sequence {
     if (count < 0) return false;
     items = std::vector<In<T>>(static_cast<std::size_t>(count));
     for (Py_ssize_t i = 0; i < count; ++i) {
-      const Owned item(PySequence_GetItem(object, i));  // which the sequence holds
+      const Owned item(PySequence_GetItem(object, i));  // the sequence keeps the item alive
       if (!item || !items[static_cast<std::size_t>(i)].read(item.get())) return false;
       values.push_back(items[static_cast<std::size_t>(i)].get());
     }
@@ -275,7 +274,7 @@ struct Struct<lockstep_operation> {
   [[nodiscard]] const lockstep_operation* get() const { return &value; }
 };
 
-// What is returned.
+// Returned values.
 
 inline PyObject* none() {
   Py_INCREF(Py_None);

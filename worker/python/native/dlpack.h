@@ -1,5 +1,5 @@
-// The part of DLPack's tables of functions (version 1.3) that reads a tensor's sizes without a copy:
-// https://dmlc.github.io/dlpack/latest/c_api.html. The layout is that of the standard.
+// The part of DLPack's tables of functions (version 1.3) that reads a tensor's sizes without a
+// copy: https://dmlc.github.io/dlpack/latest/c_api.html. The layout is that of the standard.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct DlTensor {
   std::uint64_t byte_offset;
 };
 
-/// What `type(tensor).__dlpack_c_exchange_api__`, a capsule of the name below, points to.
+/// The target of `type(tensor).__dlpack_c_exchange_api__`, a capsule named kDlExchangeName.
 struct DlExchange {
   std::uint32_t major, minor;
   const DlExchange* previous;

@@ -1,4 +1,4 @@
-// Macros of Python's, and a table, are laid out by hand.
+// Python's macros, and a table, are formatted by hand.
 // clang-format off
 #include "library.h"
 
@@ -13,7 +13,7 @@
 namespace lockstep::python {
 namespace {
 
-/// Of the library that was loaded last.
+/// The library that was loaded last.
 void* library = nullptr;
 
 void* function_of(void* of, const char* name) {
@@ -21,7 +21,7 @@ void* function_of(void* of, const char* name) {
 }
 
 template <class T>
-struct Nothing {};  // stands for what comes before the first parameter, and after the last
+struct Nothing {};  // the neighbour of the first and of the last parameter
 
 template <std::size_t I, class... A>
 using At = std::tuple_element_t<I, std::tuple<Nothing<void>, A..., Nothing<int>>>;
@@ -43,7 +43,7 @@ constexpr bool kIsStruct =
     std::is_same_v<T, const lockstep_config*> || std::is_same_v<T, const lockstep_run*> ||
     std::is_same_v<T, const lockstep_operation*>;
 
-/// The number of items of the list before it.
+/// A parameter that is the number of items of the list before it.
 struct Count {};
 
 template <class Before, class T, class After>
@@ -134,8 +134,8 @@ class Function {
       return std::get<I>(slots).get();
   }
 
-  /// `result` alone where nothing else is returned; else a tuple, with bytes for a buffer and its
-  /// length. Takes `result`.
+  /// Returns `result` alone if there are no out parameters; else a tuple, with bytes for a buffer
+  /// and its length. Takes ownership of `result`.
   template <class Slots, std::size_t... I>
   static PyObject* returned(Slots& slots, PyObject* result, std::index_sequence<I...>) {
     constexpr bool kIsBuffer = (false || ... || std::is_same_v<Slot<I>, Out<const void*>>);
@@ -177,7 +177,7 @@ constexpr PyCFunction caller_of(R (*)(A...)) {
   return Function<R, A...>::call;
 }
 
-// Of those with callbacks see module.cpp.
+// Functions with callbacks are in module.cpp.
 #define F(name) \
   PyMethodDef { #name, caller_of(decltype(&lockstep_##name)(nullptr)), METH_VARARGS, nullptr }
 std::array table{
@@ -208,7 +208,7 @@ std::array table{
 }  // namespace
 
 PyObject* load(const char* path) {
-  // Global, so that the plug-ins of an MPI library that comes with it find its symbols.
+  // Global, so that the plug-ins of an MPI library that it loads find that library's symbols.
   void* found = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
   if (found == nullptr) {
     PyErr_SetString(PyExc_OSError, dlerror());

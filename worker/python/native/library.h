@@ -6,10 +6,11 @@
 
 namespace lockstep::python {
 
-/// Of the library at `path`: a dict of functions by their names without "lockstep_", each with its
-/// address as __self__. Null: a Python exception is set: OSError, where there is no such library.
+/// Loads the library at `path`. Returns a dict of its functions by their names without "lockstep_",
+/// each with its address as __self__. Null: a Python exception is set, OSError if there is no such
+/// library.
 [[nodiscard]] PyObject* load(const char* path);
-/// What a library that has been loaded calls so; null: none has been.
+/// Returns the address of a function of the library loaded last; null if none has been loaded.
 [[nodiscard]] void* loaded(const char* function);
 
 }  // namespace lockstep::python

@@ -1,5 +1,5 @@
-// The extension module lockstep._native: the functions of liblockstep, plans, and answers to
-// callers that can take no exception.
+// The extension module lockstep._native: the functions of liblockstep, plans, and callbacks for
+// callers that cannot handle an exception.
 #include "arguments.h"
 #include "library.h"
 #include "plan.h"
@@ -10,7 +10,7 @@ using lockstep::python::Functions;
 using lockstep::python::Owned;
 using lockstep::python::Plan;
 
-/// Of the library that has been loaded, or of a test.
+/// Functions of the loaded library, or of a test.
 Functions functions;
 
 template <class F>
@@ -47,7 +47,7 @@ PyObject* load(PyObject*, PyObject* arguments) {
 }
 
 /// `context` is the Python callable: (entry, decision, built) -> the program's fingerprint, () for
-/// none, or None where it has failed. It raises nothing: it keeps what went wrong.
+/// no fingerprint, or None if the build failed. It raises nothing, but keeps the exception.
 int build(void* context, int entry, const lockstep_decision* decision,
           lockstep_fingerprint* program, lockstep_built* built) {
   const PyGILState_STATE state = PyGILState_Ensure();
@@ -86,7 +86,7 @@ PyObject* agree(PyObject*, PyObject* arguments) {
       "iiiKi", code, entry, is_new, reinterpret_cast<unsigned long long>(decision), untested);
 }
 
-/// `context` is the Python callable; what it raises ends the wait.
+/// `context` is the Python callable; an exception that it raises ends the wait.
 int interrupted(void* context) {
   const PyGILState_STATE state = PyGILState_Ensure();
   const Owned said(PyObject_CallFunctionObjArgs(static_cast<PyObject*>(context), nullptr));
@@ -96,7 +96,8 @@ int interrupted(void* context) {
   return ends == 0 ? 0 : 1;
 }
 
-/// connect(where, seconds, interrupted) -> (code, controller). `interrupted` outlives that one.
+/// connect(where, seconds, interrupted) -> (code, controller). `interrupted` outlives the
+/// controller.
 PyObject* connect(PyObject*, PyObject* arguments) {
   PyObject *place = nullptr, *callable = nullptr;
   double seconds = 0;
@@ -177,8 +178,8 @@ PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
 PyType_Spec plan_spec = {"lockstep._native.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT,
                          plan_slots};
 
-/// `function` is called; what it returns that is no bool is an exception's class, which the thread
-/// raises where it next runs Python code, without an argument.
+/// Calls `function`. If it returns no bool but an exception's class, the thread raises that,
+/// without an argument, when it next runs Python code.
 PyObject* answer(PyObject* function, PyObject* argument) {
   PyObject* said = PyObject_CallFunctionObjArgs(function, argument, nullptr);
   if (said == nullptr && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {

@@ -1,6 +1,6 @@
-// What the part for a release of torch takes from libstdc++ that GCC 8's has not (manylinux_2_28),
-// made here from its headers and of what that has: torch has loaded the library, of whatever age,
-// and exceptions pass between them, so it is not linked into the part.
+// The functions of libstdc++ that the part for a release of torch uses and that GCC 8's library
+// lacks (manylinux_2_28), defined here from its headers. The part does not link libstdc++
+// statically: torch has loaded the library, of whatever version, and exceptions pass between them.
 #include <exception>
 #include <new>
 #include <sstream>

@@ -10,14 +10,14 @@ Owned attribute(PyObject* object, const char* name) {
   return Owned(PyObject_GetAttrString(object, name));
 }
 
-/// No exception where there is none.
+/// Returns an attribute, or null without an exception.
 Owned attribute_if(PyObject* object, const char* name) {
   Owned found = attribute(object, name);
   if (!found) PyErr_Clear();
   return found;
 }
 
-/// Borrowed.
+/// Returns a borrowed reference.
 PyObject* part(PyObject* tree, Py_ssize_t i) { return PyTuple_GetItem(tree, i); }
 
 const DlExchange* exchange_of(PyObject* type) {
@@ -46,7 +46,7 @@ std::int64_t layout_of(const std::int64_t* sizes, const std::int64_t* strides, i
   int order[kMostDims];
   for (int d = 0; d < ndim; ++d) order[d] = d;
   if (strides != nullptr && !row_major(sizes, strides, ndim)) {
-    // The outermost first; of equal strides the dim with more elements.
+    // Outermost first; among equal strides, the dim with more elements.
     std::stable_sort(order, order + ndim, [&](int a, int b) {
       return strides[a] != strides[b] ? strides[a] > strides[b] : sizes[a] > sizes[b];
     });
@@ -82,9 +82,9 @@ std::unique_ptr<Plan> Plan::make(PyObject* tree, void* observation, const Functi
   return plan;
 }
 
-/// (kind, example or type, …): "tensor" example dtype, whether it tells its need of a gradient,
-/// whether its dtype is a source of its own, and whether its layout is; "int" "float" "bool" type;
-/// "same" type value; "items" type (child…); "keys" and "fields" type ((key, child)…).
+/// `tree` is (kind, example or type, …): "tensor" example dtype, then whether requires_grad, its
+/// dtype and its layout are sources of their own; "int" "float" "bool" type; "same" type value;
+/// "items" type (child…); "keys" and "fields" type ((key, child)…).
 bool Plan::learn(PyObject* tree, Node& node) {
   static constexpr std::pair<const char*, Kind> kKinds[] = {
       {"tensor", Kind::Tensor}, {"int", Kind::Int},      {"float", Kind::Float},
@@ -227,7 +227,7 @@ bool Plan::tensor(const Node& node, PyObject* value) {
   if (node.exchange == nullptr) {
     if (!tensor_by_attributes(node, value)) return false;
   } else if (node.exchange->tensor_from_object(value, &seen) != 0) {
-    PyErr_Clear();  // one that needs a gradient is refused by some versions
+    PyErr_Clear();  // some versions of DLPack refuse a tensor that requires a gradient
     if (!tensor_by_attributes(node, value)) return false;
   } else {
     if (seen.ndim != node.ndim || !(seen.dtype == node.dl_type)) return false;
@@ -282,7 +282,6 @@ bool Plan::tensor_by_attributes(const Node& node, PyObject* value) {
   return true;
 }
 
-/// Called when the sizes of the tensor are the last values.
 void Plan::note_strides(const Node& node, const std::int64_t* strides) {
   const std::size_t at = values_.size() - static_cast<std::size_t>(node.ndim);
   if (node.ordered) layout_ = layout_of(values_.data() + at, strides, node.ndim);

@@ -1,5 +1,4 @@
-// The part of Python's interface that is the same for every version from 3.9 on, and its counted
-// references.
+// Python's stable interface for every version from 3.9 on, and owned references.
 #pragma once
 
 #define Py_LIMITED_API 0x03090000
@@ -13,7 +12,7 @@ namespace lockstep::python {
 struct Release {
   void operator()(PyObject* object) const { Py_DECREF(object); }
 };
-/// A counted reference; null: a Python exception is set, unless said otherwise.
+/// An owned reference; null: a Python exception is set, unless documented otherwise.
 using Owned = std::unique_ptr<PyObject, Release>;
 inline Owned share(PyObject* object) {
   Py_XINCREF(object);

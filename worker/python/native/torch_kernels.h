@@ -1,4 +1,4 @@
-// A kernel in front of each operator of torch.distributed, which posts and compares the operation
+// A kernel in front of each operator of torch.distributed: it posts and compares the operation
 // before it is issued (lockstep_lines.h).
 #pragma once
 
@@ -19,7 +19,7 @@ namespace {
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-/// A group of this process: a process group on one kind of device, or a directed pair of it.
+/// A group of this process: a process group on one type of device, or a directed pair of it.
 struct GroupName {
   const c10d::ProcessGroup* of = nullptr;
   c10::DeviceType device = c10::DeviceType::CPU;
@@ -28,15 +28,15 @@ struct GroupName {
 };
 
 struct Known {
-  c10::weak_intrusive_ptr<c10d::ProcessGroup> of;  // so that no other takes its address
+  c10::weak_intrusive_ptr<c10d::ProcessGroup> of;  // keeps its address from being reused
   int group = -1;
   bool is_watched = false;
-  bool is_gloo = false;  // whose waits can be freed
+  bool is_gloo = false;  // only waits of gloo can be ended
   c10::DeviceType device = c10::DeviceType::CPU;
 };
-std::mutex knowing;  // guards what follows; a Known stays where it is
+std::mutex knowing;  // guards what follows; a Known never moves
 std::map<GroupName, Known> known;
-/// By group and tag. The group is kept known, so that no other takes its address.
+/// By group and tag. The weak pointer keeps the group's address from being reused.
 struct Receives {
   c10::weak_intrusive_ptr<c10d::ProcessGroup> of;
   std::shared_ptr<AnyReceives> all = std::make_shared<AnyReceives>();
@@ -81,7 +81,7 @@ std::shared_ptr<AnyReceives> receives_of(const ProcessGroup& of, int64_t tag) {
       .first->second.all;
 }
 
-/// Which group's an operation is; null: it is not compared.
+/// Returns the group of an operation; null: it is not compared.
 const Known* known_group(const Operator& op, const Arguments& arguments, const ProcessGroup& group,
                          Read& read) {
   GroupName name{group.get()};
@@ -97,7 +97,7 @@ const Known* known_group(const Operator& op, const Arguments& arguments, const P
     read.needs = LOCKSTEP_NEEDS_ROOT;
   }
   const Known& found = known_of(name, group);
-  if (op.read == read_pair && op.kind[0] == 's')  // gloo holds it until it is received
+  if (op.read == read_pair && op.kind[0] == 's')  // gloo completes a send when it is received
     read.needs = found.is_gloo ? LOCKSTEP_NEEDS_RECEIVER : LOCKSTEP_NEEDS_NOBODY;
   return found.group < 0 ? nullptr : &found;
 }
@@ -108,7 +108,8 @@ struct Posted {
   bool needs_others = false;
 };
 
-/// Of a backend; nullopt: this release does not show it, and has no time-outs of single operations.
+/// Returns the time-out of a backend; nullopt: this release of torch does not expose it, and has no
+/// time-outs of single operations.
 template <class Backend>
 std::optional<std::chrono::milliseconds> timeout_of(Backend& backend) {
   if constexpr (requires { backend.getBackendOptions(); })
@@ -117,8 +118,8 @@ std::optional<std::chrono::milliseconds> timeout_of(Backend& backend) {
     return std::nullopt;
 }
 
-/// Gives an operation of gloo's more time than the program says, so that it outlasts the compiles
-/// of those that it waits for. When the program's own time is up; nullopt: it keeps that.
+/// Extends the time-out of a gloo operation, so that it outlasts the compiles of peers that it
+/// waits for. Returns when the program's own time is up; nullopt: the time-out is unchanged.
 std::optional<TimeUp> with_patience(const Operator& op, const Known& on,
                                     const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
   if (marks.patience == 0 || std::string_view(op.kind) == "monitored_barrier") return std::nullopt;
@@ -179,7 +180,7 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   raise_last();
 }
 
-/// Issues; where that fails, says why.
+/// Issues the operation. If that fails because its group is dead, raises the group's error.
 template <class Call>
 void issue_on(const Posted& posted, const Call& call) {
   if (posted.on == nullptr || !posted.on->is_gloo) return call();
@@ -191,7 +192,8 @@ void issue_on(const Posted& posted, const Call& call) {
   }
 }
 
-/// With TORCH_DISTRIBUTED_DEBUG=DETAIL torch waits for all members before it issues.
+/// Issues an operation under TORCH_DISTRIBUTED_DEBUG=DETAIL, where torch first waits for all
+/// members.
 void issue_checked(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack, const Posted& posted) {
   auto issued = std::make_shared<torch::jit::Stack>(*stack);
@@ -204,7 +206,7 @@ void issue_checked(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
   *stack = std::move(*issued);
 }
 
-/// Compares receives from any source whose places in their pairs are known now.
+/// Compares receives from any source whose numbers in their pairs have become known.
 void compare_received(const ProcessGroup& group, c10::DeviceType device, int64_t tag,
                       const std::vector<std::pair<int, AnyReceive>>& received) {
   for (const auto& [source, receive] : received) {
@@ -294,7 +296,7 @@ void implement(torch::Library& library, std::index_sequence<I...>) {
    ...);
 }
 
-/// The kernels stand while this does. Under the GIL.
+/// Registers the kernels for its lifetime. Under the GIL.
 class Kernels {
  public:
   Kernels()

@@ -5,10 +5,9 @@
 namespace lockstep::torch_lines {
 namespace {
 
-Kernels* kernels = nullptr;  // which the end of the process leaves as they are
+Kernels* kernels = nullptr;  // not destroyed at the end of the process
 
-/// Takes a function out of `library`, the namespace of lockstep/_library.py. False: it is not
-/// there.
+/// Takes a function from `library`, the namespace of lockstep/_library.py. False: no such function.
 template <class F>
 bool take(PyObject* library, const char* name, F& function) {
   PyObject* callable = PyObject_GetAttrString(library, name);
@@ -20,7 +19,7 @@ bool take(PyObject* library, const char* name, F& function) {
   return function != nullptr;
 }
 
-/// From now on operations are posted.
+/// Begins to post operations.
 PyObject* install(PyObject*, PyObject* arguments) {
   Given made{};
   PyObject* library = nullptr;
@@ -123,7 +122,7 @@ PyGetSetDef mark_of(const char* name, std::atomic<int32_t>& mark) {
   return {name, get_mark, set_mark, nullptr, &mark};
 }
 
-/// An object whose attributes are `marks`.
+/// Returns an object whose attributes are `marks`.
 PyObject* marks_object() {
   static PyGetSetDef attributes[] = {
       mark_of("within", marks.within),     mark_of("asks", marks.asks),

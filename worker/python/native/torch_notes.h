@@ -1,4 +1,5 @@
-// What the watched thread issues on the watched process group, for the votes of watch.py.
+// Operations that the watched thread issues on the watched process group, for the votes of
+// watch.py.
 #pragma once
 
 #include <mutex>
@@ -14,13 +15,14 @@ namespace lockstep::torch_lines {
 /// Thread-safe.
 class Notes {
  public:
-  /// From now on those of this thread.
+  /// Notes the operations of the calling thread from now on.
   void begin() {
     watched_thread = std::this_thread::get_id();
     clear();
   }
 
-  /// One is about to be issued on the watched group. Raises what `before` and the group do.
+  /// Notes an operation that is about to be issued on the watched group. Raises the errors of
+  /// `before` and of the group.
   void comes(const Operator& op, const char* reduction, const std::vector<at::Tensor>& payload,
              const char* place) {
     if (std::this_thread::get_id() != watched_thread.load(std::memory_order_relaxed) ||
@@ -50,7 +52,7 @@ class Notes {
   }
 
  private:
-  /// More lines than these are kept by their fingerprint only.
+  /// Beyond this number, lines are kept only as their fingerprint.
   static constexpr size_t kMostLines = 4096;
 
   void shorten() {

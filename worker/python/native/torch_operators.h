@@ -1,4 +1,4 @@
-// The operators of torch.distributed for torch_lines.cpp: what each says of its operation.
+// The operators of torch.distributed for torch_lines.cpp, and how the arguments of each are read.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace lockstep::torch_lines {
 using c10::IValue;
 using Numbers = std::vector<int64_t>;
 
-/// An operator's arguments, by position of its schema.
+/// An operator's arguments, by their position in its schema.
 class Arguments {
  public:
   Arguments(const c10::OperatorHandle& handle, const torch::jit::Stack& stack)
@@ -85,9 +85,9 @@ inline const char* reduction_name(const Arguments& arguments) {
   return found == names.end() ? "other" : found->second;
 }
 
-/// What an operator says of its operation.
+/// An operation as read from an operator's arguments.
 struct Read {
-  std::vector<at::Tensor> payload;  // that members have alike, or that this rank sends
+  std::vector<at::Tensor> payload;  // tensors equal on all members, or those that this rank sends
   Numbers elements, to, from;
   int64_t root = -1;
   lockstep_needs needs = LOCKSTEP_NEEDS_ALL;
@@ -113,7 +113,7 @@ inline void read_nothing(const Arguments& a, int, int, Read& read) {
   read.payload = a.tensors({"tensor"});
 }
 
-/// Tensors of all members are the same list everywhere.
+/// For operators whose lists of all members' tensors are equal on all members.
 inline void read_lists(const Arguments& a, int, int, Read& read) {
   const bool scatters = a.named("reduce_op") != nullptr;
   read.payload = a.tensors({"input_tensors", "input_list"});
@@ -125,7 +125,7 @@ inline void read_gather(const Arguments& a, int rank, int, Read& read) {
   read.root = a.number("root_rank", -1);
   read.payload = a.tensors({"input_tensors", "input_tensor"});
   const Numbers mine = elements_of(read.payload);
-  if (a.named("input_tensor") != nullptr) read.elements = mine;  // into one tensor: all alike
+  if (a.named("input_tensor") != nullptr) read.elements = mine;  // into one tensor: equal sizes
   if (rank == read.root && a.named("output_tensors") != nullptr) {
     read.from = elements_of(a.tensors({"output_tensors"}));
   } else if (rank != read.root) {
@@ -179,7 +179,7 @@ struct Operator {
   const char* name;
   const char* kind;
   Reader read;
-  bool sizes = true;  // all members have the same ones
+  bool sizes = true;  // equal on all members
 };
 constexpr Operator kOperators[] = {
     {"allreduce_", "all_reduce", read_alike},
@@ -207,7 +207,7 @@ constexpr Operator kOperators[] = {
 
 constexpr size_t kShownTensors = 4;
 
-/// "all_reduce sum f32[4], f32[2]": as collectives.py says it.
+/// "all_reduce sum f32[4], f32[2]": the form of collectives.py.
 inline std::string text_of(const Operator& op, const char* reduction,
                            const std::vector<at::Tensor>& payload) {
   std::string out = op.kind;

@@ -1,4 +1,4 @@
-// What the part is given by lockstep/torch/lines.py, and how it speaks to Python.
+// What lockstep/torch/lines.py gives to the part, and how the part calls Python.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace lockstep::torch_lines {
 
-/// What lines.py gives, once: functions of liblockstep, and callables.
+/// Given by lines.py, once: functions of liblockstep, and callables.
 struct Given {
   lockstep_lines* lines;
   decltype(&lockstep_lines_issue) issue;
@@ -31,7 +31,7 @@ struct Given {
   decltype(&lockstep_wait_end) wait_end;
   decltype(&lockstep_issues) issues;
   decltype(&lockstep_fingerprint_of) fingerprint_of;
-  /// The watched ranks (null: they have no group), and what torch calls their process group.
+  /// The watched ranks (null: they have no group), and torch's name of their process group.
   lockstep_group* watching;
   std::string watched;
   /// (name, device, sender, receiver, tag) -> number of the group; -1: it is not compared
@@ -40,32 +40,33 @@ struct Given {
   PyObject* error;
   /// (file name of a function) -> whether it is the user's
   PyObject* is_user;
-  /// (a module of torch that is being called) -> "layers.3", its path in the outermost one; "" for
-  /// that one
+  /// (a module of torch that is being called) -> "layers.3", its path in the outermost module; ""
+  /// for the outermost one
   PyObject* module_path;
-  /// ("all_reduce sum f32[4]", place): where Marks::asks; what it raises is not issued
+  /// ("all_reduce sum f32[4]", place): called if Marks::asks is set; if it raises, the operation is
+  /// not issued
   PyObject* before;
   /// (): posts whether the program has threads that have issued nothing yet
   PyObject* threads;
-  /// (): there is more of what `apart` counts
+  /// (): called when the count of `apart` has grown
   PyObject* apart_grows;
-  /// () -> whether a peer compiles, as far as is known
+  /// () -> whether a peer is compiling, as far as is known
   PyObject* compiling;
 };
 inline Given given{};
 /// False in a copy of the process (a data loader's), and after remove().
 inline std::atomic<bool> is_on{false};
 
-/// Read and written by watch.py as well.
+/// Also read and written by watch.py.
 struct Marks {
   std::atomic<int32_t> within{
-      0};  // calls of lockstep.torch under way: what they issue does not count
-  std::atomic<int32_t> asks{0};    // Given::before is called
+      0};  // running calls of lockstep.torch: operations that they issue are not noted
+  std::atomic<int32_t> asks{0};    // call Given::before
   std::atomic<int32_t> noted{0};   // notes that wait for the next vote
-  std::atomic<int32_t> waits{0};   // the watched thread waits, and wakes only to look
-  std::atomic<int32_t> votes{0};   // what is issued is voted: it is noted
-  std::atomic<int32_t> audits{0};  // nothing is raised: what would be is told to Given::error
-  /// For how many seconds longer than its time-out says an operation waits for ranks that compile.
+  std::atomic<int32_t> waits{0};   // the watched thread is waiting, and wakes only to poll
+  std::atomic<int32_t> votes{0};   // note operations, because ranks vote on them
+  std::atomic<int32_t> audits{0};  // raise nothing: errors go to Given::error only
+  /// Seconds beyond its time-out for which an operation waits for ranks that compile.
   std::atomic<int32_t> patience{0};
 };
 inline Marks marks{};
@@ -82,10 +83,11 @@ class Gil {
   PyGILState_STATE state_;
 };
 
-/// Python ends, or has: what it owns is left as it is.
+/// Python is ending or has ended: its objects must not be touched.
 inline std::atomic<bool> python_ends{false};
 
-/// What Python has raised. A thread of torch's may be the last to have it when Python has ended.
+/// An exception of Python. The last reference may be dropped by a thread of torch after Python has
+/// ended.
 class Raised : public python_error {
  public:
   Raised() = default;
@@ -105,7 +107,7 @@ class Raised : public python_error {
   throw raised;
 }
 
-/// Under audit, what this thread's last call of liblockstep has failed with is told.
+/// Under audit, reports the error of this thread's last call of liblockstep and returns true.
 inline bool only_told() {
   if (marks.audits == 0) return false;
   const Gil gil;
@@ -114,7 +116,7 @@ inline bool only_told() {
   return true;
 }
 
-/// Raises what this thread's last call of liblockstep has failed with.
+/// Raises the error of this thread's last call of liblockstep.
 [[noreturn]] inline void raise_last() {
   const Gil gil;
   PyObject* error = PyObject_CallNoArgs(given.error);
@@ -125,7 +127,7 @@ inline bool only_told() {
   raise_set();
 }
 
-/// Code that has been met, by its code object, which is kept so that no other takes its address.
+/// What is known of a code object, which is kept alive so that its address is not reused.
 struct KnownCode {
   struct Collective {
     std::string word, place;
@@ -134,7 +136,7 @@ struct KnownCode {
   bool calls_module = false;  // torch's Module._call_impl()
   std::string file;
   std::map<std::pair<int, std::string>, std::string> places;  // by line, and path of the module
-  std::vector<Collective> graph;                              // that it runs, in order
+  std::vector<Collective> graph;                              // collectives that it runs, in order
 };
 
 inline std::string text_of(PyObject* text) {
@@ -165,8 +167,9 @@ inline KnownCode& known_code(PyObject* code) {
   return known->emplace(code, std::move(made)).first->second;
 }
 
-/// Of an operation `kind` that a graph of `code` issues, which runs in `frame`: the place of the
-/// next such collective of that run, or of another run of it; null: the graph has none.
+/// Returns the place of an operation `kind` issued by a graph of `code` that runs in `frame`: that
+/// of the next such collective in this run, or in another run of the graph; null: the graph has
+/// none.
 inline const char* place_in_graph(const KnownCode& code, const void* frame, std::string_view kind) {
   thread_local struct {
     const KnownCode* code = nullptr;
@@ -183,7 +186,7 @@ inline const char* place_in_graph(const KnownCode& code, const void* frame, std:
   return nullptr;
 }
 
-/// The path of the module that `frame`, of Module._call_impl(), calls.
+/// Returns the path of the module that `frame`, a frame of Module._call_impl(), calls.
 inline const std::string& module_path(PyFrameObject* frame) {
   struct Known {
     PyObject* module = nullptr;  // a weak reference
@@ -210,10 +213,10 @@ inline const std::string& module_path(PyFrameObject* frame) {
   return found.path;
 }
 
-/// "train.py:41 (layers.3)": the innermost line of the user's, for an operation `kind`, and the
-/// innermost module that is being called. It stays where it is.
+/// Returns "train.py:41 (layers.3)": the innermost line of the user's code, for an operation
+/// `kind`, and the innermost module that is being called. The text never moves.
 inline const char* place(std::string_view kind) {
-  constexpr int kFurther = 8;  // frames, from the user's on to that of the module's call
+  constexpr int kFurther = 8;  // most frames from the user's to that of the module's call
   const Gil gil;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   const char* out = nullptr;
@@ -250,7 +253,7 @@ inline const char* place(std::string_view kind) {
   return text.c_str();
 }
 
-/// Whether a peer compiles.
+/// True if a peer is compiling.
 inline bool peer_compiles() {
   const Gil gil;
   PyObject* said = PyObject_CallNoArgs(given.compiling);
@@ -260,7 +263,7 @@ inline bool peer_compiles() {
   return compiles;
 }
 
-/// Calls a callable of lines.py for its effect; what it raises is raised here.
+/// Calls a callable of lines.py for its effect; raises what it raises.
 template <class... Arguments>
 void call(PyObject* callable, const char* format, Arguments... arguments) {
   const Gil gil;

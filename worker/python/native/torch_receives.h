@@ -1,5 +1,5 @@
-// Receives from any source, for torch_lines.cpp: which send one has taken is known when it has
-// completed, and then it is compared.
+// Receives from any source, for torch_lines.cpp. Such a receive is compared once it has completed:
+// only then is its send known.
 #pragma once
 
 #include <deque>
@@ -15,25 +15,26 @@
 
 namespace lockstep::torch_lines {
 
-/// What such a receive says of itself.
+/// A receive from any source.
 struct AnyReceive {
   const char* dtype = nullptr;
   const char* place = nullptr;
   Numbers elements, shape;
 };
 
-/// Of one group and tag. Sends of one source are taken in the order in which the receives were
-/// issued, if all are from any source and of one thread; else which takes which is not known.
+/// The receives from any source of one group and tag. If all receives are from any source and of
+/// one thread, they take the sends of a source in the order in which they were issued; otherwise
+/// their sends are not known.
 class AnyReceives {
  public:
-  /// A receive from one source has been issued; whether it has a number among those of its pair.
+  /// Called when a receive from one source is issued. True if its number in its pair is known.
   [[nodiscard]] bool directed() {
     const std::lock_guard lock(mutex_);
     is_directed_ = true;
     return issued_ == 0;
   }
 
-  /// One from any source is about to be issued: its number; -1: it is not compared.
+  /// Called before a receive from any source is issued. Returns its number; -1: it is not compared.
   [[nodiscard]] int64_t issue(AnyReceive receive) {
     const std::lock_guard lock(mutex_);
     if (issued_++ == 0) thread_ = std::this_thread::get_id();
@@ -43,14 +44,15 @@ class AnyReceives {
     return first_ + static_cast<int64_t>(pending_.size()) - 1;
   }
 
-  /// One that was issued is never seen to complete: none is compared any more.
+  /// Called if an issued receive is never seen to complete: no receive is compared any more.
   void abandon() {
     const std::lock_guard lock(mutex_);
     is_directed_ = true;
     pending_.clear();
   }
 
-  /// It has taken a send of `source`: those whose places in their pairs are known by that.
+  /// Called when a receive has taken a send of `source`. Returns the receives whose numbers in
+  /// their pairs have thereby become known, each with its source.
   [[nodiscard]] std::vector<std::pair<int, AnyReceive>> completed(int64_t number, int source) {
     const std::lock_guard lock(mutex_);
     std::vector<std::pair<int, AnyReceive>> out;
@@ -72,10 +74,10 @@ class AnyReceives {
   int64_t issued_ = 0, first_ = 0;
   bool is_directed_ = false;
   std::thread::id thread_;
-  std::deque<Pending> pending_;  // from the `first_` on
+  std::deque<Pending> pending_;  // receives from number `first_` on
 };
 
-/// The Work of one: compared at the end of its wait.
+/// The Work of a receive from any source, which is compared at the end of its wait.
 class AnyReceiveWork final : public WorkAround {
  public:
   using Completed = std::function<void(int source)>;

@@ -1,5 +1,5 @@
-// The Work of an operation of gloo's, for torch_lines.cpp: its wait ends where its group is dead,
-// and so does its future.
+// The Work of a gloo operation, for torch_lines.cpp: its wait and its future end with an error when
+// its group is dead.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +19,16 @@
 
 namespace lockstep::torch_lines {
 
-/// Between two looks at whether a wait can end.
+/// Time between two checks whether a wait can end.
 inline constexpr std::chrono::milliseconds kLook(20);
-/// For so long a wait for others looks all the time; then from time to time, as it has waited, for
-/// so long.
+/// Time for which a wait for others polls continuously (kYield), then at growing intervals (kNear).
 inline constexpr std::chrono::microseconds kYield(200), kNear(100'000);
 
-/// For so long it is looked why the transport has failed: it may know of a rank's end before it is
-/// seen.
+/// Time to look for the reason of a transport's failure: the transport may detect a rank's end
+/// before the lines do.
 inline constexpr std::chrono::milliseconds kReason(300);
 
-/// Raises what the group of a failed operation died of, if it did; returns otherwise.
+/// Raises the error of the group of a failed operation, if it is dead; returns otherwise.
 inline void raise_reason(int group, uint64_t number) {
   if (!is_on) return;
   const auto end = std::chrono::steady_clock::now() + kReason;
@@ -46,10 +45,11 @@ inline void raise_reason(int group, uint64_t number) {
 struct TimeUp {
   std::chrono::steady_clock::time_point when;
   std::chrono::milliseconds own;
-  std::chrono::steady_clock::time_point asks{};  // whether a peer compiles; none: not yet
+  std::chrono::steady_clock::time_point asks{};  // next check whether a peer compiles; 0: never yet
 
-  /// Raises what gloo would have. Where nobody is missing, who works it off in turn, and while a
-  /// peer compiles, the time begins anew; so a peer that has just compiled has all of it.
+  /// Raises gloo's time-out error when the time is up. The time restarts if no rank is missing (the
+  /// operation is being worked off) and while a peer compiles, so a peer that has just compiled has
+  /// all of it.
   void look(int group, uint64_t number) {
     constexpr std::chrono::milliseconds kAsks{250};
     const auto now = std::chrono::steady_clock::now();
@@ -66,8 +66,8 @@ struct TimeUp {
   }
 };
 
-/// Futures that someone may wait for in C++ (DDP's reducer), where nothing can look. A thread looks
-/// for them, and ends those whose operation cannot complete.
+/// Futures for which C++ code may wait (DDP's reducer), where no check is possible. A thread checks
+/// them, and ends those whose operation cannot complete.
 class Futures {
  public:
   static Futures& of_process() {
@@ -75,7 +75,7 @@ class Futures {
     return *futures;
   }
 
-  /// One that ends as `inner` does, or before it with what the group died of.
+  /// Returns a future that completes like `inner`, or earlier with the error of the dead group.
   c10::intrusive_ptr<c10::ivalue::Future> freed(
       const c10::intrusive_ptr<c10::ivalue::Future>& inner, int group, uint64_t number,
       const std::optional<TimeUp>& up) {
@@ -86,7 +86,7 @@ class Futures {
       if (done.hasError()) {
         const std::lock_guard lock(flight->failing);
         if (!flight->is_left) {
-          flight->failure = done.exception_ptr();  // the thread looks why
+          flight->failure = done.exception_ptr();  // the thread looks for the reason
           flight->failed_at = Clock::now();
           return;
         }
@@ -109,8 +109,8 @@ class Futures {
     return flight->future;
   }
 
-  /// The thread ends; to be called before Python does, which tensors of futures may need. Without
-  /// the GIL.
+  /// Ends the thread. Call it before Python ends, because tensors of futures may need Python.
+  /// Without the GIL.
   void end() {
     std::thread ending;
     {
@@ -126,7 +126,7 @@ class Futures {
       left.swap(flights_);
     }
     for (const auto& flight : left) flight->leave();
-    // What a thread of the backend's completes now may run functions of Python, and drop them.
+    // A backend's thread that is completing a future may run, and release, functions of Python.
     const auto until = Clock::now() + kCompleting;
     while (completing_ > 0 && Clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -136,7 +136,7 @@ class Futures {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kCompleting{2};
 
-  /// A future is being completed while this stands.
+  /// Counts a future as being completed for its lifetime.
   class Completing {
    public:
     explicit Completing(std::atomic<int>& count) : count_(count) { ++count_; }
@@ -158,11 +158,11 @@ class Futures {
     std::optional<TimeUp> up;
     std::atomic<bool> is_over{false};
     std::mutex failing;    // guards what follows
-    bool is_left = false;  // the thread looks for it no more
+    bool is_left = false;  // the thread no longer checks it
     std::exception_ptr failure;
     Clock::time_point failed_at;
 
-    /// It ends as the backend's does.
+    /// From now on the future completes like the backend's.
     void leave() {
       std::exception_ptr error;
       {
@@ -176,10 +176,10 @@ class Futures {
 
   void look() {
     for (;;) {
-      std::vector<std::shared_ptr<Flight>> under_way, over;  // which may need the GIL when they go
+      std::vector<std::shared_ptr<Flight>> under_way, over;  // destruction may need the GIL
       {
         std::unique_lock lock(mutex_);
-        // wait() is a function of a C++ library of 2022.
+        // Not wait(): older C++ libraries lack its symbol.
         while (!changed_.wait_for(lock, std::chrono::hours(1),
                                   [&] { return is_over_ || !flights_.empty(); })) {
         }
@@ -221,7 +221,7 @@ class Futures {
   bool is_over_ = false;
 };
 
-/// Posts that this thread waits, from the second look on.
+/// Posts that this thread waits, from the first can_end() on, and checks whether it can end.
 class Looks {
  public:
   Looks(int group, uint64_t number) : group_(group), number_(number) {}
@@ -236,7 +236,7 @@ class Looks {
     if (is_watched_) marks.waits = 1;
     if (wait_ == nullptr && given.wait_begin(given.lines, group_, number_, &wait_) != LOCKSTEP_OK)
       return false;
-    // Who completes the operation must not meet a lock that is held for Python's.
+    // A thread that completes the operation must not block on a lock held for Python.
     call(given.threads, nullptr);
     return given.wait_look(wait_) == LOCKSTEP_OK || only_told();
   }
@@ -248,10 +248,10 @@ class Looks {
   lockstep_wait* wait_ = nullptr;
 };
 
-/// Runs `call` on a thread of its own, and looks whether it can end and whether its time is up.
-/// Where its group is dead, the thread stays behind, with all that `call` holds, and this raises
-/// what the group died of. That thread drops nothing that may be Python's: it may end while Python
-/// does, and a thread that asks for the GIL then is unwound, which ends the process.
+/// Runs `call` on a thread of its own, and checks whether it can end and whether its time is up. If
+/// its group is dead, raises the group's error and abandons the thread, with all that `call` holds.
+/// That thread releases no object that may belong to Python: it may end while Python does, and a
+/// thread that asks for the GIL then is unwound, which ends the process.
 template <class Call>
 void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up = std::nullopt) {
   struct Shared {
@@ -275,7 +275,7 @@ void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up 
     shared->is_done = true;
     shared->changed.notify_all();
   }).detach();
-  // Until the thread is done, what it holds is its own; left behind, nobody's.
+  // Released to the thread, and so leaked, unless the thread is done.
   struct Held {
     std::unique_ptr<Beside> beside;
     bool is_done = false;
@@ -298,7 +298,7 @@ void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up 
   std::rethrow_exception(held.beside->error);
 }
 
-/// A Work around another: what it does not do itself is the other's.
+/// A Work that forwards to another.
 class WorkAround : public c10d::Work {
  public:
   explicit WorkAround(c10::intrusive_ptr<c10d::Work> inner) : inner_(std::move(inner)) {}
@@ -318,16 +318,16 @@ class WorkAround : public c10d::Work {
   c10::intrusive_ptr<c10d::Work> inner_;
 };
 
-/// A Work of gloo's, whose wait ends when its group is dead.
+/// A gloo Work whose wait ends with an error when its group is dead.
 class WatchedWork final : public WorkAround {
   using Inner = c10::intrusive_ptr<c10d::Work>;
 
  public:
-  /// `needs_others`: it cannot complete before those that it needs have come. `has_future`: of the
-  /// operator's works; false once one has had none. What has one completes by itself; a send, a
-  /// receive and some reductions do so in their own wait only, and that must not be left and taken
-  /// up again.
-  /// `up`: the backend gives it more time than the program.
+  /// `needs_others`: it cannot complete before the ranks that it needs have issued it.
+  /// `has_future`: shared by all works of the operator; false once one had no future. A Work with a
+  /// future completes by itself; a send, a receive and some reductions complete only within their
+  /// wait, which must not be interrupted and resumed. `up`: set if the backend has more time than
+  /// the program gave.
   WatchedWork(Inner inner, int group, uint64_t number, bool needs_others,
               std::atomic<bool>& has_future, const std::optional<TimeUp>& up)
       : WorkAround(std::move(inner)),
@@ -364,8 +364,8 @@ class WatchedWork final : public WorkAround {
     return false;
   }
 
-  /// gloo's own wait, for a while at a time: one that has run out of time may be waited for again.
-  /// A failure that came late in a slice comes at once in the next.
+  /// Runs gloo's own wait in slices: a wait that timed out may be repeated. A failure late in a
+  /// slice is raised at once by the next.
   bool wait_in_slices(std::chrono::milliseconds timeout) {
     Looks looks(group_, number_);
     std::optional<TimeUp> up = timeout == kNoTimeout ? up_ : std::nullopt;
@@ -390,8 +390,9 @@ class WatchedWork final : public WorkAround {
     }
   }
 
-  /// For a while, until all have come, from when on it can complete; then beside: they may come
-  /// where nobody sees it, or be seen to have come on another host later than they do.
+  /// Polls for a while until all needed ranks have issued the operation, and then waits; after
+  /// that, waits on another thread: peers may issue it unseen, or be seen late because they are on
+  /// another host.
   bool wait_for_others(std::chrono::milliseconds timeout) {
     const auto begin = Clock::now();
     for (int who = 0;
@@ -407,7 +408,7 @@ class WatchedWork final : public WorkAround {
     return ends(timeout);
   }
 
-  /// The wait of the backend, which says why it fails.
+  /// Runs the backend's wait. If it fails because the group is dead, raises the group's error.
   bool ends(std::chrono::milliseconds timeout) {
     try {
       return inner_->wait(timeout);
@@ -417,7 +418,7 @@ class WatchedWork final : public WorkAround {
     }
   }
 
-  /// On a thread of its own, which stays behind where the group is dead.
+  /// Waits on a thread of its own, which is abandoned if the group is dead.
   bool wait_beside(std::chrono::milliseconds timeout) {
     auto result = std::make_shared<bool>(true);
     run_beside([result, inner = inner_, timeout] { *result = inner->wait(timeout); }, group_,
@@ -425,7 +426,8 @@ class WatchedWork final : public WorkAround {
     return *result;
   }
 
-  /// The operation stays where it is: what it reads and writes must stay too, and it holds that.
+  /// Keeps the abandoned operation alive for ever, because it holds the memory that it reads and
+  /// writes.
   void keep() {
     static auto* kept = new std::vector<Inner>;
     static std::mutex keeping;
