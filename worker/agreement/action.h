@@ -13,7 +13,7 @@
 
 namespace lockstep::worker {
 
-/// What a call came to; equal on all ranks but for `message` details of the rank's own.
+/// Result of a call; equal on all ranks, except for details of the rank's own in a `message`.
 struct CallOutcome {
   enum class Kind : std::uint8_t { Reused, Compiled, Fallback, Error };
   Kind kind = Kind::Error;
@@ -33,7 +33,7 @@ struct TreeJoin {
   Bytes mine;
   collectives::Join join;
 };
-/// One payload from `root` to all. Answer: joined(result).
+/// Broadcast the payload of `root`. Answer: joined(result).
 struct Broadcast {
   Rank root;
   Bytes mine;
@@ -42,8 +42,8 @@ struct Broadcast {
 struct Trace {
   const Decision* decision = nullptr;
 };
-/// Say what this rank's graph has at node `node`: its text and the user's line. Answer:
-/// explained(text); an empty text where the graph ends before it.
+/// Describe node `node` of this rank's graph: its text and the user's line. Answer:
+/// explained(text); the text is empty if the graph has no such node.
 struct Explain {
   std::size_t node = 0;
 };

@@ -5,7 +5,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// What ranks that compile the same have in common; where it relies on nothing, the program alone.
+/// Fingerprint of the program with its guards and uniform sizes; without any, that of the program.
 shapes::Fingerprint with_needs(const Built& built) {
   if (built.guards.empty() && built.uniform.empty()) return built.program;
   shapes::FingerprintBuilder builder;
@@ -15,17 +15,18 @@ shapes::Fingerprint with_needs(const Built& built) {
   return builder.finish();
 }
 
-/// What ranks whose programs differ have in common all the same: they make the same votes.
+/// Fingerprint that same_collectives compares: guards may differ, uniform sizes may not, for all
+/// ranks must take part in their vote.
 shapes::Fingerprint with_uniform(const Built& built) {
   if (built.uniform.empty()) return built.program;
   return with_needs({.program = built.program, .guards = {}, .uniform = built.uniform});
 }
 
-/// The caller's build as the steps of a call: it traces and compiles in one. Nothing is built for a
-/// call past the recompile limit, which every rank knows alike.
+/// The caller's build as the steps of a call: trace() does it all. Past the recompile limit, which
+/// all ranks reach together, nothing is built.
 class BuildSteps final : public CallSteps {
  public:
-  /// `past_limit` takes the decision of a call for which nothing is built.
+  /// `past_limit` receives the decision of a call past the limit.
   BuildSteps(const Agreement::Build& build, const CodeCache& cache, const DecisionConfig& config,
              std::optional<Decision>& past_limit)
       : build_(build),

@@ -12,7 +12,7 @@ namespace {
 using collectives::Vote;
 using collectives::VoteFlag;
 
-/// What must be the same on all ranks.
+/// Fingerprint of what must be the same on all ranks.
 shapes::Fingerprint compared(const AuditedCall& own) {
   shapes::FingerprintBuilder builder;
   builder.add(own.program).add(std::int64_t{own.collectives.has_value()} + 2 * own.issued);

@@ -1,7 +1,7 @@
 // Audit: every rank decides for itself, with a compiler and a cache of its own, and the ranks only
 // compare what each is about to run. Nothing of the caller's is changed. Programs that differ are
 // a finding, and the call goes on; collectives that would not match are an error on all ranks
-// before any of them runs. The way into an existing job without rewriting it.
+// before any of them runs. Meant for existing jobs, without rewriting them.
 #pragma once
 
 #include <cstdint>
@@ -23,36 +23,37 @@ namespace lockstep::worker {
 struct AuditedCall {
   Observation observation;
   shapes::Fingerprint program;
-  /// Of the ordered list of the program's collectives. All zero: it has none. nullopt: not known.
+  /// Fingerprint of the ordered list of the program's collectives. All zero: it has none.
+  /// nullopt: not known.
   std::optional<shapes::Fingerprint> collectives;
-  /// The collectives are those that the rank has issued since its last audited call; what the
-  /// program will issue is not known.
+  /// True: `collectives` are those that the rank has issued since its last audited call; those of
+  /// the program are not known.
   bool issued = false;
-  /// Compiled for this call, not taken from the rank's cache. Only reported.
+  /// True: compiled for this call, not taken from the rank's cache. For reports only.
   bool is_new = false;
-  /// Shown in reports, may be empty. The program: a line of a few words, then its text, of which
-  /// the first line that differs is shown. Its collectives, one per line. What follows a tab in a
-  /// line is shown and makes no difference.
+  /// Texts for reports; may be empty. `program_text`: a line of a few words, then the program, of
+  /// which the first line that differs is shown. `collectives_text`: one collective per line. The
+  /// part of a line after a tab is shown but not compared.
   std::string program_text, collectives_text;
   /// This rank has nothing to run (its compile failed).
   std::optional<Status> local_error;
 };
 
-/// What a call came to; the same on all ranks.
+/// Result of an audited call; the same on all ranks.
 struct AuditOutcome {
-  /// The ranks do not do the same, but no collective is known to suffer: the call goes on.
+  /// A difference between the ranks, in which no collective is known to mismatch: the call goes on.
   std::optional<Status> finding;
-  /// How often the same has been found by now; 1: to be reported in full.
+  /// Number of times that this finding has been made; 1: to be reported in full.
   std::uint64_t times = 0;
-  /// The call must not run. Unlike a finding it is never a matter of reports only.
+  /// If set, the call must not run; a finding, in contrast, is only reported.
   std::optional<Status> error;
 };
 
-/// What an audit has found so far, on one rank; equal on all ranks. Findings are the same if they
-/// are about the same frame, the same ranks and the same input, whatever its sizes.
+/// The audit's findings so far; equal on all ranks. Two findings are the same if their kind, frame,
+/// ranks and input are, whatever the sizes.
 class AuditLedger {
  public:
-  /// Findings beyond this many are counted together, and reported as if they had been seen before.
+  /// Different findings beyond this number are counted together and not reported in full.
   static constexpr std::size_t kMost = 64;
 
   struct Line {
@@ -61,14 +62,14 @@ class AuditLedger {
   };
   void call() { ++calls_; }
   void error() { ++errors_; }
-  /// Returns how often `content` has been found, this time included.
+  /// Counts a finding. Returns how often `content` has been found, this time included.
   std::uint64_t note(const Status& finding, const std::string& content);
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] std::uint64_t errors() const { return errors_; }
-  /// In order of their first time.
+  /// In order of their first occurrence.
   [[nodiscard]] const std::vector<Line>& findings() const { return findings_; }
-  /// Findings beyond kMost.
+  /// Number of findings beyond kMost.
   [[nodiscard]] std::uint64_t uncounted() const { return uncounted_; }
   /// A few lines for the end of the job.
   [[nodiscard]] std::string summary() const;
@@ -79,16 +80,16 @@ class AuditLedger {
   std::vector<Line> findings_;
 };
 
-/// The line at which the texts of ranks part.
+/// The first line in which the texts of ranks differ.
 struct Parting {
   bool of_collectives = false;  // else of programs
   std::size_t line = 0;
-  std::vector<RankValue> texts;  // of that line
+  std::vector<RankValue> texts;  // that line on each rank
 };
 
-/// One audited call on one rank, as a pure state machine: one vote where all ranks do the same;
-/// else a rank table of what each does and, unless a rank is in no audited call at all, a tree join
-/// of what their inputs have in common, and one of the line at which their texts part.
+/// One audited call on one rank, as a pure state machine. One vote if all ranks do the same. Else a
+/// rank table of what each does; then, if all ranks are in audited calls, a tree join of the
+/// evidence of their inputs, and one of the first line in which their texts differ.
 /// Single-threaded; `ledger` outlives it.
 class AuditMachine {
  public:
@@ -112,8 +113,8 @@ class AuditMachine {
   RoundKey key_;
   AuditLedger& ledger_;
   AuditedCall own_;
-  std::vector<RankValue> rank_table_;  // once taken
-  std::vector<Evidence> evidence_;     // once taken
+  std::vector<RankValue> rank_table_;  // empty until collected
+  std::vector<Evidence> evidence_;     // empty until joined
   std::optional<Parting> parting_;
   Action action_;
   std::optional<AuditOutcome> outcome_;

@@ -10,7 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Of what travels, so that a report stays readable and a payload small.
+/// Limits of what is sent, so that a report stays readable and a payload small.
 constexpr std::size_t kLongestText = 2000, kMostLines = 16384;
 
 using Lines = std::map<std::uint32_t, Evidence>;
@@ -105,7 +105,7 @@ const EvidenceCell* find(const Evidence& set, const EvidenceCell& like) {
   return at != set.cells.end() && place(*at) == place(like) ? &*at : nullptr;
 }
 
-/// No value, type or absence is seen in both.
+/// True if no value, type or absence is seen in both.
 bool apart(const EvidenceCell* a, const EvidenceCell* b) {
   if (a == nullptr || b == nullptr)
     return (a == nullptr) != (b == nullptr) && (a ? a : b)->everywhere;
@@ -114,10 +114,10 @@ bool apart(const EvidenceCell* a, const EvidenceCell* b) {
   return a->greatest < b->least || b->greatest < a->least;
 }
 
-/// No two of them have anything in common.
+/// True if no two cells have anything in common.
 bool all_apart(std::vector<const EvidenceCell*> cells) {
   if (cells.size() < 2) return false;
-  // In this order any two that have something in common make two neighbours that have.
+  // In this order, if any two cells have something in common, two neighbours have.
   std::sort(cells.begin(), cells.end(), [](const EvidenceCell* a, const EvidenceCell* b) {
     if (a == nullptr || b == nullptr) return a == nullptr && b != nullptr;
     return std::tie(a->type, a->least) < std::tie(b->type, b->least);

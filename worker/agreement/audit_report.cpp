@@ -12,7 +12,7 @@ namespace {
 
 using shapes::Fingerprint;
 
-/// Stands after the report of a rank in an audited call, and in no other round.
+/// Follows the report of a rank in audited calls, and in no other round.
 constexpr std::uint8_t kAudited = 0xA1;
 
 struct Line {
@@ -53,14 +53,14 @@ Line read(const RankValue& value) {
   return line;
 }
 
-/// Ranks that run the same, with what their inputs have in common.
+/// Ranks that are equal in one aspect, with the evidence of their inputs.
 struct Set {
   RankSet ranks;
-  Line line;  // of the lowest of them
+  Line line;  // of the lowest rank; is_new: true on all
   Evidence evidence;
 };
 
-/// The lines by one aspect, by lowest rank.
+/// Groups the lines by one aspect, in order of lowest rank.
 template <class Aspect>
 std::vector<Set> sets_by(Aspect aspect, const std::vector<Line>& lines,
                          const std::vector<Evidence>& evidence) {
@@ -122,7 +122,7 @@ std::string parting_text(const Parting& parting) {
   return by_ranks(parting.texts, [&](auto i) { return parting.texts[i].value; });
 }
 
-/// Where the lists of collectives part, by their texts if there are any.
+/// How the lists of collectives differ, by their texts if there are any.
 std::string collectives_text(const std::vector<Set>& sets, const std::optional<Parting>& parting) {
   if (parting)
     return fmt::format("collective {} is not the same ({})", parting->line + 1,
@@ -147,7 +147,7 @@ std::string cause_text(const std::vector<Set>& sets, const std::optional<Cause>&
                      by_ranks(sets, [&](auto i) { return cause->values[i]; }));
 }
 
-/// Who compiled for this call.
+/// Whether all, some or no ranks compiled for this call.
 std::string compiles_text(const std::vector<Set>& sets) {
   const auto is_new = [](const Set& set) { return set.line.is_new; };
   if (std::all_of(sets.begin(), sets.end(), is_new)) return "all compiled for this call";
@@ -183,7 +183,8 @@ std::string content_of(std::string_view kind, const std::vector<Line>& lines,
   return out;
 }
 
-/// Some rank has nothing to run, or the ranks are about to run different frames or calls.
+/// Verdict on ranks of which some have nothing to run (`troubled`), or that are about to run
+/// different frames or calls.
 AuditVerdict judge_places(const std::vector<RankValue>& rank_table, const std::vector<Line>& lines,
                           bool troubled) {
   AuditVerdict out{diagnose(rank_table), false, {}};
@@ -269,7 +270,7 @@ bool all_audited(const std::vector<RankValue>& rank_table) {
 
 namespace {
 
-/// What a rank table of audited calls says.
+/// A rank table of audited calls, decoded.
 struct Reading {
   std::vector<Line> lines;
   bool troubled = false, elsewhere = false;

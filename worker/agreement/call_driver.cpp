@@ -13,8 +13,8 @@ using collectives::VoteFlag;
 
 namespace {
 
-/// The steps of a call that this rank cannot make any more: a trace or a compile fails, and all
-/// ranks learn why.
+/// Steps of a call that this rank can no longer make: trace and compile fail, and all ranks learn
+/// why.
 class FailedSteps final : public CallSteps {
  public:
   explicit FailedSteps(const Status& why) : why_(why) {}
@@ -232,14 +232,14 @@ Result<std::uint64_t> CallDriver::and_over_ranks(const RoundKey& round, std::uin
 }
 
 Result<bool> CallDriver::any_rank(const RoundKey& round, bool mine, const RankStatus& rank_status) {
-  // The AND of "not mine" is all ones only if no rank has it.
+  // The AND is all ones only if `mine` is false on every rank.
   const auto none = and_over_ranks(round, mine ? 0 : Vote::kOnes, rank_status);
   if (!none) return none.error();
   return *none != Vote::kOnes;
 }
 
 Result<std::int64_t> CallDriver::broadcast_from_lowest(const RoundKey& round, std::int64_t mine) {
-  // All others say nothing, which is all ones.
+  // All other ranks vote all ones, which is neutral.
   const bool lowest = group_.rank().value == 0 || group_.mirrors();
   const auto word =
       and_over_ranks(round, lowest ? static_cast<std::uint64_t>(mine) : Vote::kOnes, {});
@@ -311,7 +311,7 @@ void CallDriver::begin(std::uint64_t round, std::uint64_t call) {
 }
 
 void CallDriver::move_vote() {
-  // An error of the transport comes again where the vote is waited for.
+  // A transport error is returned again by the wait for this vote.
   const auto ended = group_.poll();
   if (!ended || *ended) ahead_->vote_is = CallAhead::VoteIs::Arrived;
 }
@@ -364,7 +364,7 @@ Result<void> CallDriver::finish_pending_vote(const RankStatus& rank_status) {
     return {};
   }
   const RoundKey key = ahead_->machine.key();
-  // A call promised with a local error is not made any more, so the error is reported here.
+  // A call promised with a local error will not be made, so the error is reported here.
   const RankStatus mine = rank_status.local_error ? rank_status : ahead_->machine.rank_status();
   drop_promises();
   return joint_error(key, mine, ", prefetched");
@@ -398,7 +398,7 @@ Result<void> CallDriver::withdraw_prefetch(const Status& why) {
 
 Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t epoch,
                                          RankStatus rank_status) {
-  // Without epoch and number: those are what the ranks may differ in.
+  // Without epoch and number: the ranks may differ in them.
   RoundKey key;
   key.group = group;
   key.kind = RoundKey::Kind::Resync;
@@ -408,8 +408,8 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
     met = ahead_->vote.result().clean();
   }
   drop_promises();
-  // A rank that has just finished its pending vote reaches the rank table by that vote; then all
-  // start again, and no vote is pending any more.
+  // A rank whose pending vote was not unanimous goes straight to the rank table, as its peers do
+  // after theirs; then all start again, with no vote pending.
   for (bool all_here = false;; met = true) {
     if (met) {
       const auto result = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);
@@ -440,7 +440,7 @@ Result<bool> CallDriver::all_in_resync(const RoundKey& key, RankStatus& rank_sta
   }
   if (here) return true;
   Status joint = diagnose(*lines);
-  // Ranks that are elsewhere have that error now, and are to come here.
+  // Ranks in other rounds have that error now, and are expected to join the resync.
   if (failed && joint.code != Code::Gone) return false;
   return joint;
 }

@@ -15,14 +15,15 @@ using collectives::Combine;
 using collectives::Vote;
 using collectives::VoteFlag;
 
-/// By which flag the other ranks learn of a rank's local error.
+/// The flag by which the other ranks learn of a local error.
 std::optional<VoteFlag> flag_of(const std::optional<Status>& local_error) {
   if (!local_error) return std::nullopt;
   if (local_error->code == Code::Gone) return VoteFlag::Gone;
   return local_error->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
 }
 
-/// Guards must be about the decision's backed symbols; others could not be tested on a call.
+/// Error of a guard, host value or uniform size over anything but inputs and the decision's backed
+/// symbols: no call could test it.
 std::optional<Status> foreign_guard(const Decision& decision, const SourceList& list,
                                     const TraceReport& report) {
   constexpr const char* kBug = "this is a bug of the tracer, please report it";
@@ -53,7 +54,8 @@ std::optional<Status> foreign_guard(const Decision& decision, const SourceList& 
   return std::nullopt;
 }
 
-/// Where graphs may differ, what they ask of the group may not: a witness vote is for all or none.
+/// Adds the group guards to what is compared: even if graphs may differ, these may not, for all
+/// ranks take part in a witness vote, or none.
 shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
                                    const std::vector<GroupGuard>& questions) {
   shapes::FingerprintBuilder builder;
@@ -91,7 +93,7 @@ CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, Roun
 
 void CallMachine::voted(const Vote& result) {
   const auto* asked = std::get_if<action::Vote>(&action_);
-  // The words of an election (Combine::Min) are its own; every other vote names its round.
+  // An election (Combine::Min) has no round key in its words; every other vote has.
   if (asked != nullptr && asked->combine == Combine::And && !result.same_key())
     return diagnose_mismatch();
   switch (stage_) {
@@ -157,7 +159,7 @@ void CallMachine::witnessed(const Vote& result) {
   for (const Entry& entry : cache_.entries) {
     if (entry.superseded) continue;
     if ((candidates_ & bit) != 0) {
-      // Questions past the 64th were not asked: such an entry is not used rather than guessed.
+      // Questions past the 64th were not asked: an entry that has one is not used.
       for (std::size_t i = 0; i < entry.questions(); ++i, ++question)
         if (question >= 64 || (result.entries() >> question & 1) != 0) candidates_ &= ~bit;
     }
@@ -176,7 +178,7 @@ void CallMachine::choose() {
        std::nullopt);
 }
 
-/// Something that some entry needs alike is not: whether it is something that this one needs.
+/// Some entry's uniform sizes differ; `equal`: those of the picked entry do not.
 void CallMachine::compared(bool equal) {
   const int picked = cache_.pick(candidates_);
   if (equal) return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
@@ -215,7 +217,7 @@ void CallMachine::elected(std::uint64_t lowest) {
 
 void CallMachine::hinted() {
   if (failure_) return verify({});
-  // Branches may differ between ranks here, so each rank traces what its own sizes lead to.
+  // Branches may differ between ranks here, so each rank traces with its own sizes.
   if (config_.consistency != Consistency::SameGraph) use_own_hints(decision_, observation_);
   ask(Stage::Trace, action::Trace{&decision_});
 }
@@ -246,7 +248,7 @@ void CallMachine::verify(TraceReport report) {
 
 void CallMachine::verified(const Vote& result) {
   if (result.raised(VoteFlag::TraceFailed) && settling_) {
-    // What cannot be traced with every size a symbol may be with those that vary.
+    // A trace that fails with every size a symbol may succeed with only the sizes that vary.
     settling_ = false;
     return decide_call();
   }
@@ -308,7 +310,7 @@ void CallMachine::failed(Status status) {
 }
 
 void CallMachine::ask(Stage stage, Action action) {
-  // A transport that gives up ends the call at any stage, and the first one follows none.
+  // Any stage may end the call if the transport gives up, and the first stage follows none.
   const bool follows =
       row_of(stage_).leads_to(stage) || stage == Stage::Done || stage == Stage::Call;
   if (!follows || action.index() != row_of(stage).asks) {
@@ -346,7 +348,7 @@ void CallMachine::collect_rank_table(const std::optional<std::string>& mine, Err
 }
 
 void CallMachine::diagnose_mismatch() {
-  // A rank whose trace failed may meet others that still ask questions of the group in theirs.
+  // A rank whose trace failed may meet ranks that still ask the group questions in their traces.
   if (!rank_status_.local_error) rank_status_.local_error = failure_;
   collect_rank_table(rank_report(key_, rank_status_),
                      [](auto rank_table) { return diagnose(rank_table); });
@@ -368,7 +370,7 @@ void CallMachine::expect(Stage stage, const char* report) const {
 }
 
 // The exchange of a call. Ranks that hold one list and one state send one vector; others first
-// learn each other's names.
+// exchange the names of their sources.
 void CallMachine::gather() {
   if (same_list_)
     return ask(Stage::Gather, action::TreeJoin{list_payload(observation_), join_columns});
@@ -385,7 +387,7 @@ void CallMachine::rostered(const Bytes& payload) {
   const std::optional<Roster> roster = decode_roster(payload);
   if (!roster) return unreadable();
   if (roster->dictionary.differs) {
-    // A rank's transport gave up before it learnt what the others did: all start anew.
+    // The transport of some rank gave up before it learnt the others' names: all start anew.
     cache_.forget_names();
     return gather();
   }
@@ -430,7 +432,7 @@ void CallMachine::gathered(const Bytes& payload) {
                  : read_mixed_payload(payload, cache_.dictionary(), state);
   if (!joint) return unreadable();
   joint_ = std::move(*joint);
-  // Then only this call tells whether an int is a constant.
+  // With specialize_int, whether an int is a constant depends on this call only.
   if (config_.specialize_int)
     for (SourceCell& source : joint_.sources)
       if (source.number != nullptr) source.stored = nullptr;
@@ -440,14 +442,14 @@ void CallMachine::gathered(const Bytes& payload) {
                                 return conflict_status(conflict, frame, std::move(rank_table));
                               });
   gathered_ = true;
-  // The mask of the vote is one of entries that all ranks hold: what differed was something else.
+  // All ranks hold the same entries, so the mask of the vote is valid: only uniform sizes differed.
   candidates_ = uniform_differs_ ? fit_ : 0;
   ask_for_witnesses();
 }
 
 void CallMachine::decided() {
-  // Past the limit the ranks still trace and compare one graph, which is then interpreted: a
-  // fallback must not pair collectives wrongly either.
+  // Past the limit the ranks still trace and compare, then interpret: a fallback must not pair
+  // collectives wrongly either.
   falls_back_ = cache_.at_limit(config_);
   settling_ = cache_.settles_next(config_, alike_ ? *alike_ : cache_.alike(observation_));
   decide_call();

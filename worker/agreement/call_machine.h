@@ -6,7 +6,7 @@
 //   lookup - vote -+- run
 //                  +- exchange - decide - trace - verify - compile - commit - run
 //
-// Its stages stand as a table in call_stage.h.
+// call_stage.h has its stages as a table.
 // Nothing here waits, reads a clock, or knows a transport.
 #pragma once
 
@@ -30,38 +30,38 @@
 
 namespace lockstep::worker {
 
-/// What a rank's own trace under the decision came to.
+/// Result of a rank's own trace under the decision.
 struct TraceReport {
   shapes::Fingerprint graph;
   std::vector<shapes::Guard>
-      guards;                     // beyond what the decision itself says; over its trace_symbols()
+      guards;                     // beyond the decision's own conditions; over its trace_symbols()
   std::optional<Status> failure;  // the user's function threw, or asked for unbacked data
   std::vector<GroupGuard> group_guards;
-  /// What guards may mention besides the decision's symbols: the backed symbols that follow those.
+  /// Values that guards may mention as well: the backed symbols after those of the decision.
   std::vector<HostValue> host_values;
-  /// What all ranks need alike; as guards.
+  /// Sizes that must be equal on all ranks; over the same symbols as guards.
   std::vector<UniformSize> uniform;
-  /// Covers the ordered list of collectives; what same_collectives compares.
+  /// Fingerprint of the ordered list of collectives, compared under same_collectives.
   shapes::Fingerprint collectives;
   /// GraphPrints::prefixes, for finding the first difference; may be empty.
   std::vector<shapes::Fingerprint> prefixes;
-  /// GraphPrints::skeleton, by which programs that differ in a number only are told.
+  /// GraphPrints::skeleton: equal for programs that differ in constants only.
   shapes::Fingerprint skeleton;
-  bool caller_built = false;  // by a compiler of the caller's, whose guards these are
+  bool caller_built = false;  // by a compiler of the caller's, which also gave the guards
 };
 
-/// One call on one rank. Single-threaded. `cache`, of the frame on this rank, outlives the machine;
-/// a successful commit is the only moment at which the machine changes the entries and the state.
-/// The consistency is that of the key, where it has one, else that of `config`.
+/// One call on one rank. Single-threaded. `cache` is the frame's on this rank and outlives the
+/// machine, which changes the entries and the state at a successful commit only. The consistency is
+/// that of the key if it has one, else that of `config`.
 class CallMachine {
  public:
   CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, CodeCache& cache,
               Observation observation, RankStatus rank_status = {});
 
-  /// What to do now. Pure; stays the same until the matching report below is made.
+  /// The next action; unchanged until the matching report below is made.
   [[nodiscard]] const Action& next() const { return action_; }
 
-  /// Before the trace. Requires that all entries have the same host values for them.
+  /// Replaces the scalars, before the trace. Requires that no entry's host values change by it.
   void renew_scalars(std::vector<std::int64_t> scalars) {
     observation_.scalars = std::move(scalars);
   }
@@ -78,18 +78,18 @@ class CallMachine {
   [[nodiscard]] CallStage stage() const { return stage_; }
   [[nodiscard]] const RoundKey& key() const { return key_; }
   [[nodiscard]] const CodeCache& cache() const { return cache_; }
-  /// Of this rank, from traced() on; the guards may have gone into the entry.
+  /// This rank's report, from traced() on.
   [[nodiscard]] const TraceReport& trace_report() const { return report_; }
   [[nodiscard]] const Observation& observation() const { return observation_; }
   [[nodiscard]] const RankStatus& rank_status() const { return rank_status_; }
-  /// The decision settles the frame. Known once the exchange has been joined.
+  /// True if the decision settles the frame. Known once the exchange has been joined.
   [[nodiscard]] bool settling() const { return settling_; }
 
  private:
   using Stage = CallStage;
   using ErrorOfTable = std::function<Status(std::vector<RankValue>)>;
 
-  // The way to a new entry: call_machine.cpp.
+  // Stages up to a new entry: call_machine.cpp.
   void called(const collectives::Vote& result);
   void ask_for_witnesses();
   void witnessed(const collectives::Vote& result);
@@ -140,15 +140,15 @@ class CallMachine {
   RankStatus rank_status_;
   Stage stage_ = Stage::Call;
   Action action_;
-  /// CodeCache::alike on every rank, where that may be another; from Roster on.
+  /// AND of CodeCache::alike over all ranks, if it may differ between them; from Roster on.
   std::optional<std::uint64_t> alike_;
-  ErrorOfTable error_of_table_;   // the error that the rank table under way stands for
-  std::uint64_t candidates_ = 0;  // entries that fit on every rank, but for "some rank" guards
-  std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same
-  bool uniform_differs_ = false;  // the ranks' states in the vote did, by what must be uniform
+  ErrorOfTable error_of_table_;   // makes the error from the rank table being collected
+  std::uint64_t candidates_ = 0;  // entries that fit on every rank, apart from "some rank" guards
+  std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same entries
+  bool uniform_differs_ = false;  // the vote's states differ; from Roster on: in uniform sizes only
   bool gathered_ = false;
   bool untested_ = false;          // RankStatus::untested of some rank
-  bool guard_failed_ = false;      // of the new entry, on some rank
+  bool guard_failed_ = false;      // a guard of the new entry is false on some rank
   bool same_list_ = false;         // all ranks hold the same source list and stored state
   JointObservation joint_;         // from Gather on
   Decision decision_, reported_;   // from Gather on
@@ -159,7 +159,7 @@ class CallMachine {
   bool settling_ = false;          // the decision settles the frame
   bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
   std::size_t failed_guard_ = 0;
-  std::size_t most_nodes_ = 0;                       // of any rank's graph
+  std::size_t most_nodes_ = 0;                       // number of nodes of the largest graph
   bool only_constants_ = false;                      // equal skeletons on all ranks
   std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // the search: equal up to, unequal from
 };

@@ -1,5 +1,5 @@
-// The part of CallMachine that looks for what differs after a verification that failed: the guard
-// that does not hold on every rank, or the first node at which the graphs differ.
+// The part of CallMachine that finds the difference after a failed verification: the guard that
+// does not hold on every rank, or the first node at which the graphs differ.
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,12 +11,12 @@
 namespace lockstep::worker {
 namespace {
 
-/// What one rank finds of a guard.
+/// One rank's evaluation of a guard.
 struct GuardFinding {
   bool holds;
   std::string text;  // "tokens.size(0) = 9: false"
 
-  /// A line of the rank table has the verdict in its first byte.
+  /// Its line of the rank table, which has `holds` in its first byte.
   [[nodiscard]] std::string line() const { return (holds ? '1' : '0') + text; }
   [[nodiscard]] static GuardFinding of(const std::string& line) {
     return {line.starts_with('1'), line.substr(line.empty() ? 0 : 1)};
@@ -94,7 +94,7 @@ constexpr const char* kRemedy =
     "remove what makes the traced function differ between ranks (rank numbers, random choices, "
     "state of its own)";
 
-/// What to do about a node that differs; `only`: the programs differ in constants and nothing else.
+/// Advice on a node that differs; `only`: the programs differ in constants only.
 std::string constant_text(const std::vector<RankValue>& rank_table, bool only) {
   const auto constant = rank_constant(rank_table);
   if (!constant) return kRemedy;
@@ -135,8 +135,8 @@ void CallMachine::elected_guard(std::uint64_t guard) {
 }
 
 void CallMachine::count_nodes() {
-  // The complement, so that the minimum over the ranks gives the largest number of nodes; of the
-  // skeletons least and greatest.
+  // Complements, so that the minimum over the ranks gives maxima: the largest number of nodes, and
+  // the least and greatest skeleton.
   collectives::Vote mine;
   const bool searched = config_.consistency != Consistency::SharedSizes;
   mine.words[0] = ~std::uint64_t{searched ? report_.prefixes.size() : 0};

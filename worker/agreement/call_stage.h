@@ -1,5 +1,5 @@
-// The stages of a call, as a table: what each asks for, what it learns, and which stages may follow.
-// CallMachine follows it, and says so aloud where it does not.
+// The stages of a call as a table: what each asks for, what it learns, which stages may follow.
+// CallMachine aborts with a message if it leaves the table.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 namespace lockstep::worker {
 
 enum class CallStage : std::uint8_t {
-  // The way to an entry that is there.
+  // Up to an existing entry.
   Call,
   Witness,
   Uniform,
-  // The way to a new one.
+  // Up to a new entry.
   Roster,
   Gather,
   Elect,
@@ -27,7 +27,7 @@ enum class CallStage : std::uint8_t {
   NewUniform,
   Compile,
   Commit,
-  // The search for what differs.
+  // The search for a difference.
   GuardElect,
   NodeCount,
   NodeSearch,
@@ -41,7 +41,7 @@ struct CallStageRow {
   CallStage stage;
   std::size_t asks;  // the index in Action
   std::string_view learns;
-  std::uint32_t next;  // by stage one bit; besides these every stage leads to Done where the transport gives up
+  std::uint32_t next;  // a bit per stage; every stage also leads to Done if the transport gives up
   [[nodiscard]] constexpr bool leads_to(CallStage to) const {
     return (next >> static_cast<unsigned>(to) & 1) != 0;
   }

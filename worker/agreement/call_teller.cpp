@@ -20,7 +20,7 @@ CallEvent::Outcome outcome_of(const CallOutcome& outcome) {
   return CallEvent::Outcome::Error;
 }
 
-/// Why this rank could not go on with what is there.
+/// Why no existing entry serves the call.
 std::string reason_of(const CodeCache& cache, const Observation& observation) {
   if (cache.entries.empty()) return "first call of the frame";
   std::string out;

@@ -1,5 +1,5 @@
-// Tells a coordinator of this rank's calls: counts them all, and passes on those in which more
-// happened than running an entry that was there.
+// Reports this rank's calls to a coordinator: counts them all, and sends an event for each that did
+// not just run an existing entry.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace lockstep::worker {
 
-/// One rank's, for all its drivers. One thread.
+/// One per rank, for all its drivers. Single-threaded.
 class CallTeller final : public CallObserver {
  public:
   explicit CallTeller(std::shared_ptr<coordinator::Feed> feed) : feed_(std::move(feed)) {}
@@ -24,7 +24,7 @@ class CallTeller final : public CallObserver {
   void count(const CallOutcome& outcome, const CallTimes& took);
   std::shared_ptr<coordinator::Feed> feed_;
   coordinator::CallCounters counters_;
-  std::string why_;  // no entry fits, in the call under way
+  std::string why_;  // why no entry fits, in the current call
 };
 
 }  // namespace lockstep::worker

@@ -46,7 +46,8 @@ void subtract(shapes::Fingerprint& sum, const shapes::Fingerprint& part) {
   sum.low -= part.low;
 }
 
-/// Sources by name: under shared_sizes the lists of ranks differ.
+/// Mixes the dims marked uniform into `digest`. Sources count by name: under shared_sizes the lists
+/// of ranks differ.
 std::uint64_t marks_into(std::uint64_t digest, const Observation& observation) {
   const SourceList& list = *observation.list;
   for (std::size_t s = 0; s < list.sources().size(); ++s)
@@ -58,12 +59,13 @@ std::uint64_t marks_into(std::uint64_t digest, const Observation& observation) {
   return digest;
 }
 
-/// How users write the value at `at` of a source's values.
+/// Name of value `at` of a source, as users write it.
 std::string value_name(const SourceSpec& spec, std::size_t at) {
   return spec.kind == Kind::Tensor ? size_text(spec.name, at) : spec.name;
 }
 
-/// Alike on all ranks of a call, so no value counts that may differ between them.
+/// True for equal fields. Must be the same on all ranks of a call, so only values joined by `equal`
+/// count: others may differ between ranks.
 bool same_fields(const std::vector<JoinedField>& joined, const std::vector<Field>& own) {
   return std::equal(joined.begin(), joined.end(), own.begin(), own.end(),
                     [](const JoinedField& j, const Field& o) {
@@ -308,7 +310,7 @@ void CodeCache::learn_names(const KnownNames& names) {
 void CodeCache::forget_names() { dictionary_ = std::make_shared<const Dictionary>(); }
 
 void CodeCache::adopt(FrameState stored) {
-  // Both in order of names: what is equal on both sides keeps its place in the sum.
+  // Both are in order of names. What is equal in both stays in the sum.
   auto before = state.begin();
   auto after = stored.begin();
   while (before != state.end() || after != stored.end()) {

@@ -1,6 +1,6 @@
-// The code cache of one frame on one rank: its entries and what has been seen of its sources. All
-// ranks hold the same entries under the same index (under shared_sizes and same_collectives each
-// rank its own version of it).
+// The code cache of one frame on one rank: its entries and the state of its sources. All ranks hold
+// the same entries at the same indices (under shared_sizes and same_collectives each rank has its
+// own version of an entry).
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,10 @@
 
 namespace lockstep::worker {
 
-/// A frame has at most this many entries that are not superseded: a look-up answers with one bit
-/// each.
+/// Maximum number of a frame's entries that are not superseded: a look-up returns one bit for each.
 inline constexpr int kMaxEntries = 64;
 
-/// One compiled entry. Immutable but for `superseded`.
+/// One compiled entry. Immutable except for `superseded`.
 struct Entry {
   Decision decision;                  // what this rank compiled
   Decision reported;                  // what the group reports; differs under shared_sizes only
@@ -46,19 +45,20 @@ struct Entry {
                                   std::vector<HostValue> host_values = {},
                                   std::vector<UniformSize> uniform = {});
   [[nodiscard]] const SourceList& list() const { return *list_; }
-  /// The decision was made for the same sources.
+  /// True if the decision was made for the same sources.
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
   }
-  /// The same sources, bools and fields, and "equal" ones the same values.
+  /// True if sources, bools and fields are the same, and the values of `equal` fields.
   [[nodiscard]] bool same_structure(const Observation& observation) const;
-  /// Same sources, values within bounds, this call's marks honoured, guards true; what group
-  /// guards ask of every rank included. Same fields, whose joined values absorb this rank's.
+  /// True if the sources are the same, values are within bounds, this call's marks are honoured,
+  /// guards hold, group guards that ask every rank included, and the fields are the same, with
+  /// joined values that absorb this rank's.
   [[nodiscard]] bool fits(const Observation& observation) const;
   /// Index of the first guard that is false for this call. Requires the entry's sources.
   [[nodiscard]] std::optional<std::size_t> failed_guard(const Observation& observation) const;
-  /// How many answers of "some rank" the group guards took, and whether this rank is a witness of
-  /// one. Requires the entry's sources.
+  /// Number of "some rank" answers that the group guards rely on, and whether this rank is a
+  /// witness of one. Requires the entry's sources.
   [[nodiscard]] std::size_t questions() const { return group_program_.questions(); }
   [[nodiscard]] bool witnesses(std::size_t question, const Observation& observation) const;
   /// Mixes the values of the uniform sizes into `digest`. Requires the entry's sources.
@@ -66,10 +66,10 @@ struct Entry {
                                            const Observation& observation) const;
   /// Those values, in order. Requires the entry's sources.
   [[nodiscard]] std::vector<std::int64_t> uniform_values(const Observation& observation) const;
-  /// The first host value that the two calls have otherwise.
+  /// The first host value that differs between the two calls.
   [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
                                                             const Observation& b) const;
-  /// What it asks of its symbols.
+  /// Its conditions on its symbols: ranges and guards.
   [[nodiscard]] shapes::GuardSet guard_set() const;
   /// Names the symbols of guards by their source.
   [[nodiscard]] shapes::Namer namer() const;
@@ -79,8 +79,8 @@ struct Entry {
  private:
   enum class Use : std::uint8_t { Static, Symbol, Unbacked };
   [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
-  /// What the programs run on: the values, behind them the host values. `room` holds them where
-  /// there are any. nullopt: the scalars were not read.
+  /// Arguments of the guard programs: the values, then the host values. `room` stores them if there
+  /// are host values. nullopt: the scalars were not read.
   [[nodiscard]] std::optional<std::span<const std::int64_t>> operands(
       const Observation& observation, std::vector<std::int64_t>& room) const;
   std::shared_ptr<const SourceList> list_;
@@ -98,22 +98,21 @@ struct Misfit {
 };
 
 /// The compiled entries of one frame on one rank, and the state of its sources. Both change, with
-/// their digests, in adopt() and commit() only; the dictionary of known names is not covered by
-/// them.
+/// their digests, in adopt() and commit() only. The digests do not cover the dictionary.
 struct CodeCache {
   std::string name;
-  std::optional<DecisionConfig> own_config;  // where it is not that of the driver
-  int agreement = 0;  // which of a program's agreements it is of, for records; 0: none of several
+  std::optional<DecisionConfig> own_config;  // if it is not the driver's
+  int agreement = 0;  // number of its agreement in the program, for records; 0: not one of several
   std::vector<Entry> entries;
   FrameState state;
 
   explicit CodeCache(std::string frame_name = {});
 
   /// The entries that fit this observation: bit i is the i-th entry that is not superseded. The hot
-  /// path of every call: no allocation.
+  /// path of every call: only entries with host values allocate.
   [[nodiscard]] std::uint64_t lookup(const Observation& observation) const;
-  /// Covers what must be equal on all ranks for this call, though it is no part of an entry: the
-  /// uniform sizes of the entries with its sources, and the dims that it marks uniform. 0: nothing.
+  /// Digest of values that must be equal on all ranks in this call: the uniform sizes of entries
+  /// with its sources, and the dims that it marks uniform. 0: there are none.
   [[nodiscard]] std::uint64_t uniform_digest(const Observation& observation) const;
   /// One line per entry that is not superseded and does not fit.
   [[nodiscard]] std::vector<Misfit> explain(const Observation& observation) const;
@@ -122,20 +121,20 @@ struct CodeCache {
   [[nodiscard]] int pick(std::uint64_t mask) const;
   /// Number of entries that are not superseded.
   [[nodiscard]] int live() const;
-  /// A call that no entry fits falls back. Equal on all ranks.
+  /// True if a call that no entry fits falls back. Equal on all ranks.
   [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
-  /// Those made for sources, bools and fields like these, as a mask in the manner of lookup().
+  /// Mask, as of lookup(), of the entries with the same structure as this call.
   [[nodiscard]] std::uint64_t alike(const Observation& observation) const;
-  /// The next entry of a structure settles the frame (DecisionConfig::settle). `alike`: the entries
-  /// of that structure on every rank. Equal on all ranks.
+  /// True if the next entry of a structure settles the frame (DecisionConfig::settle). `alike`: the
+  /// entries that have that structure on every rank. Equal on all ranks.
   [[nodiscard]] bool settles_next(const DecisionConfig& config, std::uint64_t alike) const;
-  /// Those that `entry` replaces, as a mask in the manner of lookup().
+  /// Mask, as of lookup(), of the entries that `entry` replaces.
   [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
 
-  /// Takes over a stored state (a profile).
+  /// Replaces the state by a stored one (a profile).
   void adopt(FrameState stored);
-  /// Adds an entry, marks those of `replaced` superseded and takes over the state. Returns the
-  /// index of the new entry.
+  /// Adds an entry, marks those of `replaced` superseded and replaces the state. Returns the index
+  /// of the new entry.
   int commit(Entry entry, FrameState joined, std::uint64_t replaced);
 
   /// Covers entries and state; equal on ranks with the same past. Kept up to date by adopt() and
@@ -146,7 +145,7 @@ struct CodeCache {
   /// Covers the state.
   [[nodiscard]] const shapes::Fingerprint& state_digest() const { return state_; }
 
-  /// Names that all ranks know alike: what an exchange of different source lists goes by.
+  /// Names that all ranks know: the layout of an exchange of different source lists.
   [[nodiscard]] const std::shared_ptr<const Dictionary>& dictionary() const { return dictionary_; }
   /// Called on every rank with the same names.
   void learn_names(const KnownNames& names);

@@ -44,7 +44,7 @@ Line read(const RankValue& value) {
   return {read_rank_report(in), value.ranks};
 }
 
-/// The table of one aspect of the lines: the ranks with equal values share a row.
+/// The table of one aspect of the lines: ranks with equal values share a row.
 template <class Aspect>
 std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
   std::vector<RankValue> out;
@@ -66,11 +66,11 @@ std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
                         std::string_view remark) {
   ByteWriter out;
   out.text(key.frame);
-  // How it was made, and behind a zero what before it, where there is such a frame.
+  // The frame's options and, after a zero byte, the frame that was made before it, if any.
   out.text(std::string(key.consistency ? consistency_name(*key.consistency) : "as the job's") +
            (key.options.empty() ? "" : ", ") + key.options +
            (key.after.empty() ? "" : '\0' + key.after));
-  // The number of the call behind a zero, where it is not that of the round.
+  // After a zero byte the number of the call, if it is not that of the round.
   out.text(key.round_text() + std::string(remark) +
            (key.call == key.round ? "" : '\0' + std::to_string(key.call)));
   out.u64(rank_status.pending);
@@ -100,7 +100,7 @@ RankReport read_rank_report(ByteReader& line) {
   return said;
 }
 
-/// What helps where a loop has more turns on some ranks.
+/// Advice for a loop that has more iterations on some ranks.
 constexpr std::string_view kUneven =
     "; where ranks have different numbers of batches, loop while job.more(have_batch), or give "
     "what "

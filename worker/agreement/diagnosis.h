@@ -13,7 +13,7 @@
 
 namespace lockstep::worker {
 
-/// What a rank brings to a vote besides its inputs.
+/// A rank's contribution to a vote besides its inputs.
 struct RankStatus {
   /// Digest of pending asserts and of values that the ranks agreed on.
   std::uint64_t pending = 0;
@@ -23,8 +23,8 @@ struct RankStatus {
   /// The node of a graph at which the error arose. The error of all ranks is the one with the
   /// lowest node, as later errors may follow from it.
   std::uint32_t local_error_at = 0;
-  /// What the caller's program relies on beyond its inputs is not known to hold on this rank; all
-  /// ranks hear of it with the entry.
+  /// True: conditions of the caller's program beyond its inputs are not tested on this rank yet;
+  /// all ranks learn of it together with the entry.
   bool untested = false;
   /// The ranks that this one speaks for in tables; empty: itself. A dry run folds ranks that do the
   /// same into one machine.
@@ -32,7 +32,7 @@ struct RankStatus {
 };
 
 /// This rank's line of the rank table that follows a vote with a flag, different keys or different
-/// pending digests. Rounds of every kind that can meet a call vote send the same line. `remark` is
+/// pending digests. Rounds of every kind that can meet a call vote send this line. `remark` is
 /// added to the name of the round.
 [[nodiscard]] std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
                                       std::string_view remark = {});

@@ -14,7 +14,7 @@ struct Difference {
   std::string source, promised, given;
 };
 
-/// The first source, in byte order, that one list has and the other has not or has otherwise.
+/// The first source, in byte order, in which the lists differ.
 Difference difference(const SourceList& promised, const SourceList& given) {
   const auto& a = promised.sources();
   const auto& b = given.sources();
@@ -27,7 +27,7 @@ Difference difference(const SourceList& promised, const SourceList& given) {
   }
 }
 
-/// The first field, in byte order, that one call has and the other has not or has otherwise.
+/// The first field, in byte order, in which the calls differ.
 std::optional<Difference> difference(const std::vector<Field>& promised,
                                      const std::vector<Field>& given) {
   const auto said = [](const Field& field) {
@@ -67,7 +67,7 @@ std::optional<Difference> difference(const Observation& promised, const Observat
   return difference(promised.fields, given.fields);
 }
 
-/// The branches of an entry that its vote was cast by.
+/// The first host value of the entry that differs: the vote relied on its branches.
 std::optional<Difference> difference(const Entry& entry, const Observation& promised,
                                      const Observation& given) {
   const auto changed = entry.changed_host_value(promised, given);

@@ -12,7 +12,7 @@
 
 namespace lockstep::worker {
 
-/// One thread.
+/// Single-threaded.
 class FrameAgreement {
  public:
   /// `rounds` outlives it. `call` is the key of the frame's calls, without epoch and numbers.
@@ -24,18 +24,19 @@ class FrameAgreement {
   [[nodiscard]] const RoundKey& key() const { return call_; }
   [[nodiscard]] GroupRounds& rounds() const { return rounds_; }
   [[nodiscard]] CallDriver& driver() const { return rounds_.driver(); }
-  /// The vote of the next call has been cast.
+  /// True if the vote of the next call has been cast.
   [[nodiscard]] bool is_ahead() const { return driver().is_ahead(cache_); }
 
   void use_profile(FrameProfile profile) { profile_ = std::move(profile); }
-  /// What the frame starts from in place of its stored profile. Acts before the first call.
+  /// Sets the profile to start from, in place of the stored one, before the first call.
   void begin_with(coordinator::Profile profile) { profile_.begin_with(std::move(profile)); }
-  /// Before every call; acts at the first. Returns the state that the profile gave the frame.
+  /// To be called before every call; acts at the first. Returns the state that the profile gave the
+  /// frame.
   std::optional<FrameState> restore(const Observation& observation) {
     return profile_.restore(cache_, observation);
   }
 
-  /// GroupRounds::call for this frame. A commit is kept in the profile.
+  /// GroupRounds::call for this frame. A commit is stored in the profile.
   template <class Seen, class Agreed = decltype([] {})>
   [[nodiscard]] CallOutcome call(Seen&& observation, RankStatus rank_status, CallSteps& steps,
                                  const Agreed& agreed = {}) {

@@ -1,7 +1,6 @@
-// Between a frame and its stored profile: which of what was kept is about the sources of today, and
-// what is worth keeping. The agreement does the rest: a state that was read is this rank's own
-// until the exchange of the first miss joins all ranks' states, so ranks with different profiles,
-// or none, still decide alike.
+// Connects a frame and its stored profile: which stored states still belong to the frame's sources,
+// and what to store. A restored state is this rank's own until the exchange of the first miss joins
+// all ranks' states, so ranks with different profiles, or none, still decide alike.
 #pragma once
 
 #include <functional>
@@ -18,34 +17,37 @@ class CallDriver;
 /// Covers name, kind, dtype and number of dims: a source that differs in one is another source.
 [[nodiscard]] shapes::Fingerprint profile_key(const SourceSpec& spec);
 
-/// The state that `profile` gives a frame that is called with `list`: without the sources that are
-/// others today. Sources that are not in the list stay: another call of the frame may have them.
+/// The state that `profile` gives a frame that is called with `list`: without sources whose key has
+/// changed. Sources that are not in the list stay: another call of the frame may have them.
 [[nodiscard]] FrameState state_from(const coordinator::Profile& profile, const SourceList& list);
 
-/// What the ranks have committed: the sources of the frame's entries with its state. Equal on all
-/// ranks with equal frames.
+/// The profile to store: the sources of the frame's entries with their state. Equal on all ranks
+/// with equal frames.
 [[nodiscard]] coordinator::Profile profile_of(const CodeCache& cache);
 
-/// Collective. The ranks of the group that see the same profiles as this one; null: it has none.
+/// Collective. The ranks of the group that see the same profiles as this one. `store`: null if it
+/// has none.
 [[nodiscard]] Result<RankSet> profile_sharers(CallDriver& driver,
                                               const coordinator::ProfileStore* store);
 
-/// The profile of one frame, read before its first call and kept after each commit. One thread.
+/// The profile of one frame, read before its first call and stored after each commit.
+/// Single-threaded.
 class FrameProfile {
  public:
-  /// What a disk does goes to `report`: a job can do without its profile.
+  /// Receives errors of the disk: a job can do without its profile.
   using Report = std::function<void(const Status&)>;
 
-  /// `store` outlives it; null: there are no profiles. Keeps only where `keeps`.
+  /// `store` outlives it; null: there are no profiles. keep() stores only if `keeps`.
   FrameProfile(coordinator::ProfileStore* store, coordinator::FrameKey key, bool keeps,
                Report report)
       : store_(store), key_(std::move(key)), keeps_(keeps), report_(std::move(report)) {}
 
-  /// What the frame starts from in place of what is stored. Acts before the first call.
+  /// Sets the profile to start from, in place of the stored one, before the first call.
   void begin_with(coordinator::Profile profile) { given_ = std::move(profile); }
-  /// Before every call; acts at the first. The state that the frame was given, if any.
+  /// To be called before every call; acts at the first. Returns the state that the frame got, if
+  /// any.
   std::optional<FrameState> restore(CodeCache& cache, const Observation& observation);
-  /// After a commit.
+  /// Stores the profile after a commit.
   void keep(const CodeCache& cache) const;
 
  private:

@@ -17,7 +17,7 @@ struct Place {
   std::size_t index = 0;
 };
 
-/// In the order of their brackets. A key of a map stands in quotes and is no element.
+/// Places in the order of their brackets. A key of a map is in quotes, so it is no element.
 std::vector<Place> places_in(std::string_view name) {
   std::vector<Place> out;
   for (std::size_t open = name.find('['); open != name.npos; open = name.find('[', open + 1)) {
@@ -32,7 +32,7 @@ std::vector<Place> places_in(std::string_view name) {
 
 using Sources = std::vector<SourceDecision>;
 
-/// How many elements each list has.
+/// Number of elements of each list.
 std::map<std::string_view, std::size_t> lengths_of(const Sources& sources) {
   std::map<std::string_view, std::size_t> out;
   for (const SourceDecision& source : sources)
@@ -43,7 +43,7 @@ std::map<std::string_view, std::size_t> lengths_of(const Sources& sources) {
   return out;
 }
 
-/// The sources but for elements of `list` from `length` on.
+/// The sources without the elements of `list` from `length` on.
 std::vector<SourceSpec> shortened(const Sources& sources, std::string_view list,
                                   std::size_t length) {
   std::vector<SourceSpec> out;
@@ -69,7 +69,7 @@ std::string counted(const std::set<std::size_t>& numbers) {
   return fmt::format("{} and {}", fmt::join(others, ", "), last);
 }
 
-/// Without the number, so that it is said once for all of them.
+/// Omits the number, so that the text is the same for all its values and reported once.
 std::string number_text(const shapes::Guard& guard, const SymbolDecision& symbol) {
   return fmt::format(
       "{} makes {} a number, so each of its values is an entry of its own; compute with the SymInt "

@@ -1,5 +1,5 @@
-// What to write so that a frame compiles less: sizes that its code makes numbers again, and lists
-// of inputs that grow. For people; no decision depends on it. Called after a compile.
+// Advice to users on how a frame compiles less: sizes that its code makes numbers again, and lists
+// of inputs that grow. No decision depends on it. Called after a compile.
 #pragma once
 
 #include <string>
@@ -10,21 +10,20 @@
 
 namespace lockstep::worker {
 
-/// Sizes and ints that the entry has as symbols to settle its frame, but that a guard makes one
-/// number: a sentence each, with the line.
+/// One sentence, with the line, for each size or int that is a symbol to settle the frame, but that
+/// a guard makes one number.
 [[nodiscard]] std::vector<std::string> numbers_again(const Entry& entry);
 
-/// The lists of inputs whose length is all that tells the last of `entries` from two or more before
-/// it, each with another length: a sentence each.
+/// One sentence for each list of inputs whose length is the only difference between the last of
+/// `entries` and two or more earlier ones, each with another length.
 [[nodiscard]] std::vector<std::string> growing_lists(const std::vector<Entry>& entries);
 
-/// What a frame says where it first comes to its recompile limit: why the newest entry that this
-/// rank's inputs do not fit is not for them, and what to change. `misfits`: as
-/// CodeCache::explain().
+/// Message of a frame that first reaches its recompile limit: why the newest entry that does not
+/// fit this rank's inputs does not, and what to change. `misfits`: as CodeCache::explain().
 [[nodiscard]] std::string limit_text(std::string_view frame, const DecisionConfig& config,
                                      const std::vector<Misfit>& misfits);
 
-/// Both, of the last entry.
+/// growing_lists(), and numbers_again() of the last entry.
 [[nodiscard]] std::vector<std::string> recompile_advice(const std::vector<Entry>& entries);
 
 }  // namespace lockstep::worker

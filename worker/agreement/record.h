@@ -1,6 +1,6 @@
-// The record of a job, one file of JSON lines per rank (record.md): what each rank
-// observed, was told and decided, so that a dry run can do it again. Written as it happens; refuses
-// to overwrite another record, and never stops the job: where the disk gives out, the record ends.
+// The record of a job, one file of JSON lines per rank (record.md): what each rank observed,
+// received and decided, so that a dry run can replay it. Written as the job runs; never overwrites
+// another record and never stops the job: if the disk takes no more, the record ends.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct RecordHeader {
   Rank rank{};
   DecisionConfig config;
   std::string build_id;
-  std::int64_t columns = kColumnsVersion;  // of what ranks sent
-  /// How this rank's process was started; nothing where it is not known.
+  std::int64_t columns = kColumnsVersion;  // version of the ranks' messages
+  /// How this rank's process was started; nullopt: not known.
   struct Program {
     std::string path, directory;
     std::vector<std::string> arguments;  // without the program's name
@@ -39,15 +39,15 @@ struct RecordHeader {
   bool operator==(const RecordHeader&) const = default;
 };
 
-/// Of this process.
+/// The program of this process; nullopt: not known.
 [[nodiscard]] std::optional<RecordHeader::Program> this_program();
 
 /// "rank-00003.jsonl"
 [[nodiscard]] std::string record_file_name(Rank rank);
 
-/// Covers all that a rank observed of a call. Recorded beside it, so that an observation that was
-/// altered afterwards is found even where it would have changed no decision. `placed` stands for
-/// the orders of dims: records had strides once.
+/// Fingerprint of all that a rank observed of a call. Recorded beside it, so that an observation
+/// that was altered afterwards is found even if it would change no decision. `placed`: the orders
+/// of dims; in older records the strides.
 [[nodiscard]] shapes::Fingerprint observation_digest(const Observation& observation,
                                                      std::span<const std::int64_t> placed);
 [[nodiscard]] inline shapes::Fingerprint observation_digest(const Observation& observation) {
@@ -55,14 +55,14 @@ struct RecordHeader {
 }
 
 /// Writes one rank's file, as an observer of its drivers. Every line is one write(2) to a file
-/// opened for appending, so a crash can cut the last line at most. One thread.
+/// opened for appending, so a crash can cut the last line at most. Single-threaded.
 class Recorder final : public CallObserver {
  public:
-  /// Told once where the disk takes no more; the job goes on without the rest of its record.
+  /// Called once, when the disk takes no more; the job goes on without the rest of its record.
   using Report = std::function<void(const Status&)>;
   /// Makes the directory if need be and writes the header. Errors, which name the directory and not
-  /// this rank's file, so that ranks with the same trouble say the same: Environment (cannot be
-  /// written), BadInput (it holds a record already).
+  /// this rank's file, so that they are equal on ranks with the same trouble: Environment (cannot
+  /// be written), BadInput (it holds a record already).
   [[nodiscard]] static Result<std::unique_ptr<Recorder>> open(const std::string& directory,
                                                               const RecordHeader& header,
                                                               Report report = {});
@@ -70,17 +70,17 @@ class Recorder final : public CallObserver {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The ranks of a group, as ranks of the job, before its first call; groups that are not declared
-  /// are all ranks.
+  /// Writes the ranks of a group, as ranks of the job, before its first call; groups that are not
+  /// declared are all ranks.
   void group(std::string_view name, const RankSet& members);
-  /// One of the program's agreements, before its first call: calls say its number
+  /// Writes one of the program's agreements, before its first call: calls refer to its number
   /// (CodeCache::agreement). The same on all ranks.
   void agreement(int number, std::string_view name, const DecisionConfig& config);
-  /// Before the first call of a frame that starts from a stored state (a profile).
+  /// Writes the stored state (a profile) that a frame starts from, before its first call.
   /// `agreement`: CodeCache::agreement.
   void restored(std::string_view frame, const FrameState& state, int agreement = 0);
-  /// Before the first call of a frame that starts from entries of a saved program: the bytes of
-  /// saved/start_entries.h. `group`: of its calls' keys.
+  /// Writes the entries of a saved program that a frame starts from, before its first call: the
+  /// bytes of saved/start_entries.h. `group`: as in the keys of its calls.
   void started(std::string_view frame, std::string_view group, std::span<const std::byte> entries);
   void began(const CallMachine& machine) override;
   void acts(const Action& action) override;
@@ -89,7 +89,7 @@ class Recorder final : public CallObserver {
   void compiled(const std::optional<Status>& failure) override;
   void ended(const CallMachine& machine, const CallOutcome& outcome,
              const CallTimes& took) override;
-  /// A round outside of calls (settle, finish); for readers, not replayed.
+  /// Writes a round outside of calls (settle, finish); for readers, not replayed.
   void round(const RoundKey& key, const Result<void>& result);
 
  private:

@@ -30,8 +30,8 @@ std::uint64_t mixed(std::uint64_t seed, std::string_view text) {
 
 struct KindName {
   std::string_view text;
-  bool of_call;   // where the round has a frame
-  bool numbered;  // in text(), for its readers
+  bool of_call;   // "… of call 7", if the round has a frame
+  bool numbered;  // text() has a number
 };
 constexpr std::array<KindName, 16> kKindNames{{{"call", true, true},
                                                {"verification", true, true},
@@ -52,7 +52,7 @@ constexpr std::array<KindName, 16> kKindNames{{{"call", true, true},
 
 constexpr std::string_view kSettle = "settle";  // a status round that ends no call
 
-/// How many digits stand at `from`.
+/// Number of digits at `from`.
 std::size_t digits(std::string_view text, std::size_t from) {
   return std::min(text.find_first_not_of("0123456789", from), text.size()) - from;
 }

@@ -13,7 +13,7 @@ using collectives::Vote;
 
 constexpr Rank kOfferer{0};
 
-/// What the first rank says of its bytes.
+/// The first rank's description of its bytes.
 struct Offer {
   shapes::Fingerprint of;
   std::uint64_t bytes = 0;
@@ -45,7 +45,7 @@ void keep(const SharedStore& store, const shapes::Fingerprint& of, const Bytes& 
   if (auto kept = store.artifacts->store(of, bytes); !kept) store.report(kept.error());
 }
 
-/// This rank's own, if they are those of `offer`.
+/// The bytes in this rank's store, if they are those of `offer`.
 std::optional<Bytes> kept(const SharedStore& store, const Offer& offer) {
   if (store.artifacts == nullptr) return std::nullopt;
   auto found = store.artifacts->load(offer.of);
@@ -74,7 +74,7 @@ Status other_bytes(const std::string& digest, const Offer& offer) {
 Result<SharedBytes> share_bytes(CallDriver& driver, RoundKey key, const shapes::Fingerprint& of,
                                 std::optional<Bytes> mine, const SharedStore& store) {
   key.kind = RoundKey::Kind::Share;
-  // A rank that does not share is not in this round, which broadcasts would not find.
+  // A rank that does not share is in another round; this vote finds that, broadcasts would not.
   if (auto all = driver.vote_words(key, Vote::of(Vote::kOnes, key.hash(), 0, 0)); !all)
     return all.error();
   const bool first = driver.group().rank() == kOfferer;

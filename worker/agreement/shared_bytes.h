@@ -1,6 +1,6 @@
-// Bytes that one rank of a group has made, for those that would make the same: what a framework's
-// own compiler has built. Beside the agreement, within the build of a version. What lockstep itself
-// builds is shared by worker/toolchain/shared_build.h.
+// Shares bytes that one rank of a group has made with the ranks that would make the same: what a
+// framework's own compiler has built. Beside the agreement, within the build of a version. What
+// lockstep itself builds is shared by worker/toolchain/shared_build.h.
 #pragma once
 
 #include <cstddef>
@@ -12,30 +12,31 @@
 
 namespace lockstep::worker {
 
-/// The most bytes that are sent.
+/// Maximum number of bytes that are sent.
 inline constexpr std::size_t kLargestShared = std::size_t{64} << 20;
 
-/// Where a rank keeps what is shared.
+/// Where a rank stores shared bytes.
 struct SharedStore {
   coordinator::ArtifactStore* artifacts = nullptr;  // null: nowhere
-  /// Told of bytes that could not be kept, and of those that are too many to be sent.
+  /// Receives errors of the store, and notices of bytes that are too many to be sent.
   std::function<void(const Status&)> report = [](const Status&) {};
 };
 
-/// What a rank has of it.
+/// Result of share_bytes() on one rank.
 struct SharedBytes {
   std::optional<Bytes> bytes;  // nullopt: none for this rank
-  /// Other bytes have come to this rank, alone: Environment. It took part to the end.
+  /// Error of this rank alone, which took part to the end: other bytes than the first rank's
+  /// arrived (Environment), or an unreadable message (Internal).
   std::optional<Status> failure;
 };
 
-/// Collective; `key`, and the one of the next attempt, are of rounds of its own. The first rank's
-/// `mine`, on that rank and on every one that comes with the same `of`, which covers all that the
-/// bytes depend on; none on other ranks, on all where the first rank has none, and on those that
-/// lack them where they are too many. Ranks that have kept the same bytes need no transfer; the
-/// SHA-256 that the first rank broadcasts says which those are, and is that of whatever is
-/// returned. Bytes are kept under `of`. Errors: those of CallDriver::vote_words and of broadcasts;
-/// all ranks are then out of the call.
+/// Collective; `key`, and the key of its next attempt, belong to these rounds alone. Returns the
+/// first rank's `mine` on that rank and on every rank with the same `of`, a fingerprint of all that
+/// the bytes depend on. Returns none on other ranks, on all ranks if the first has none, and, if
+/// the bytes are too many to be sent, on ranks that lack them. Ranks that have stored the same
+/// bytes need no transfer: the first rank broadcasts the SHA-256, which every returned value has.
+/// Bytes are stored under `of`. Errors: those of CallDriver::vote_words and of broadcasts; all
+/// ranks have then left the call.
 [[nodiscard]] Result<SharedBytes> share_bytes(CallDriver& driver, RoundKey key,
                                               const shapes::Fingerprint& of,
                                               std::optional<Bytes> mine, const SharedStore& store);
