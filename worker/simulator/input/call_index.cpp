@@ -19,8 +19,8 @@ std::vector<std::int64_t> numbers(RecordFields& in, std::string_view key, std::s
   return out;
 }
 
-/// What older records have in place of orders: a stride per place, INT64_MIN for a contiguous
-/// tensor's. The digest, if it is of them, becomes that of the orders.
+/// Reads the strides that older records have instead of orders: one per place, INT64_MIN for a
+/// contiguous tensor's. A digest that is of them becomes that of the orders.
 void take_strides(RecordFields& in, RecordedCall& call) {
   Observation& seen = call.observation;
   const std::vector<std::int64_t> strides = numbers(in, "strides", seen.list->offsets().back());
@@ -142,7 +142,7 @@ std::uint64_t alike_of(const RecordedCall& call) {
 }
 
 void CallIndex::start(std::uint64_t offset, const RecordedCall& call) {
-  // All agreements of a program take turns in one sequence of rounds.
+  // All agreements of a program share one sequence of rounds.
   calls_of_[call.agreement > 0 ? std::string() : call.key.group].push_back(
       static_cast<std::uint32_t>(places_.size()));
   if (call.agreement > 0) slots_.push_back(slot_of(call.key));

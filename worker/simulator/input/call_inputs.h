@@ -1,4 +1,4 @@
-// Who makes a call of a scenario, and with which inputs, for those who look at a run afterwards.
+// Ranks that make a call of a scenario, and their inputs, for a look at a run afterwards.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace lockstep::worker::simulator {
 
-/// What ranks that are together see. Good during the visit.
+/// Receives ranks with the same inputs. The arguments are valid during the visit.
 using InputsVisitor =
     std::function<void(const std::string& frame, const RankSet& ranks, const Observation& seen)>;
 
-/// Visits everybody who makes call `index`: ranks that are equal there together, or neighbours that
-/// draw together. `at_most`: of ranks that draw for themselves about so many, evenly spread.
+/// Visits all ranks that make call `index`: those with equal inputs together, or neighbours that
+/// draw together. If ranks draw for themselves, about `at_most` runs of them, evenly spread.
 void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisitor& visit,
                   std::int32_t at_most = INT32_MAX);
 
-/// The frame that the lowest rank present calls; "" where nobody is. A result's frame is that of
-/// the call as it was written, which every group may override.
+/// Frame that the lowest present rank calls; "" if no rank is present. A result's frame is that
+/// written on the call, which every group may override.
 [[nodiscard]] std::string frame_called(const Scenario& scenario, std::size_t index);
 
-/// In call `index` ranks draw for themselves.
+/// True if ranks draw for themselves in call `index`.
 [[nodiscard]] bool drawn_apart(const Scenario& scenario, std::size_t index);
 
 }  // namespace lockstep::worker::simulator

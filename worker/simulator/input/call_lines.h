@@ -1,5 +1,5 @@
-// A scenario as JSON lines: the first line is the scenario without its calls, every further line a
-// call. Calls are looked at once when the file is opened and read again when their turn comes.
+// Scenario as JSON lines: the first line is the scenario without its calls, every further line a
+// call. Calls are checked once when the file is opened and read again when they are needed.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// A file with this ending is a scenario of JSON lines.
+/// Ending of the names of files that hold a scenario as JSON lines.
 inline constexpr std::string_view kLinesEnding = ".jsonl";
 
 /// The calls of such a file. Holds 16 bytes per call.
@@ -19,7 +19,7 @@ class CallLines final : public StoredCalls {
   CallLines(std::string path, int world_size)
       : path_(std::move(path)), world_size_(world_size), partition_(world_size) {}
 
-  /// Takes the next line in. Errors: BadInput, "FILE:LINE: PATH: what is wrong".
+  /// Adds the next line. Errors: BadInput, "FILE:LINE: PATH: what is wrong".
   [[nodiscard]] Result<void> add(const LineReader::Line& line);
 
   [[nodiscard]] std::size_t size() const override { return places_.size(); }

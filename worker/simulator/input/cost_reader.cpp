@@ -56,7 +56,7 @@ bool ScenarioReader::read_skew(const Json& json, const JsonPath& path, CostModel
   return true;
 }
 
-/// Costs are of frames that some call of the scenario has.
+/// Checks that some call of the scenario has each frame with costs.
 bool ScenarioReader::known_frames(const Json& json, const JsonPath& path,
                                   const Scenario& scenario) {
   const Json* frames = json.find("frames");
@@ -86,7 +86,7 @@ bool ScenarioReader::read_frame_costs(const Json& json, const JsonPath& path, Co
   return true;
 }
 
-/// What is there replaces what `out` says.
+/// Given keys replace the values in `out`.
 bool ScenarioReader::read_frame_cost(const Json& json, const JsonPath& path, const CostModel& model,
                                      FrameCost& out) {
   if (const Json* compile = json.find("compile"))
@@ -159,7 +159,7 @@ bool ScenarioReader::read_network(const Json& json, const JsonPath& path, Networ
       !known_keys(json, path, {"alpha_us", "beta_gbps", "ranks_per_host", "within"}) ||
       !read_link(json, path, out.between))
     return false;
-  const NetworkModel usual = *parse_network("shm", "");  // for what processors do
+  const NetworkModel usual = *parse_network("shm", "");  // for the speed of processors
   out.name = "own";
   out.join_bytes_per_us = usual.join_bytes_per_us;
   out.read_bytes_per_us = usual.read_bytes_per_us;
@@ -187,8 +187,8 @@ bool ScenarioReader::read_link(const Json& json, const JsonPath& path, Link& out
   return true;
 }
 
-/// A number of microseconds as nanoseconds (or of nanoseconds as picoseconds); as it was where the
-/// key is missing.
+/// Reads microseconds as nanoseconds (or nanoseconds as picoseconds); `out` is unchanged if the key
+/// is missing.
 bool ScenarioReader::microseconds(const Json& json, const JsonPath& path, std::string_view key,
                                   std::int64_t& out) {
   const Json* given = json.find(key);
@@ -199,7 +199,7 @@ bool ScenarioReader::microseconds(const Json& json, const JsonPath& path, std::s
   return true;
 }
 
-/// A directory beside the scenario: what its job took, frame by frame.
+/// Reads the record in a directory beside the scenario: its job's times, by frame.
 bool ScenarioReader::read_recorded_costs(const Json& json, const JsonPath& path, CostModel& out) {
   std::string directory;
   if (!text(json, path, directory)) return false;

@@ -1,4 +1,4 @@
-// Reads what a cost section says of devices: "device": "h100", "data_network": "dgx_h100", and the
+// Reads the devices of a cost section: "device": "h100", "data_network": "dgx_h100", and the
 // kernels and memory of steps.
 #include <cmath>
 
@@ -54,7 +54,7 @@ bool ScenarioReader::read_rates(const Json& json, const JsonPath& path, DeviceMo
   return true;
 }
 
-/// The parts of a step that need a device.
+/// Reads the parts of a step that need a device.
 bool ScenarioReader::read_device_step(const Json& json, const JsonPath& path,
                                       const std::optional<DeviceModel>& device, StepModel& out) {
   const Json *kernels = json.find("kernels"), *memory = json.find("memory");
@@ -98,7 +98,7 @@ bool ScenarioReader::read_kernel(const Json& json, const JsonPath& path, const D
   return true;
 }
 
-/// NAME and NAME_per_element; what is missing is 0.
+/// Reads NAME and NAME_per_element; a missing one is 0.
 bool ScenarioReader::read_amount(const Json& json, const JsonPath& path, const std::string& name,
                                  Amount& out) {
   const std::string each = name + "_per_element";
@@ -139,7 +139,7 @@ bool ScenarioReader::read_data_network(const Json& json, const JsonPath& path, D
   return hosts_fit(path, out, within != nullptr, between != nullptr);
 }
 
-/// Ranks that have a link between them are told which one.
+/// Checks that links are given for ranks that share a host, and for ranks on several hosts.
 bool ScenarioReader::hosts_fit(const JsonPath& path, const DataNetwork& network, bool within,
                                bool between) {
   const std::int32_t in_host = network.ranks_per_host;

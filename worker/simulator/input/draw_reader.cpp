@@ -69,7 +69,7 @@ bool ScenarioReader::read_bounds(const Json& json, const JsonPath& path, Bounds&
 
 bool ScenarioReader::read_sharing(const Json& json, const JsonPath& path, Sharing& out) {
   if (const auto* names = json.as<Json::Array>()) return read_axes(*names, path, out);
-  std::int64_t together = 1;  // ranks that follow each other
+  std::int64_t together = 1;  // number of neighbours with one value
   if (json.as<Json::Object>() != nullptr) {
     if (!known_keys(json, path, {"ranks"})) return false;
     const Json* ranks = required(json, path, "ranks");

@@ -1,4 +1,4 @@
-// What goes wrong in a simulated job, on which ranks and when: the scenario's section "faults".
+// Faults of a simulated job, with their ranks and times: the scenario's section "faults".
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 
 namespace lockstep::worker::simulator {
 
-/// One fault. It strikes when its ranks come to `call`, each at its own time, or at `at` of virtual
-/// time; Slow and Late with neither: from the start.
+/// One fault. It takes effect when its ranks arrive at `call`, each at its own time, or at virtual
+/// time `at`; Slow, Late and CompileFails without either: from the start.
 struct Fault {
   enum class Kind : std::uint8_t {
     Slow,          // each step of these ranks takes `delay` longer
-    Stopped,       // they neither compute nor send nor receive, as by SIGSTOP
-    Crashed,       // they are gone, as by SIGKILL
-    Late,          // they come `delay` late to the call, or to the start of the job
+    Stopped,       // they neither compute nor send nor receive, as under SIGSTOP
+    Crashed,       // they are gone, as after SIGKILL
+    Late,          // they arrive `delay` late at the call, or at the start of the job
     Branch,        // their function branches on something that differs there
     CompileFails,  // their compiler fails at the first compile from the call on
-    CacheLost,     // they have forgotten all entries and sizes when they come to the call
+    CacheLost,     // they lose the frame's entries and sizes when they arrive at the call
   };
   Kind kind = Kind::Crashed;
   RankSet ranks;
@@ -32,23 +32,23 @@ struct Fault {
   std::optional<Instant> at;      // Slow, Stopped, Crashed
   std::optional<Duration> lasts;  // Slow, Stopped; nullopt: to the end
   Duration delay{0};              // Slow, Late
-  bool rejected = false;  // CompileFails: the text is wrong; else it is this rank's compiler
+  bool rejected = false;  // CompileFails: the compiler rejects the text; else it cannot be run
   bool operator==(const Fault&) const = default;
 };
 
-/// What holds of a kind. What it does to ranks is in cluster/timed_run.cpp and timed_call.cpp.
+/// Properties of a kind. Its effect on ranks is in cluster/timed_run.cpp and timed_call.cpp.
 struct FaultRow {
   enum Trait : std::uint8_t {
-    AtATime = 1,     // may strike at a time (at_s), not only at a call
+    AtATime = 1,     // may take effect at a time (at_s), not only at a call
     Unprompted = 2,  // needs neither: from the start, or at the first occasion
     Lasts = 4,       // may end again (for_s)
     Rejects = 8,     // has the key `rejected`
-    Halts = 16,      // its ranks do nothing more: no two such faults of one rank
-    InACall = 32,    // one call tells all ranks of it; else the watchdog does
+    Halts = 16,      // its ranks do nothing more: a rank has at most one such fault
+    InACall = 32,    // one call reports it to all ranks; else the watchdog does
   };
   std::string_view name{};  // in scenarios
   int traits = 0;
-  std::string_view delay{};  // of fault_text(), where the kind needs delay_s
+  std::string_view delay{};  // part of fault_text(), if the kind needs delay_s
 
   [[nodiscard]] constexpr bool is(Trait trait) const { return (traits & trait) != 0; }
 };
@@ -74,7 +74,7 @@ constexpr FaultRow row_of(Fault::Kind kind) {
   return {};
 }
 
-/// By kind.
+/// Names of faults, by kind.
 inline constexpr auto kFaultNames = [] {
   constexpr std::size_t count = [] {
     std::size_t n = 0;
@@ -86,21 +86,21 @@ inline constexpr auto kFaultNames = [] {
   return names;
 }();
 
-/// "crashed at call 5", "stopped at 1.5 s for 30 s", "slow by 0.02 s a step"
+/// Text such as "crashed at call 5", "stopped at 1.5 s for 30 s" or "slow by 0.02 s a step".
 [[nodiscard]] std::string fault_text(const Fault& fault);
 
-/// What a scenario without a section "cost" takes for granted.
+/// Times of a job whose scenario has no section "cost".
 inline constexpr Duration kUsualStep = std::chrono::milliseconds(100);
 inline constexpr Duration kUsualCompile = std::chrono::seconds(2);
 
-/// The section: the faults, and the times of the job that they meet; what is not given is the cost
-/// model's, where the scenario has one.
+/// The section: the faults, and the times of the job. Times that are not given are the cost
+/// model's, if the scenario has one.
 struct FaultPlan {
-  /// A rank that is waited for, and shows neither progress nor a lease for so long, ends the job.
+  /// A rank that others wait for ends the job if it shows neither progress nor a lease this long.
   Duration deadline = std::chrono::seconds(60);
   Duration latency = std::chrono::microseconds(5);  // of a message
   std::optional<Duration> step;                     // a rank's own work after each call; else 0.1 s
-  std::optional<Duration> compile;                  // of an entry, on each rank; else 2 s
+  std::optional<Duration> compile;                  // to build an entry, on each rank; else 2 s
   std::vector<Fault> list;
   bool operator==(const FaultPlan&) const = default;
 };

@@ -1,4 +1,4 @@
-// Reads the faults section of a scenario, and draws what it leaves to its seed.
+// Reads the faults section of a scenario, and makes the draws that depend on its seed.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,9 +16,9 @@ using Kind = Fault::Kind;
 constexpr std::size_t kMaxFaults = 64;
 constexpr std::int64_t kMaxDrawn = 1024;
 constexpr double kMaxSeconds = 1e6;
-constexpr std::uint64_t kRanks = 1, kTime = 2;  // what is drawn
+constexpr std::uint64_t kRanks = 1, kTime = 2;  // places of the draws
 
-/// The longest step and compile, in seconds, of a job with that many calls.
+/// Longest step and compile of one call, added up, in seconds.
 double longest_call(const FaultPlan& plan, const std::optional<CostModel>& cost) {
   constexpr std::int64_t kManySources = 1 << 20;
   std::int64_t step = 0, compile = 0;
@@ -71,7 +71,7 @@ bool ScenarioReader::read_faults(const Json& json, const JsonPath& path, const S
     return fail(at,
                 fmt::format("{} faults, where at most {} are possible", faults.size(), kMaxFaults));
   RankSet taken, halted;
-  double seconds = 0;  // of virtual time that the job may take
+  double seconds = 0;  // virtual time that the job may take
   const auto long_of = [](Duration time) { return std::chrono::duration<double>(time).count(); };
   for (std::size_t i = 0; i < faults.size(); ++i) {
     const std::uint64_t own = mixed(static_cast<std::uint64_t>(seed), i);
@@ -118,7 +118,7 @@ bool ScenarioReader::known_fault_keys(const Json& json, const JsonPath& path, Ki
   return known_keys(json, path, keys);
 }
 
-// Ranks as written, or so many drawn ones that no earlier fault has.
+// Reads the fault's ranks: written ones, or a number of drawn ones that no earlier fault has.
 bool ScenarioReader::read_victims(const Json& json, const JsonPath& path, std::uint64_t seed,
                                   const RankSet& taken, Fault& out) {
   const Json *who = json.find("ranks"), *count = json.find("count");
@@ -141,7 +141,7 @@ bool ScenarioReader::read_victims(const Json& json, const JsonPath& path, std::u
   return true;
 }
 
-// A call or a time; [least, greatest] is drawn from.
+// Reads a call or a time; it is drawn from [least, greatest].
 bool ScenarioReader::read_moment(const Json& json, const JsonPath& path, std::size_t calls,
                                  std::uint64_t seed, Fault& out) {
   const Json *call = json.find("call"), *at = json.find("at_s");
@@ -180,7 +180,7 @@ bool ScenarioReader::read_moment(const Json& json, const JsonPath& path, std::si
   return true;
 }
 
-// How long, how much, of what sort.
+// Reads delay, duration and the key `rejected`.
 bool ScenarioReader::read_extent(const Json& json, const JsonPath& path, Fault& out) {
   if (!row_of(out.kind).delay.empty()) {
     if (required(json, path, "delay_s") == nullptr ||
@@ -194,7 +194,7 @@ bool ScenarioReader::read_extent(const Json& json, const JsonPath& path, Fault& 
   return rejected == nullptr || boolean(*rejected, path.at("rejected"), out.rejected);
 }
 
-// Leaves `out` where the key is missing.
+// Leaves `out` unchanged if the key is missing.
 bool ScenarioReader::read_seconds(const Json& json, const JsonPath& path, std::string_view key,
                                   double least, Duration& out) {
   const Json* given = json.find(key);

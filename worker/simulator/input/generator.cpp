@@ -21,7 +21,7 @@ bool applies(const Variant& variant, std::uint64_t of_block, std::uint64_t rando
   return false;
 }
 
-/// Ranks by the inputs that they draw.
+/// Groups ranks by the inputs that they draw.
 ScenarioCall pool_call(const GeneratedCall& made, const RankInputs& inputs, int world_size) {
   std::map<std::uint32_t, RankSet> ranks;
   for (std::int32_t r = 0; r < world_size; ++r)
@@ -104,8 +104,8 @@ void RankInputs::add(const Uniform& one) {
   uniform_.push_back(one);
 }
 
-// The same values by whatever instructions the processor has. Which it has is asked before the thread
-// sanitizer has begun.
+// Gives the same values with any instruction set. The processor's is looked up before the thread
+// sanitizer has started, so there are no clones with it.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #endif
@@ -144,7 +144,7 @@ const GeneratedCall& Generator::kind(std::size_t number) const {
   for (; of_block >= static_cast<std::uint64_t>(block->repeat); ++block)
     of_block -= static_cast<std::uint64_t>(block->repeat);
   for (std::size_t i = 0; i < block->variants.size(); ++i) {
-    // Places from the end of the numbers, where no draw stands.
+    // Places from the end of the numbers, which no draw uses.
     const std::uint64_t random = mixed(mixed(call_place(seed, number), UINT64_MAX - i), 0);
     if (applies(block->variants[i], of_block, random)) return block->variants[i].call;
   }

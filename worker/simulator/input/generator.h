@@ -1,5 +1,5 @@
-// The calls that a scenario's generator section makes. They are made when their turn comes: as a
-// call with its groups of equal ranks, or, where ranks draw for themselves, one rank at a time.
+// Calls of a scenario's generator section. They are made when they are needed: as a call with its
+// groups of equal ranks, or, if ranks draw for themselves, one rank at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,66 +14,65 @@
 namespace lockstep::worker::simulator {
 
 /// Inputs of a recorded job from which virtual ranks draw theirs: whole inputs of one rank in one
-/// call, so that what holds within a rank holds for who draws them. Immutable. The inputs have one
-/// list of sources.
+/// call, so that relations within a rank are kept. Immutable. All have the same list of sources.
 struct InputPool {
-  /// Of all calls of a frame with that list; pools share them.
+  /// Inputs of all calls of a frame with that list; pools share them.
   std::shared_ptr<const std::vector<Observation>> inputs;
-  std::vector<std::uint32_t> recorded;  // which of them: one for each time that it was recorded
-  std::vector<std::uint32_t> distinct;  // the same, each once, ascending
-  Observation least, greatest;          // the values of all of these
+  std::vector<std::uint32_t> recorded;  // their indices: one for each time that it was recorded
+  std::vector<std::uint32_t> distinct;  // the same indices, each once, ascending
+  Observation least, greatest;          // least and greatest values of these
 
-  /// By 64 random bits.
+  /// Index of the input that 64 random bits draw.
   [[nodiscard]] std::uint32_t at(std::uint64_t random) const {
     return recorded[static_cast<std::size_t>(random % recorded.size())];
   }
 };
 
-/// A call whose sizes are yet to be drawn.
+/// Call whose sizes are not drawn yet.
 struct GeneratedCall {
   std::string frame;
   ScenarioValues like;  // with zeros in place of what is drawn
   std::vector<Draw> draws;
-  /// Of a recorded job's: the inputs from which each rank draws one; null: `draws` are made.
+  /// For a recorded job: the inputs from which each rank draws one; null: `draws` are made.
   std::shared_ptr<const InputPool> pool = nullptr;
-  /// The same: a call in which nothing is drawn; null: ranks draw.
+  /// For a recorded job: a call in which nothing is drawn; null: ranks draw.
   std::shared_ptr<const ScenarioCall> as_is = nullptr;
 
-  /// The n for which every draw is the same on all of ranks k n to k n + n - 1; world_size where it
-  /// is on all ranks.
+  /// Number n of neighbours, ranks k n to k n + n - 1, on which every draw is equal; world_size if
+  /// every draw is equal on all ranks.
   [[nodiscard]] std::int64_t alike_run(int world_size) const;
-  /// Some draw may differ between ranks.
+  /// True if some draw may differ between ranks.
   [[nodiscard]] bool apart() const;
   bool operator==(const GeneratedCall&) const = default;
 };
 
-/// What every rank sees in one generated call. Immutable; the generator outlives it.
+/// Inputs of every rank in one generated call. Immutable; the generator outlives it.
 class RankInputs {
  public:
   RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint64_t number, int world_size);
-  /// That of rank 0: what differs on other ranks are the values.
+  /// Observation of rank 0; only the values differ on other ranks.
   [[nodiscard]] const Observation& like() const { return like_; }
-  /// The same with the least and the greatest values that any rank may draw.
+  /// Observations with the least and the greatest values that any rank may draw.
   [[nodiscard]] const Observation& least() const { return least_; }
   [[nodiscard]] const Observation& greatest() const { return greatest_; }
-  /// The n for which ranks k n to k n + n - 1 see the same.
+  /// Number n of neighbours, ranks k n to k n + n - 1, with equal inputs.
   [[nodiscard]] std::int32_t alike() const { return alike_; }
-  /// Puts the rank's values in. Requires an observation that was like() or of a rank.
+  /// Writes the rank's values into `out`, which must be like() or the observation of a rank.
   void fill(std::int32_t rank, Observation& out) const;
-  /// From which every rank draws; null: sizes are drawn one by one.
+  /// Inputs from which every rank draws; null: sizes are drawn one by one.
   [[nodiscard]] const InputPool* pool() const { return pool_; }
-  /// Which of the pool's inputs the rank has. Requires a pool.
+  /// Index of the rank's input in the pool. Requires a pool.
   [[nodiscard]] std::uint32_t drawn_by(std::int32_t rank) const {
     return pool_->at(mixed(pool_place_, static_cast<std::uint64_t>(rank) + 1));
   }
 
  private:
-  /// Uniform draws of the rank's own that are alike: nearly all there are, so they have a loop of
-  /// their own.
+  /// Uniform draws of each rank with the same range. Nearly all draws are such, so they have a loop
+  /// of their own.
   struct Uniform {
     FastModulo by;
     std::uint64_t low;
-    std::size_t at;  // of the first in Observation::values; the others follow
+    std::size_t at;  // index of the first in Observation::values; the others follow
     std::vector<std::uint64_t> places{};
     void fill(std::uint64_t part, std::int64_t* out) const;
   };
@@ -82,7 +81,7 @@ class RankInputs {
     std::uint64_t place;
     std::size_t at;
   };
-  /// A tensor whose order may depend on what is drawn: dims of one element have none.
+  /// Tensor whose order may depend on the draws: dims of one element have none.
   struct Strided {
     std::size_t source;
     std::span<const std::int64_t> strides;
@@ -97,17 +96,17 @@ class RankInputs {
   std::vector<Strided> strided_;
 };
 
-/// A call that is made in place of the block's own, where it applies.
+/// Call that replaces the block's own call where it applies.
 struct Variant {
   enum class When { First, Every, Chance };
   When when = When::First;
   std::int64_t count = 0;   // the first `count` calls of the block; the last of every `count`
-  std::uint64_t below = 0;  // the chance, out of 2 to the 53
+  std::uint64_t below = 0;  // the probability, times 2 to the 53
   GeneratedCall call;
   bool operator==(const Variant&) const = default;
 };
 
-/// Calls of one kind that follow each other.
+/// Consecutive calls of one kind.
 struct Block {
   std::int64_t repeat = 1;
   GeneratedCall call;
@@ -115,27 +114,27 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-/// Immutable once read; may be asked from several threads.
+/// Immutable once read; may be used from several threads.
 struct Generator {
   std::uint64_t seed = 0;
   std::vector<Block> blocks;
-  /// In place of blocks, for the calls of a record: which of `kinds` each call is.
+  /// For the calls of a record, instead of blocks: index of each call in `kinds`.
   std::vector<std::uint32_t> order{};
   std::vector<GeneratedCall> kinds{};
-  /// Ranks that stay away, by number of the generated call.
+  /// Absent ranks, by number of the generated call.
   std::map<std::size_t, RankSet> absent;
 
-  /// How many calls are made.
+  /// Number of calls.
   [[nodiscard]] std::size_t count() const;
-  /// What call `number` is like, before anything is drawn. Requires number < count().
+  /// Call `number` before anything is drawn. Requires number < count().
   [[nodiscard]] const GeneratedCall& kind(std::size_t number) const;
   [[nodiscard]] RankSet present(std::size_t number, int world_size) const;
-  /// The whole call: equal ranks in one group. Takes a draw for every rank where they are apart.
+  /// The whole call, with equal ranks in one group. Draws for every rank if they are apart().
   [[nodiscard]] ScenarioCall call(std::size_t number, int world_size) const;
   [[nodiscard]] RankInputs inputs(std::size_t number, int world_size) const {
     return {kind(number), seed, number, world_size};
   }
-  /// Ranks may differ in some call.
+  /// True if ranks may differ in some call.
   [[nodiscard]] bool apart() const;
   bool operator==(const Generator&) const = default;
 };

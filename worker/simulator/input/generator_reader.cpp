@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxRepeat = 1'000'000;
 constexpr std::size_t kMaxAxes = 8;
 
-/// The values with those of the same name replaced and the others added.
+/// Returns `values` with members of the same name replaced and others added.
 Json overlaid(const Json& values, const Json& over) {
   Json out = values;
   auto& members = std::get<Json::Object>(out.value);
@@ -53,7 +53,7 @@ bool ScenarioReader::read_generator(const Json& json, const JsonPath& path, Gene
   return absent == nullptr || read_absences(*absent, path.at("absent"), out);
 }
 
-// [{"axis": "pipeline", "size": 4}, {"axis": "tensor", "size": 8}]: neighbours differ in the last.
+// Reads [{"axis": "pipeline", "size": 4}, …]: neighbours differ in the last axis.
 bool ScenarioReader::read_grid(const Json& json, const JsonPath& path) {
   if (array(json, path) == nullptr) return false;
   const auto& list = *json.as<Json::Array>();
@@ -143,8 +143,8 @@ bool ScenarioReader::read_when(const Json& json, const JsonPath& path, Variant& 
   return true;
 }
 
-// Takes the draws out of the values and puts zeros in their places, so that what is left is read as
-// the values of any call.
+// Takes the draws out of the values and leaves zeros, so that the rest is read like the values of
+// any call.
 bool ScenarioReader::read_generated(Json values, const JsonPath& path, GeneratedCall& out) {
   auto* sources = std::get_if<Json::Object>(&values.value);
   if (sources == nullptr) return object(values, path) != nullptr;

@@ -21,9 +21,9 @@ JointCalls::JointCalls(const std::vector<RankRecord>& ranks) : ranks_(ranks) {
     return;
   }
   std::map<std::string, std::uint32_t> ids;
-  std::vector<std::uint32_t> known;  // calls of each group so far
+  std::vector<std::uint32_t> known;  // number of calls of each group so far
   for (const RankRecord& rank : ranks) {
-    std::vector<std::pair<std::uint32_t, Place>> fresh;  // by the rank's own order
+    std::vector<std::pair<std::uint32_t, Place>> fresh;  // in the rank's own order
     for (const auto& [name, calls] : rank.calls.of_groups()) {
       const auto [at, first] = ids.try_emplace(name, static_cast<std::uint32_t>(groups_.size()));
       if (first) {
@@ -40,7 +40,7 @@ JointCalls::JointCalls(const std::vector<RankRecord>& ranks) : ranks_(ranks) {
   }
 }
 
-// A rank that is elsewhere in a round has no call there, so calls go by their round.
+// A rank need not have a call in every round, so calls are matched by their round.
 void JointCalls::add_agreements() {
   for (const RankRecord& rank : ranks_)
     slots_.insert(slots_.end(), rank.calls.slots().begin(), rank.calls.slots().end());

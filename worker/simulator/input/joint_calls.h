@@ -1,4 +1,4 @@
-// The calls of a recorded job: which call of which rank belongs to which of its groups' calls.
+// Calls of a recorded job: which calls of which ranks form one call of a group.
 #pragma once
 
 #include <span>
@@ -10,17 +10,18 @@
 
 namespace lockstep::worker::simulator {
 
-/// In the order in which the lowest ranks made them. Holds 8 bytes per call; the ranks outlive it.
+/// Calls in the order in which the lowest ranks made them. Holds 8 bytes per call; the ranks
+/// outlive it.
 class JointCalls {
  public:
   explicit JointCalls(const std::vector<RankRecord>& ranks);
   [[nodiscard]] std::size_t size() const { return order_.size(); }
-  /// Of all groups that make calls, by name.
+  /// Number of groups that make calls, told apart by name.
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] const std::string& group(std::size_t call) const;
-  /// Those whose call it is; all ranks where the group was never declared.
+  /// Ranks of the call's group; all ranks if the group was never declared.
   [[nodiscard]] const RankSet& members(std::size_t call) const;
-  /// Which of the rank's calls it is; nullopt: its record has none.
+  /// Index of the call among the rank's calls; nullopt: the rank's record has no such call.
   [[nodiscard]] std::optional<std::size_t> of(std::size_t call, std::size_t rank) const;
 
  private:
@@ -29,7 +30,7 @@ class JointCalls {
     RankSet members;
   };
   struct Place {
-    std::uint32_t group = 0, number = 0;  // the so-manieth call of the group, or of `slots_`
+    std::uint32_t group = 0, number = 0;  // index among the group's calls, or in `slots_`
   };
   void add_agreements();
   const std::vector<RankRecord>& ranks_;
@@ -38,7 +39,7 @@ class JointCalls {
   std::vector<std::uint64_t> slots_;  // CallIndex::slots() of all ranks
 };
 
-/// The inputs of a recorded job's calls. Of ranks that saw the same in a call, one is read.
+/// Inputs of a recorded job's calls. Ranks with equal inputs in a call are read once.
 class RecordedCalls final : public StoredCalls {
  public:
   explicit RecordedCalls(const std::vector<RankRecord>& ranks) : ranks_(ranks), joint_(ranks) {}
@@ -46,7 +47,7 @@ class RecordedCalls final : public StoredCalls {
   [[nodiscard]] RankPartition partition() const override;
 
  private:
-  /// Ranks that saw the same, and which of the lowest one's calls it is.
+  /// Ranks with equal inputs, and the index of the call among the lowest one's calls.
   struct Alike {
     RankSet ranks;
     std::size_t call = 0;

@@ -5,7 +5,8 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// The guards hold for the decision's hints. What is no size of an input is taken to hold.
+/// True if the guards hold for the decision's hints. A guard that hints do not decide counts as
+/// true.
 bool taken_by(const Decision& decision, const TraceReport& report) {
   const std::vector<shapes::Symbol> symbols = decision.trace_symbols();
   const auto hint_of = [&](shapes::Symbol symbol) -> std::optional<std::int64_t> {
@@ -18,7 +19,8 @@ bool taken_by(const Decision& decision, const TraceReport& report) {
   });
 }
 
-/// Of what a trace depends on: not on who may not be specialised, which is the caller's wish.
+/// Digest of what a trace depends on. The caller's wish that symbols stay dynamic is not part of
+/// it.
 shapes::Fingerprint traced_as(Decision decision) {
   for (SymbolDecision& symbol : decision.symbols) symbol.pinned_is_error = false;
   return decision.digest();
@@ -34,7 +36,7 @@ bool same_conditions(const TraceReport& a, const TraceReport& b) {
 
 void KnownTraces::add(const std::string& frame, const Decision& decision,
                       const TraceReport& report) {
-  // The answer of a group was one of the ranks that there were.
+  // The answer of a group depended on the recorded ranks.
   if (!report.group_guards.empty()) return;
   std::vector<TraceReport>& known = traces_[{frame, traced_as(decision)}];
   if (std::ranges::none_of(known,

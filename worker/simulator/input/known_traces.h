@@ -1,5 +1,5 @@
-// What the traces of a recorded job came to, by frame and decision, so that a dry run of its inputs
-// knows the conditions that its programs rely on.
+// Results of a recorded job's traces, by frame and decision, so that a dry run of its inputs knows
+// the conditions that its programs rely on.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace lockstep::worker::simulator {
 
-/// One thread fills it; then it may be asked from several.
+/// Filled by one thread; then it may be used from several.
 class KnownTraces {
  public:
   void add(const std::string& frame, const Decision& decision, const TraceReport& report);
-  /// What a trace of the frame under this decision comes to: one that was recorded for the same
-  /// decision, but for hints, and took the branches that these hints take; where all traces of the
-  /// decision failed, such a failure. null: not known.
+  /// Result of a trace of the frame under this decision: one recorded for the same decision, hints
+  /// apart, that took the branches of these hints. If all traces of the decision failed, such a
+  /// failure. null: not known.
   [[nodiscard]] const TraceReport* find(const std::string& frame, const Decision& decision) const;
   [[nodiscard]] bool empty() const { return traces_.empty(); }
 

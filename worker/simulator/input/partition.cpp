@@ -15,7 +15,7 @@ struct Piece {
   auto operator<=>(const Piece&) const = default;
 };
 
-/// The group of each class, by where its lowest rank is. `pieces` are disjoint.
+/// Group of each class, found by its lowest rank. `pieces` are disjoint.
 std::vector<int> groups_of(const std::vector<RankClass>& classes, std::vector<Piece> pieces) {
   std::sort(pieces.begin(), pieces.end());
   std::vector<int> out;

@@ -9,8 +9,8 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// One rank number at the start of `rest`, which moves behind it; nullopt where there is none,
-/// where it has a leading zero, or lies outside the world.
+/// Takes one rank number from the start of `rest`; nullopt if there is none, it has a leading zero,
+/// or it is outside the world.
 std::optional<std::int32_t> take_rank(std::string_view& rest, int world_size, std::string& error) {
   const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
   const std::string_view number = rest.substr(0, digits);

@@ -142,7 +142,7 @@ RoundKey RecordFields::round_key(std::string_view key) {
     out.frame = in.text("frame");
     out.call = static_cast<std::uint64_t>(in.integer("call", 0, INT64_MAX));
     out.round = in.has("round") ? static_cast<std::uint64_t>(in.integer("round", 0, INT64_MAX))
-                                : out.call;  // as written before rounds were counted apart
+                                : out.call;  // older records have no rounds of their own
     out.attempt = static_cast<std::uint32_t>(in.integer("attempt", 0, UINT32_MAX));
     if (in.has("consistency")) out.consistency = in.consistency("consistency");
     if (in.has("options")) out.options = in.text("options");

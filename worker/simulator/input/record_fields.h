@@ -1,5 +1,5 @@
-// Fields of one line of a record, read from JSON. The first thing that is wrong is kept; from then
-// on every field reads as empty, and the caller looks at `error` once, at the end of the line.
+// Fields of one line of a record, read from JSON. The first error is kept; from then on every field
+// reads as empty, and the caller checks `error` once, at the end of the line.
 #pragma once
 
 #include <lockstep/worker/agreement/record.h>
@@ -42,7 +42,7 @@ class RecordFields {
  private:
   const Json* get(std::string_view key);
   const Json::Array* list(std::string_view key);
-  /// Reads an object within this line as a line of its own.
+  /// Reads an object within this line like a line of its own.
   template <class Read>
   auto within(const Json& object, std::string_view key, Read read);
   [[nodiscard]] std::string text_of(const Json& json, std::string_view key);

@@ -16,7 +16,7 @@ Status refuse(std::string_view where, std::string_view what) {
   return bad_input(fmt::format("{}: {}.", where, what));
 }
 
-/// Takes one rank's file in, line by line.
+/// Reads one rank's file, line by line.
 class RankReader {
  public:
   /// `known`: the source lists of all ranks, each held once.
@@ -161,7 +161,7 @@ class RankReader {
     out_.last_call = std::move(call);
   }
 
-  /// All lines up to the next call, or to the end of the record, are known.
+  /// Ends the last call: all lines up to the next call, or to the end of the record, are known.
   void close_call() {
     if (!out_.last_call) return;
     out_.calls.end(stretch_);
@@ -180,8 +180,8 @@ class RankReader {
   const CallVisitor& visit_;
   RankRecord out_;
   SourceLists lists_;                         // of this rank
-  std::map<std::string, FrameState> stored_;  // of frames that have not been called
-  /// Likewise, by group and name.
+  std::map<std::string, FrameState> stored_;  // of frames not called yet
+  /// Start entries of frames not called yet, by group and name.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const std::vector<Entry>>> started_;
   std::string stretch_;  // the lines of the last call
 };

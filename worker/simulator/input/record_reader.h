@@ -1,6 +1,6 @@
-// Reads the record of a job (agreement/record.md). What a crash leaves behind, a last line that
-// was cut, is tolerated and said; anything else that is not a record is an error with file and
-// line. Calls are not held: CallIndex reads them again.
+// Reads the record of a job (agreement/record.md). A last line that a crash cut off is tolerated
+// and reported; any other defect is an error with file and line. Calls are not held: CallIndex
+// reads them again.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// A call or a round that ended in an error.
+/// Call or round that ended in an error.
 struct RecordedFailure {
   RoundKey key;
   Status error;
@@ -24,26 +24,26 @@ struct RankRecord {
   std::string path;
   RecordHeader header;
   std::map<std::string, RankSet> groups;
-  RecordedAgreements agreements;                      // of programs that call the library for them
-  std::map<std::string, DecisionConfig> own_configs;  // of their frames
+  RecordedAgreements agreements;                      // of programs that call the library
+  std::map<std::string, DecisionConfig> own_configs;  // configurations of their frames
   CallIndex calls;
   std::optional<RecordedCall> last_call;
-  std::array<std::size_t, 4> outcomes{};  // calls by CallOutcome::Kind
-  std::optional<RoundKey> first_error;    // of a call
+  std::array<std::size_t, 4> outcomes{};  // number of calls, by CallOutcome::Kind
+  std::optional<RoundKey> first_error;    // key of the first call with an error
   std::optional<RecordedFailure> last_error;
-  std::optional<RecordedFailure> failed_round;  // outside of calls (settle, finish); the last one
-  bool truncated = false;                       // the last line was cut
-  bool profiled = false;                        // frames started from what earlier runs had learnt
+  std::optional<RecordedFailure> failed_round;  // outside of calls (settle, finish); the last such
+  bool truncated = false;                       // the last line was cut off
+  bool profiled = false;                        // frames started from states of earlier runs
   bool loaded = false;                          // frames started from saved programs
-  int lines = 0;                                // whole ones
+  int lines = 0;                                // number of whole lines
 
   [[nodiscard]] bool ends_within_a_call() const { return last_call && !last_call->outcome; }
 };
 
-/// Sees every call of every rank once, rank by rank; the call is the last of `rank` so far.
+/// Receives every call of every rank once, rank by rank; it is the last call of `rank` so far.
 using CallVisitor = std::function<void(const RankRecord& rank, const RecordedCall& call)>;
 
-/// All ranks of a job, by rank. Errors: BadInput, with file and line.
+/// Reads all ranks of a job, ordered by rank. Errors: BadInput, with file and line.
 [[nodiscard]] Result<std::vector<RankRecord>> read_record(const std::string& directory,
                                                           const CallVisitor& visit = {});
 

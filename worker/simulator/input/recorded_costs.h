@@ -1,4 +1,4 @@
-// What compiling and stepping took in a recorded job: the figures of a cost model, measured.
+// Compile and step times of a recorded job: measured values for a cost model.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct RecordedCost {
   std::int64_t step_ns = 0;                // from the end of a call to the next call of any frame
 };
 
-/// Takes them in while a record is read.
+/// Collects the costs while a record is read.
 class CostCollector {
  public:
-  /// A CallVisitor. What comes between two calls is the step of the first; nothing is known of the
-  /// last one's.
+  /// A CallVisitor. The time between two calls is the step of the first; that of the last call is
+  /// not known.
   void add(const RankRecord& rank, const RecordedCall& call);
-  /// By frame.
+  /// Costs by frame.
   [[nodiscard]] std::map<std::string, RecordedCost> costs();
 
  private:
@@ -32,14 +32,14 @@ class CostCollector {
     std::vector<std::int64_t> compile, step;
   };
   std::map<std::string, Times> times_;
-  Times* before_ = nullptr;  // of the rank's call before, which has ended
+  Times* before_ = nullptr;  // times of the rank's previous call, which has ended
 };
 
-/// By frame. Errors: BadInput (no record, or a damaged one).
+/// Reads the costs from a record, by frame. Errors: BadInput (no record, or a damaged one).
 [[nodiscard]] Result<std::map<std::string, RecordedCost>> recorded_costs(
     const std::string& directory);
 
-/// Puts them in place of what the model has for these frames.
+/// Replaces the model's costs of these frames.
 void put_costs(const std::map<std::string, RecordedCost>& costs, CostModel& out);
 
 }  // namespace lockstep::worker::simulator

@@ -12,13 +12,13 @@ shapes::Fingerprint digest_in(const std::string& frame, const Observation& seen)
   return out.add(frame).add(observation_digest(seen)).finish();
 }
 
-/// Inputs with fields, in whose place none is drawn, have structures of their own.
+/// Inputs with fields, which are never drawn, have structures of their own.
 shapes::Fingerprint structure_digest(const Observation& seen) {
   shapes::FingerprintBuilder out;
   return out.add(seen.list->digest()).add(seen.fields.empty() ? "" : "fields").finish();
 }
 
-/// Neighbours take the place of one recorded rank: the first of rank r's.
+/// First virtual rank with the inputs of recorded rank r; neighbours have those of one rank.
 std::int32_t first_in_place(std::size_t r, std::size_t recorded, int world_size) {
   const auto ranks = static_cast<std::int64_t>(recorded);
   return static_cast<std::int32_t>((static_cast<std::int64_t>(r) * world_size + ranks - 1) / ranks);
@@ -30,8 +30,8 @@ RankSet in_place_of(std::size_t r, std::size_t recorded, int world_size) {
   return first < end ? RankSet::range(Rank{first}, Rank{end - 1}) : RankSet();
 }
 
-/// Whether each value is the same on all ranks for another reason than that it was so in a call:
-/// bools, and sizes that a rank marks static or uniform.
+/// True for each value that is equal on all ranks for another reason than chance: bools, and sizes
+/// that a rank marks static or uniform.
 std::vector<bool> always_alike(const Observation& seen) {
   std::vector<bool> out(seen.values.size(), false);
   for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
@@ -56,7 +56,7 @@ void RecordedInputs::add(const RankRecord& rank, const RecordedCall& call) {
     return;
   }
   Observation own = call.observation;
-  own.orders.clear();  // a scenario that is made of a record has none
+  own.orders.clear();  // a scenario made from a record has none
   const auto [place, fresh] = known_.try_emplace(digest_in(call.frame, own));
   if (fresh) {
     const auto [at, first] = structure_of_.try_emplace(
@@ -71,7 +71,7 @@ void RecordedInputs::add(const RankRecord& rank, const RecordedCall& call) {
   seen.push_back(place->second);
 }
 
-/// The calls of the generator that stands for a record.
+/// Builds the calls of the generator made from a record.
 class RecordedInputs::Calls {
  public:
   explicit Calls(const RecordedInputs& inputs) : inputs_(inputs) {
@@ -79,13 +79,13 @@ class RecordedInputs::Calls {
       held_.push_back(std::make_shared<const std::vector<Observation>>(structure.inputs));
   }
 
-  /// One that all ranks make with one list and the same of what is always alike: the ranks draw.
-  /// False: they do not.
+  /// Adds a call that all ranks make with one list and equal values where always_alike(): the ranks
+  /// draw. Returns false for other calls.
   bool add_drawn(const std::vector<Place>& seen) {
     const std::uint32_t s = seen.front().structure;
     const auto differs = [&](const Place& p) {
       return p.structure != s ||
-             !input(p).fields.empty();  // of which a drawn one is none of the call
+             !input(p).fields.empty();  // a call with fields is not drawn
     };
     if (std::ranges::any_of(seen, differs)) return false;
     const Observation& first = input(seen.front());
@@ -106,7 +106,8 @@ class RecordedInputs::Calls {
     return true;
   }
 
-  /// Any other: ranks see what the recorded rank in whose place they are saw.
+  /// Adds any other call: virtual ranks have the inputs of the recorded rank in whose place they
+  /// are.
   void add_as_recorded(std::shared_ptr<const ScenarioCall> call) {
     GeneratedCall made;
     made.frame = call->groups.empty() ? std::string() : call->groups.front().frame;
@@ -125,8 +126,8 @@ class RecordedInputs::Calls {
 
  private:
   using Values = std::vector<std::int64_t>;
-  /// The inputs of a structure by what they have where `alike` is true.
-  using Parts = std::map<Values, std::uint32_t>;  // the kind of each
+  /// Inputs of a structure by their values where `alike` is true.
+  using Parts = std::map<Values, std::uint32_t>;  // index of each in Generator::kinds
 
   static Values part_of(const Observation& seen, const std::vector<bool>& alike) {
     Values out;

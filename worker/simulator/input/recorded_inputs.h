@@ -1,4 +1,4 @@
-// The job of a record at another number of ranks: virtual ranks draw their inputs from the recorded
+// Job of a record at another number of ranks: virtual ranks draw their inputs from the recorded
 // ones (drawn.md).
 #pragma once
 
@@ -13,33 +13,33 @@
 
 namespace lockstep::worker::simulator {
 
-/// What the ranks of a record saw, each different input once. Filled while the record is read.
+/// Inputs of the ranks of a record, each different one once. Filled while the record is read.
 class RecordedInputs {
  public:
-  /// As CallVisitor.
+  /// A CallVisitor.
   void add(const RankRecord& rank, const RecordedCall& call);
 
-  /// What was made of a record.
+  /// Scenario made from a record.
   struct Drawn {
     Scenario scenario;
-    std::size_t left_out = 0;     // calls to which a rank brought an error of its own
-    std::size_t as_recorded = 0;  // calls that ranks did not make alike: nothing is drawn in them
-    std::size_t inputs = 0;       // different ones
+    std::size_t left_out = 0;     // calls in which a rank reported an error of its own
+    std::size_t as_recorded = 0;  // calls that differ between ranks: nothing is drawn in them
+    std::size_t inputs = 0;       // number of different ones
   };
-  /// The recorded calls on `world_size` virtual ranks. Errors: BadInput (calls of groups of ranks,
-  /// frames of two agreements, or where ranks share sizes only).
+  /// Recorded calls on `world_size` virtual ranks. Errors: BadInput (calls of groups of ranks,
+  /// frames of two agreements, or ranks that share sizes only).
   [[nodiscard]] Result<Drawn> draw(const std::vector<RankRecord>& ranks, int world_size,
                                    std::uint64_t seed) const;
 
  private:
-  /// A frame and a list of sources.
+  /// Frame and list of sources.
   struct Structure {
     std::string frame;
     std::vector<Observation> inputs;   // each different one
-    std::vector<std::uint32_t> times;  // that each was recorded
+    std::vector<std::uint32_t> times;  // how often each was recorded
   };
   struct Place {
-    std::uint32_t structure = UINT32_MAX, input = 0;  // UINT32_MAX: the rank brought an error
+    std::uint32_t structure = UINT32_MAX, input = 0;  // UINT32_MAX: the rank reported an error
     bool operator==(const Place&) const = default;
   };
   class Calls;

@@ -11,7 +11,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// In the order of Consistency.
+/// Names in the order of Consistency.
 constexpr std::array<std::string_view, 3> kConsistencies{"same_graph", "same_collectives",
                                                          "shared_sizes"};
 
@@ -189,7 +189,7 @@ bool ScenarioReader::read_group(const Json& json, const JsonPath& path, const Sc
 }
 
 std::shared_ptr<const ScenarioCall> Scenario::call(std::size_t index) const {
-  // One that is held lives as long as the scenario, so nobody else need own it.
+  // A held call lives as long as the scenario, so the pointer need not own it.
   if (index < calls.size()) return {std::shared_ptr<const void>(), &calls[index]};
   if (index < explicit_count()) return stored->call(index - calls.size());
   return std::make_shared<const ScenarioCall>(generator.call(index - explicit_count(), world_size));

@@ -1,5 +1,5 @@
-// A scenario: what every rank of a job calls with which inputs, as data (scenario.md).
-// Read strictly; ranks stay ranges, so a world of millions costs nothing.
+// Scenario: the calls of every rank of a job with their inputs, as data (scenario.md). Reading is
+// strict; ranks stay ranges, so a world of millions costs nothing.
 #pragma once
 
 #include <map>
@@ -25,14 +25,14 @@ struct Scenario {
   int world_size = 1;
   DecisionConfig config{.settle = false};
   std::vector<ScenarioCall> calls;
-  Generator generator;                             // of the calls that come after those
+  Generator generator;                             // of the calls after those
   std::optional<CostModel> cost = std::nullopt;    // nullopt: nothing is timed
   std::optional<FaultPlan> faults = std::nullopt;  // nullopt: nothing goes wrong
-  /// Calls between those that are held and those that are generated; null: none.
+  /// Calls between `calls` and the generated ones; null: none.
   std::shared_ptr<const StoredCalls> stored = nullptr;
-  /// Of frames whose configuration is not `config`, in records of agreements.
+  /// Configurations of frames for which it is not `config`, in records of agreements.
   std::map<std::string, DecisionConfig> own_configs{};
-  /// What traces come to; null: the program of a decision is taken to be the decision.
+  /// Results of traces; null: the program of a decision is taken to be the decision.
   std::shared_ptr<const KnownTraces> traces = nullptr;
 
   [[nodiscard]] const DecisionConfig& config_of(const std::string& frame) const {
@@ -40,41 +40,40 @@ struct Scenario {
     return own == own_configs.end() ? config : own->second;
   }
   [[nodiscard]] std::size_t count() const { return explicit_count() + generator.count(); }
-  /// How many calls are not generated.
+  /// Number of calls that are not generated.
   [[nodiscard]] std::size_t explicit_count() const {
     return calls.size() + (stored ? stored->size() : 0);
   }
   /// Call `index`; read now if it is stored, made now if it is generated. The scenario outlives it.
   [[nodiscard]] std::shared_ptr<const ScenarioCall> call(std::size_t index) const;
-  /// Why a stored call could not be read again, which makes whatever came of this scenario void.
+  /// Reason why a stored call could not be read again. All results of this scenario are then void.
   [[nodiscard]] std::optional<Status> error() const {
     return stored ? stored->error() : std::nullopt;
   }
   bool operator==(const Scenario&) const = default;
 };
 
-/// The same with every call made and held, and no generator.
+/// Same scenario with every call made and held, and no generator.
 [[nodiscard]] Scenario expanded(const Scenario& scenario);
 
-/// What the command line says of a scenario with a generator section.
+/// Options of the command line. The first two need a generator section.
 struct ScenarioOptions {
-  std::optional<int> world_size;      // in place of the scenario's
-  std::optional<std::uint64_t> seed;  // in place of the generator's
-  /// Where files that the scenario names lie; nullopt: none is read, and naming one is an error.
+  std::optional<int> world_size;      // replaces the scenario's
+  std::optional<std::uint64_t> seed;  // replaces the generator's
+  /// Folder of files that the scenario names; nullopt: none is read, and naming one is an error.
   std::optional<std::string> folder = std::nullopt;
-  std::optional<NetworkModel> network = std::nullopt;  // in place of the cost section's
-  std::string networks{};                              // the folder of calibrated ones
+  std::optional<NetworkModel> network = std::nullopt;  // replaces the cost section's
+  std::string networks{};                              // folder of calibrated networks
 };
 
-/// Reads scenario text; `name` stands in messages. Errors: BadInput,
-/// "NAME: PATH: what is wrong".
+/// Reads scenario text; `name` is used in messages. Errors: BadInput, "NAME: PATH: what is wrong".
 [[nodiscard]] Result<Scenario> parse_scenario(std::string_view text, std::string_view name,
                                               const ScenarioOptions& options = {});
 /// Reads a scenario file: JSON, or JSON lines where its name ends in .jsonl. Errors: BadInput.
 [[nodiscard]] Result<Scenario> load_scenario(const std::string& path,
                                              const ScenarioOptions& options = {});
 
-/// "0-3,7" as a set. Errors: the text of what is wrong with it, in `error`, and nullopt.
+/// Reads a set such as "0-3,7". On errors returns nullopt, with the reason in `error`.
 [[nodiscard]] std::optional<RankSet> parse_ranks(std::string_view text, int world_size,
                                                  std::string& error);
 

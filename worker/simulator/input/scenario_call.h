@@ -30,8 +30,8 @@ struct ScenarioGroup {
   RankSet ranks;
   std::string frame;  // the group's own, else the call's
   ScenarioValues values;
-  std::vector<Field> fields{};  // as an observation has them
-  /// What each of the ranks observes.
+  std::vector<Field> fields{};  // as in an observation
+  /// Observation of each of the ranks.
   [[nodiscard]] Observation observation() const;
   bool operator==(const ScenarioGroup&) const = default;
 };
@@ -39,13 +39,13 @@ struct ScenarioGroup {
 struct ScenarioCall {
   std::optional<std::string> frame;   // as written on the call itself
   std::vector<ScenarioGroup> groups;  // disjoint
-  RankSet present;                    // of all groups
+  RankSet present;                    // ranks of all groups
   bool operator==(const ScenarioCall&) const = default;
 };
 
-/// What a rank observes of these inputs, without fields.
+/// Observation of a rank with these inputs, without fields.
 [[nodiscard]] Observation observation_of(const ScenarioValues& values);
-/// The inputs of which a rank observes this, but for the order of dims.
+/// Inputs with which a rank observes this, except for the order of dims.
 [[nodiscard]] ScenarioValues scenario_values(const Observation& seen);
 
 }  // namespace lockstep::worker::simulator

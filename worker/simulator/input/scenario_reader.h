@@ -11,8 +11,8 @@
 
 namespace lockstep::worker::simulator {
 
-/// The first thing that is wrong is kept in `error`; from then on nothing is read any more.
-/// Functions that return bool are false where something is wrong.
+/// The first error is kept in `error_`; from then on nothing is read any more. Functions that
+/// return bool return false on an error.
 class ScenarioReader {
  public:
   /// `name` outlives the reader.
@@ -20,9 +20,9 @@ class ScenarioReader {
       : name_(name), options_(options) {}
 
   [[nodiscard]] Result<Scenario> read(const Json& root);
-  /// The same where the calls are the lines that follow, of the file at `path`.
+  /// Same, with the calls on the lines that follow, in the file at `path`.
   [[nodiscard]] Result<Scenario> read(const Json& root, LineReader& lines, const std::string& path);
-  /// One call, of a world as large as the options say.
+  /// Reads one call, for a world of the size in the options.
   [[nodiscard]] Result<ScenarioCall> read_call_alone(const Json& json);
 
  private:
@@ -109,7 +109,7 @@ class ScenarioReader {
                       Distribution& out);
   bool read_lengths(const Json& json, const JsonPath& path, Distribution& out);
   bool read_batches(const Json& json, const JsonPath& path, Batches& out);
-  /// The path of what lies beside the scenario or below its folder.
+  /// Path of a file beside the scenario or below its folder.
   std::optional<std::string> beside(const JsonPath& path, const std::string& name);
 
   // The cost section: cost_reader.cpp.
@@ -142,10 +142,10 @@ class ScenarioReader {
 
   std::string_view name_;
   const ScenarioOptions& options_;
-  LineReader* lines_ = nullptr;  // that the calls are on; null: they are in the document
-  std::string path_{};           // of those lines
+  LineReader* lines_ = nullptr;  // lines with the calls; null: the calls are in the document
+  std::string path_{};           // file of those lines
   int world_size_ = 1;
-  std::int64_t ranks_per_host_ = 0;                          // 0: not said
+  std::int64_t ranks_per_host_ = 0;                          // 0: not given
   std::vector<std::pair<std::string, Sharing::Axis>> grid_;  // slowest first; none: no grid
   std::optional<Status> error_;
 };

@@ -10,7 +10,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// In the order of FieldJoin.
+/// Names in the order of FieldJoin.
 constexpr std::array<std::string_view, kFieldJoins> kJoins{"equal", "min", "max", "union"};
 /// The keys of values, in the order of FieldType.
 constexpr std::array<std::string_view, kFieldTypes> kTypes{"bool", "int", "string", "hex",

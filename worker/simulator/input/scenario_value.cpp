@@ -10,10 +10,10 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// In the order of Mark, without None.
+/// Names in the order of Mark, without None.
 constexpr std::array<std::string_view, 5> kMarks{"dynamic", "maybe_dynamic", "unbacked", "static",
                                                  "uniform"};
-/// In the order of DType.
+/// Names in the order of DType.
 constexpr std::array<std::string_view, 10> kDtypes{"bool", "u8",  "i8",   "i16", "i32",
                                                    "i64",  "f16", "bf16", "f32", "f64"};
 

@@ -1,4 +1,4 @@
-// Calls of a scenario that are not held: each is read again when its turn comes.
+// Calls of a scenario that are not held: each is read again when it is needed.
 #pragma once
 
 #include <memory>
@@ -10,25 +10,25 @@
 
 namespace lockstep::worker::simulator {
 
-/// Calls that were read once and found good. May be asked from several threads.
+/// Calls that were read once and found valid. May be used from several threads.
 class StoredCalls {
  public:
   virtual ~StoredCalls() = default;
   [[nodiscard]] virtual std::size_t size() const = 0;
-  /// The ranks told apart by all calls.
+  /// Partition of the ranks by all calls.
   [[nodiscard]] virtual RankPartition partition() const = 0;
-  /// Call `index`. Where one cannot be read any more it is a call that nobody makes, and so are all
-  /// after that: who runs the calls asks for error() at the end.
+  /// Call `index`. If a call cannot be read any more, it and all calls after that are calls without
+  /// ranks; the caller checks error() at the end.
   [[nodiscard]] std::shared_ptr<const ScenarioCall> call(std::size_t index) const;
-  /// Why a call could not be read again; nullopt: all could.
+  /// Reason why a call could not be read again; nullopt: all could.
   [[nodiscard]] std::optional<Status> error() const;
 
  private:
   [[nodiscard]] virtual Result<ScenarioCall> read(std::size_t index) const = 0;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::optional<Status> error_;
-  mutable std::shared_ptr<const ScenarioCall> last_;  // several ask for a call one after another
+  mutable std::shared_ptr<const ScenarioCall> last_;  // often read several times in a row
   mutable std::size_t last_index_ = 0;
 };
 
