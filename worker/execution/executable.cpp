@@ -10,13 +10,12 @@
 #include <lockstep/worker/execution/executable.h>
 #include <lockstep/worker/execution/rounded_rows.h>
 #include <lockstep/worker/graph/control.h>
+#include <lockstep/worker/run/comparison.h>
 #include <lockstep/worker/run/control_run.h>
 #include <lockstep/worker/run/joint_run.h>
 #include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/run/run_failure.h>
 #include <lockstep/worker/run/run_values.h>
-#include <lockstep/worker/run/size_comparison.h>
-#include <lockstep/worker/run/split_comparison.h>
 
 namespace lockstep::worker {
 

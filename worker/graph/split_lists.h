@@ -1,6 +1,6 @@
 // Whether the split lists of an all_to_all fit: every rank sends each peer as many rows as the peer
 // expects. Decided by the graph before it runs; the lists that it leaves open are compared in the
-// run (split_comparison.h).
+// run (run/comparison.h).
 #pragma once
 
 #include <map>

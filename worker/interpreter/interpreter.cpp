@@ -9,12 +9,11 @@
 #include <lockstep/worker/graph/op.h>
 #include <lockstep/worker/interpreter/interpret.h>
 #include <lockstep/worker/interpreter/interpreter.h>
+#include <lockstep/worker/run/comparison.h>
 #include <lockstep/worker/run/control_run.h>
 #include <lockstep/worker/run/joint_run.h>
 #include <lockstep/worker/run/own_call.h>
 #include <lockstep/worker/run/run_failure.h>
-#include <lockstep/worker/run/size_comparison.h>
-#include <lockstep/worker/run/split_comparison.h>
 
 namespace lockstep::worker {
 namespace {

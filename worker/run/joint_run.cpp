@@ -1,9 +1,8 @@
 #include <utility>
 
+#include <lockstep/worker/run/comparison.h>
 #include <lockstep/worker/run/joint_run.h>
 #include <lockstep/worker/run/run_failure.h>
-#include <lockstep/worker/run/size_comparison.h>
-#include <lockstep/worker/run/split_comparison.h>
 
 namespace lockstep::worker {
 
@@ -76,8 +75,7 @@ Result<void> JointRun::compare_splits(NodeId node, std::span<const std::int64_t>
 }
 
 Result<void> JointRun::compare_sizes(NodeId node, std::span<const shapes::Expr> sizes,
-                                     std::span<const std::int64_t> values,
-                                     std::string_view label) {
+                                     std::span<const std::int64_t> values, std::string_view label) {
   return compare(node, values, [&](auto& group, auto known, auto& misfit) {
     return worker::compare_sizes(group, *host_, graph_, graph_.nodes[node], sizes, known, label,
                                  misfit);

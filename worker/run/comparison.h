@@ -1,5 +1,6 @@
-// Compares sizes that a collective needs equal on all ranks of its group if nothing before the run
-// guarantees it: error_sync_points says where. Called by JointRun.
+// Compares what the ranks of a collective's group need to have alike, or to fit together, where the
+// graph does not guarantee it (error_sync_points.h): its sizes, and the split lists of an
+// all_to_all. Called by JointRun.
 #pragma once
 
 #include <optional>
@@ -23,5 +24,17 @@ namespace lockstep::worker {
                                          std::span<const shapes::Expr> sizes,
                                          std::span<const std::int64_t> values,
                                          std::string_view label, std::optional<Status>& misfit);
+
+/// "row counts of all_to_all_single at moe.cpp:41"
+[[nodiscard]] std::string split_comparison_label(const Node& node);
+
+/// Compares this rank's split lists; called by every rank of the group before any row is sent. Each
+/// rank sends its peers the number of rows that it has for them. A mismatch is this rank's failure:
+/// it sets `misfit` (RuntimeAssert), which is otherwise unchanged. `splits` are the evaluated
+/// lists; empty if this rank has failed, which the status round that follows reports. Errors: the
+/// communicator's.
+[[nodiscard]] Result<void> compare_splits(collectives::Communicator& group, RunHost& host,
+                                          const Node& node, std::span<const std::int64_t> splits,
+                                          std::string_view label, std::optional<Status>& misfit);
 
 }  // namespace lockstep::worker

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/run/comparison.h>
 #include <lockstep/worker/run/graph_collective.h>
 #include <lockstep/worker/run/run_failure.h>
-#include <lockstep/worker/run/size_comparison.h>
 
 namespace lockstep::worker {
 namespace {
@@ -68,6 +68,13 @@ std::vector<RankValue> table(const Node& node, RunHost& host,
   return out;
 }
 
+/// The count of a rank that has failed.
+constexpr std::int64_t kNoCount = -1;
+
+std::string rows_text(std::int64_t rows) {
+  return fmt::format("{} row{}", rows, rows == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string size_comparison_label(const Node& node) { return "sizes of " + collective_label(node); }
@@ -93,6 +100,44 @@ Result<void> compare_sizes(collectives::Communicator& group, RunHost& host, cons
                            groups[0].ranks.phrase(), groups.at(1).value, groups[1].ranks.phrase(),
                            op_row(node.op).name, node.text.empty() ? "" : " of the group"),
                name, std::move(groups)};
+    return {};
+  }
+  return {};
+}
+
+std::string split_comparison_label(const Node& node) {
+  return "row counts of " + collective_label(node);
+}
+
+Result<void> compare_splits(collectives::Communicator& group, RunHost& host, const Node& node,
+                            std::span<const std::int64_t> splits, std::string_view label,
+                            std::optional<Status>& misfit) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::int64_t> sent(ranks, kNoCount), received(ranks, kNoCount);
+  const std::vector<std::int64_t> one_each(ranks, 1);
+  if (!splits.empty()) std::ranges::copy(splits.first(ranks), sent.begin());
+  collectives::Collective counts;
+  counts.kind = collectives::Collective::Kind::AllToAll;
+  counts.dtype = DType::I64;
+  counts.send = sent.data();
+  counts.receive = received.data();
+  counts.rows = group.size();
+  counts.send_rows = counts.receive_rows = one_each;
+  counts.label = label;
+  if (auto done = group.run(counts); !done) return done.error();
+  for (std::size_t peer = 0; !splits.empty() && peer < ranks; ++peer) {
+    const std::int64_t expected = splits[ranks + peer];
+    if (received[peer] == kNoCount || received[peer] == expected) continue;
+    const auto in_job = [&](std::size_t place) {
+      return host.rank_at(node.text, Rank{static_cast<std::int32_t>(place)}).value;
+    };
+    const auto self = static_cast<std::size_t>(group.rank().value);
+    misfit = Status{
+        Code::RuntimeAssert,
+        fmt::format("{}: rank {} expects {} from rank {}, which sends {}; exchange the counts and "
+                    "read out_splits from what they bring",
+                    collective_label(node), in_job(self), rows_text(expected), in_job(peer),
+                    received[peer])};
     return {};
   }
   return {};
