@@ -5,9 +5,6 @@
 
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/worker/autodiff/gradients.h>
-#include <lockstep/worker/autodiff/index_gradients.h>
-#include <lockstep/worker/autodiff/scan_gradients.h>
-#include <lockstep/worker/autodiff/window_gradients.h>
 #include <lockstep/worker/graph/op_map.h>
 
 namespace lockstep::worker {

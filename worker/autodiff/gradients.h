@@ -24,4 +24,24 @@ using GradientRule = std::vector<Tensor> (*)(const Backward&);
 /// Null for ops that are not differentiable (op.h).
 [[nodiscard]] GradientRule gradient_rule(Op op);
 
+// Rules of the table that have files of their own.
+
+// index_gradients.cpp
+[[nodiscard]] std::vector<Tensor> gather_gradient(const Backward& b);
+/// Set: to the row that won, and to x where there is no row. Multiply: right with zeros. Max and
+/// Min: shared evenly among all elements equal to the result.
+[[nodiscard]] std::vector<Tensor> index_put_gradient(const Backward& b);
+
+// scan_gradients.cpp. Those of products are right with zeros, also in second gradients.
+[[nodiscard]] std::vector<Tensor> prod_gradient(const Backward& b);
+[[nodiscard]] std::vector<Tensor> cumsum_gradient(const Backward& b);
+[[nodiscard]] std::vector<Tensor> cumprod_gradient(const Backward& b);
+/// 0 for elements before the first one above minus infinity.
+[[nodiscard]] std::vector<Tensor> logcumsumexp_gradient(const Backward& b);
+
+// window_gradients.cpp
+/// Adds up overlapping windows, window element by window element.
+[[nodiscard]] std::vector<Tensor> unfold_gradient(const Backward& b);
+[[nodiscard]] std::vector<Tensor> overlay_gradient(const Backward& b);
+
 }  // namespace lockstep::worker

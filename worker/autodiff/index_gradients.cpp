@@ -1,4 +1,4 @@
-#include <lockstep/worker/autodiff/index_gradients.h>
+#include <lockstep/worker/autodiff/gradients.h>
 #include <lockstep/worker/language/index_places.h>
 
 namespace lockstep::worker {

@@ -3,7 +3,7 @@
 
 #include <lockstep/worker/autodiff/autodiff.h>
 #include <lockstep/worker/autodiff/custom_backward.h>
-#include <lockstep/worker/autodiff/scan_gradients.h>
+#include <lockstep/worker/autodiff/gradients.h>
 
 namespace lockstep::worker {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <lockstep/worker/autodiff/window_gradients.h>
+#include <lockstep/worker/autodiff/gradients.h>
 #include <lockstep/worker/language/movement_ops.h>
 
 namespace lockstep::worker {
