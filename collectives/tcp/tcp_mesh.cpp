@@ -42,10 +42,10 @@ std::vector<Rank> ranks_below(int size) {
 }  // namespace
 
 /// The connections of this process with one peer.
-struct TcpMesh::Pair final : AssociationPort {
-  Pair(TcpMesh& of, Rank with)
+struct TcpMesh::PeerLink final : AssociationPort {
+  PeerLink(TcpMesh& of, Rank with)
       : mesh(of), peer(with), pause(of.loop_->io), association(of.self_ < with, *this) {}
-  ~Pair() override { close_all(); }
+  ~PeerLink() override { close_all(); }
   void close_all() {
     for (const auto& [number, link] : std::exchange(links, {})) link->close();
   }
@@ -56,9 +56,9 @@ struct TcpMesh::Pair final : AssociationPort {
   }
   [[nodiscard]] TcpLink::Events events(Link link) {
     return {.established = [this, link] { association.established(link); },
-            .message = [this, link](TcpMessage m) { mesh.heard(*this, link, std::move(m)); },
-            .ended = [this,
-                      link](const Status& why) { mesh.ended(*this, link, *links.at(link), why); }};
+            .message = [this, link](TcpMessage m) { mesh.on_message(*this, link, std::move(m)); },
+            .ended = [this, link](
+                         const Status& why) { mesh.on_ended(*this, link, *links.at(link), why); }};
   }
   Link open() override {
     const Link link = ++last;
@@ -92,12 +92,12 @@ struct TcpMesh::Pair final : AssociationPort {
   std::map<Link, TcpLinkPtr> links;
   boost::asio::steady_timer pause;
   std::optional<Instant> out_of_reach;  // since when no connection could be made
-  Instant stands_since{0};              // when the last connection was made
+  Instant connected_at{0};              // when the last connection was made
   int place = -1;                       // in the rings of this host; -1: in none
-  bool by_ring = false;                 // messages to it go through its ring
+  bool uses_ring = false;               // messages to it go through its ring
   bool finished = false;                // it has sent its farewell
   bool gone = false;                    // its process has ended, or counts as lost
-  bool knows = false;                   // it has sent a verdict, so it needs none
+  bool has_verdict = false;             // it has sent a verdict, so it needs none
   Association association;
 };
 
@@ -117,27 +117,29 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
   });
   crowded_ = here > ::sysconf(_SC_NPROCESSORS_ONLN);
   if (!door_) return;
-  door_->on({.word = [this](const TcpLinkPtr& link, const TcpMessage& m) { came(link, m); },
-             .failed =
-                 [this](const std::string& why) {
-                   fail(environment_error(
-                       fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
-                                   "files (ulimit -n).",
-                                   self_.value, why)));
-                 }});
-  if (tree_.parent) pair(*tree_.parent).association.open();
+  door_->on(
+      {.word = [this](const TcpLinkPtr& link, const TcpMessage& m) { on_first_message(link, m); },
+       .failed =
+           [this](const std::string& why) {
+             fail(environment_error(
+                 fmt::format("Rank {} cannot take connections: {}; raise the limit of open "
+                             "files (ulimit -n).",
+                             self_.value, why)));
+           }});
+  if (tree_.parent) link_to(*tree_.parent).association.open();
 }
 
 TcpMesh::~TcpMesh() {
   const std::lock_guard lock(mutex_);
   // After a verdict no farewell is needed, and through a ring it would overtake the verdict.
-  if (!leaving_ && !told_)
-    for (const auto& [rank, one] : pairs_)
-      if (one->by_ring || one->up() != nullptr) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
-  if (!leaving_ || told_) flush();
+  if (!leaving_ && !verdict_)
+    for (const auto& [rank, one] : peers_)
+      if (one->uses_ring || one->up() != nullptr)
+        enqueue(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+  if (!leaving_ || verdict_) flush();
   door_.reset();
   list_.reset();
-  for (const auto& [rank, one] : pairs_) one->close_all();
+  for (const auto& [rank, one] : peers_) one->close_all();
 }
 
 HostRuns TcpMesh::hosts(const std::vector<Rank>& ranks) const {
@@ -146,38 +148,38 @@ HostRuns TcpMesh::hosts(const std::vector<Rank>& ranks) const {
   return HostRuns(hosts);
 }
 
-TcpMesh::Pair& TcpMesh::pair(Rank peer) {
-  auto& found = pairs_[peer.value];
+TcpMesh::PeerLink& TcpMesh::link_to(Rank peer) {
+  auto& found = peers_[peer.value];
   if (found) return *found;
-  found = std::make_unique<Pair>(*this, peer);
+  found = std::make_unique<PeerLink>(*this, peer);
   const auto at = std::lower_bound(here_.begin(), here_.end(), peer);
   if (at != here_.end() && *at == peer) found->place = static_cast<int>(at - here_.begin());
-  if (leaving_ && !told_) put(*found, kWorldGroup, Part::Kind::Farewell, 0, {});
+  if (leaving_ && !verdict_) enqueue(*found, kWorldGroup, Part::Kind::Farewell, 0, {});
   return *found;
 }
 
-const TcpMesh::Pair* TcpMesh::known(Rank peer) const {
-  const auto found = pairs_.find(peer.value);
-  return found == pairs_.end() ? nullptr : found->second.get();
+const TcpMesh::PeerLink* TcpMesh::known(Rank peer) const {
+  const auto found = peers_.find(peer.value);
+  return found == peers_.end() ? nullptr : found->second.get();
 }
 
 /// Sends the verdict to all connected peers, which pass it on: it reaches all that wait.
 void TcpMesh::fail(Status status) {
   if (failure_) return;
   failure_ = std::move(status);
-  if (!told_) will_tell(*failure_);
-  for (const auto& [rank, one] : pairs_)
+  if (!verdict_) set_verdict(*failure_);
+  for (const auto& [rank, one] : peers_)
     if (TcpLink* link = one->up()) link->send(Verdict{*failure_});
 }
 
 /// From now on a peer that connects is sent the verdict.
-void TcpMesh::will_tell(const Status& verdict) {
-  if (!told_) told_at_ = clock_.now();
-  told_ = verdict;
+void TcpMesh::set_verdict(const Status& verdict) {
+  if (!verdict_) verdict_at_ = clock_.now();
+  verdict_ = verdict;
   if (list_) list_->end(verdict);
 }
 
-void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
+void TcpMesh::on_first_message(const TcpLinkPtr& link, const TcpMessage& message) {
   if (const auto* request = std::get_if<JoinRequest>(&message); request != nullptr && list_)
     return list_->came(link, *request);
   const auto* word = std::get_if<Introduction>(&message);
@@ -187,25 +189,25 @@ void TcpMesh::came(const TcpLinkPtr& link, const TcpMessage& message) {
   }
   if (word == nullptr || word->rank == self_ || word->rank.value >= size()) return link->close();
   if (list_) list_->has(word->rank);
-  Pair& one = pair(word->rank);
+  PeerLink& one = link_to(word->rank);
   const Association::Link number = one.take(link);
   link->on(one.events(number));
   one.association.introduced(number, word->attempt, word->received);
-  stands(one);
+  on_connected(one);
 }
 
 /// Called after the peer's first message on a connection.
-void TcpMesh::stands(Pair& one) {
+void TcpMesh::on_connected(PeerLink& one) {
   if (one.association.state() == Association::State::Closed)
     return fail(internal_error(
         fmt::format("Rank {} has messages that it was never sent.", one.peer.value)));
   if (one.up() == nullptr) return;
   one.out_of_reach.reset();
-  one.stands_since = clock_.now();
-  if (told_) one.up()->send(Verdict{*told_});
+  one.connected_at = clock_.now();
+  if (verdict_) one.up()->send(Verdict{*verdict_});
 }
 
-void TcpMesh::take_part(Pair& one, Part part) {
+void TcpMesh::take_part(PeerLink& one, Part part) {
   if (part.kind == Part::Kind::Farewell) {
     one.finished = true;
   } else if (auto ok = inbox_.put(one.peer, std::move(part)); !ok) {
@@ -213,7 +215,7 @@ void TcpMesh::take_part(Pair& one, Part part) {
   }
 }
 
-void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
+void TcpMesh::on_message(PeerLink& one, Association::Link link, TcpMessage message) {
   const auto wrong = [&](std::string_view what) {
     fail(internal_error(fmt::format("Rank {} {}.", one.peer.value, what)));
   };
@@ -227,12 +229,12 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
         return;
     }
     take_part(one, std::move(*part));
-    if (one.finished) acknowledge(one);  // the peer waits for that: see stay()
+    if (one.finished) acknowledge(one);  // the peer waits for that: see linger()
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
       return lose(one, "a process of another job listens where it listened");
     one.association.answered(link, word->received);
-    stands(one);
+    on_connected(one);
   } else if (const auto* told = std::get_if<Acknowledgement>(&message)) {
     if (!one.association.acknowledged(told->received))
       wrong("acknowledges a message that it was never sent");
@@ -240,7 +242,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
     if (progress->rank.value >= size()) return wrong("tells of a rank that there is not");
     progress_[progress->rank.value] = std::move(*progress);
   } else if (const auto* verdict = std::get_if<Verdict>(&message)) {
-    one.knows = true;
+    one.has_verdict = true;
     fail(verdict->status);
   } else {
     wrong("said something that has no place once all have met");
@@ -248,7 +250,7 @@ void TcpMesh::heard(Pair& one, Association::Link link, TcpMessage message) {
 }
 
 /// Ends the job with RankLost, unless this rank has sent its farewells.
-void TcpMesh::lose(Pair& one, const std::string& why) {
+void TcpMesh::lose(PeerLink& one, const std::string& why) {
   one.gone = true;
   if (leaving_) return;
   const Peer& gone = peer(one.peer);
@@ -261,23 +263,24 @@ void TcpMesh::lose(Pair& one, const std::string& why) {
 
 /// A connection has ended: opens another, at once and then after pauses. Only a refused connection
 /// proves that the process is gone.
-void TcpMesh::ended(Pair& one, Association::Link link, const TcpLink& of, const Status& why) {
+void TcpMesh::on_ended(PeerLink& one, Association::Link link, const TcpLink& of,
+                       const Status& why) {
   const bool stood = one.association.up() && one.association.link() == link;
   const bool refused = of.refused(), answered = of.answered();
   one.links.erase(link);
-  hear_ring(one);  // may hold a farewell
+  read_ring(one);  // may hold a farewell
   if (!one.association.broken(link)) return;
   const bool was_finished = one.finished;
   if (refused) one.gone = true;
   if (was_finished && (!leaving_ || one.gone)) return;
-  if (told_ && (one.gone || one.knows)) return;
+  if (verdict_ && (one.gone || one.has_verdict)) return;
   if (why.code == Code::Version) return lose(one, why.message);
   const Instant now = clock_.now();
   if (!one.out_of_reach || answered) one.out_of_reach = now;
   if (refused) {
     one.pause.expires_after(kHearsay);
     one.pause.async_wait([this, &one, why](const boost::system::error_code& stopped) {
-      hear_ring(one);
+      read_ring(one);
       if (!stopped && !one.finished && !failure_) lose(one, why.message);
     });
     return;
@@ -306,13 +309,13 @@ void TcpMesh::send(Rank to, std::uint64_t group, Part::Kind kind,
 void TcpMesh::send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                          std::span<const std::byte> piece) {
   const std::lock_guard lock(mutex_);
-  put(pair(to), group, kind, total, piece);
+  enqueue(link_to(to), group, kind, total, piece);
 }
 
-void TcpMesh::put(Pair& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
-                  std::span<const std::byte> piece) {
+void TcpMesh::enqueue(PeerLink& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
+                      std::span<const std::byte> piece) {
   if (one.place >= 0 && rings_->reaches(one.place)) {
-    one.by_ring = true;
+    one.uses_ring = true;
     if (rings_->send(one.place, group, kind, total, piece)) acknowledge(one);
     return;
   }
@@ -323,28 +326,28 @@ void TcpMesh::put(Pair& one, std::uint64_t group, Part::Kind kind, std::uint64_t
 
 bool TcpMesh::up(Rank to) const {
   const std::lock_guard lock(mutex_);
-  const Pair* one = known(to);
-  if (one != nullptr && one->by_ring) return rings_->waiting(one->place) == 0;
+  const PeerLink* one = known(to);
+  if (one != nullptr && one->uses_ring) return rings_->waiting(one->place) == 0;
   return one != nullptr && one->up() != nullptr;
 }
 
 std::size_t TcpMesh::queued(Rank to) const {
   const std::lock_guard lock(mutex_);
-  const Pair* one = known(to);
-  return one == nullptr ? 0 : unheard(*one);
+  const PeerLink* one = known(to);
+  return one == nullptr ? 0 : unacknowledged(*one);
 }
 
-std::size_t TcpMesh::unheard(const Pair& one) const {
-  return one.by_ring ? rings_->waiting(one.place) : one.association.kept_bytes();
+std::size_t TcpMesh::unacknowledged(const PeerLink& one) const {
+  return one.uses_ring ? rings_->waiting(one.place) : one.association.kept_bytes();
 }
 
 std::optional<TcpMesh::Message> TcpMesh::take(Rank from, std::uint64_t group, Part::Kind kind) {
   const std::lock_guard lock(mutex_);
   auto message = inbox_.take(from, group, kind);
   if (message || failure_) return message;
-  Pair& one = pair(from);
+  PeerLink& one = link_to(from);
   if (one.place >= 0) {
-    hear_ring(one);
+    read_ring(one);
     message = inbox_.take(from, group, kind);
     if (message || failure_) return message;
   }
@@ -355,26 +358,26 @@ std::optional<TcpMesh::Message> TcpMesh::take(Rank from, std::uint64_t group, Pa
 
 bool TcpMesh::gone(Rank rank) const {
   const std::lock_guard lock(mutex_);
-  const Pair* one = known(rank);
+  const PeerLink* one = known(rank);
   return one != nullptr && one->gone;
 }
 
 bool TcpMesh::finished(Rank rank) const {
   const std::lock_guard lock(mutex_);
-  const Pair* one = known(rank);
+  const PeerLink* one = known(rank);
   return one != nullptr && one->finished;
 }
 
 int TcpMesh::connections() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(std::count_if(
-      pairs_.begin(), pairs_.end(), [](const auto& one) { return one.second->up() != nullptr; }));
+      peers_.begin(), peers_.end(), [](const auto& one) { return one.second->up() != nullptr; }));
 }
 
 std::optional<Status> TcpMesh::failure() const {
-  ++telling_;
+  ++urgent_;
   const std::lock_guard lock(mutex_);
-  --telling_;
+  --urgent_;
   return failure_;
 }
 
@@ -390,23 +393,23 @@ Result<void> TcpMesh::wait(Duration waited) {
 }
 
 Result<void> TcpMesh::move_by(bool glancing, Duration most) {
-  while (telling_.load() > 0) ::sched_yield();
+  while (urgent_.load() > 0) ::sched_yield();
   const std::lock_guard lock(mutex_);
-  if (!failure_) glancing ? glance() : run(most);
+  if (!failure_) glancing ? poll_rings() : run(most);
   if (failure_) return *failure_;
   return {};
 }
 
 /// Reads the rings and the awaited peer's connection, where the next message most likely arrives,
 /// without the loop.
-void TcpMesh::glance() {
-  if (rings_) move_rings();
-  TcpLink* link = awaited_ == nullptr || awaited_->by_ring ? nullptr : awaited_->up();
+void TcpMesh::poll_rings() {
+  if (rings_) run_rings();
+  TcpLink* link = awaited_ == nullptr || awaited_->uses_ring ? nullptr : awaited_->up();
   if (link != nullptr) link->read_now();
-  const bool stands = link != nullptr || (awaited_ != nullptr && awaited_->by_ring);
+  const bool stands = link != nullptr || (awaited_ != nullptr && awaited_->uses_ring);
   const Instant now = clock_.now();
-  if (stands && now - ran_ < kWithout) return;
-  ran_ = now;
+  if (stands && now - loop_ran_ < kWithout) return;
+  loop_ran_ = now;
   run_for(*loop_, Duration{0});
 }
 
@@ -415,55 +418,56 @@ void TcpMesh::share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& h
   rings_ = std::move(rings);
   here_ = here;
   for (std::size_t place = 0; place < here.size(); ++place)
-    if (const auto found = pairs_.find(here[place].value); found != pairs_.end())
+    if (const auto found = peers_.find(here[place].value); found != peers_.end())
       found->second->place = static_cast<int>(place);
 }
 
-void TcpMesh::hear_ring(Pair& one) {
+void TcpMesh::read_ring(PeerLink& one) {
   if (one.place < 0) return;
   if (!rings_->receive(one.place, [&](Part part) { take_part(one, std::move(part)); }))
     fail(internal_error(
         fmt::format("Rank {} has written into shared memory what is no message.", one.peer.value)));
 }
 
-void TcpMesh::hear_host() {
+void TcpMesh::read_rings() {
   for (std::size_t place = 0; place < here_.size(); ++place)
-    if (rings_->written(static_cast<int>(place))) hear_ring(pair(here_[place]));
+    if (rings_->written(static_cast<int>(place))) read_ring(link_to(here_[place]));
 }
 
 /// Also wakes a peer that sleeps on its connections.
-void TcpMesh::acknowledge(Pair& one) {
+void TcpMesh::acknowledge(PeerLink& one) {
   if (TcpLink* link = one.up()) link->send(Acknowledgement{one.association.received()});
 }
 
-void TcpMesh::move_rings() {
-  hear_host();
-  rings_->flush([this](int reader) { acknowledge(pair(here_[static_cast<std::size_t>(reader)])); });
+void TcpMesh::run_rings() {
+  read_rings();
+  rings_->flush(
+      [this](int reader) { acknowledge(link_to(here_[static_cast<std::size_t>(reader)])); });
 }
 
 void TcpMesh::run(Duration most) {
   if (!rings_) return run_for(*loop_, most);
-  move_rings();
+  run_rings();
   const bool sleep = most > Duration{0} && rings_->sleeps();
   if (rings_->full()) most = std::min<Duration>(most, kNoRoom);
   run_for(*loop_, sleep ? most : Duration{0});
   rings_->wakes();
-  move_rings();
+  run_rings();
 }
 
 std::map<std::int32_t, Progress> TcpMesh::take_progress() {
-  ++telling_;
+  ++urgent_;
   const std::lock_guard lock(mutex_);
-  --telling_;
+  --urgent_;
   if (!failure_) run_for(*loop_, Duration{0});
   return std::exchange(progress_, {});
 }
 
 void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
-  ++telling_;
+  ++urgent_;
   const std::lock_guard lock(mutex_);
-  --telling_;
-  Pair& one = pair(to);
+  --urgent_;
+  PeerLink& one = link_to(to);
   TcpLink* link = one.up();
   // A peer that does not read gets the next report.
   if (link != nullptr && link->queued() == 0)
@@ -473,39 +477,39 @@ void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
 }
 
 /// True if time is left for `one` to get the messages that were sent at `since`.
-bool TcpMesh::may_hear(const Pair& one, Instant since) const {
+bool TcpMesh::may_still_receive(const PeerLink& one, Instant since) const {
   if (one.up() == nullptr) return clock_.now() < since + kReopens;
-  return clock_.now() < std::clamp(one.stands_since, since, since + kReopens) + kConnected;
+  return clock_.now() < std::clamp(one.connected_at, since, since + kReopens) + kConnected;
 }
 
 /// Waits until everything queued is sent, at most kLastWords. With a verdict it waits until every
 /// peer has it: a peer without it would see this process gone and report it as the lost rank.
 void TcpMesh::flush() {
   const Instant last_words = clock_.now() + kLastWords;
-  if (told_)
-    for (const Rank neighbour : tree_.neighbours()) pair(neighbour).association.open();
+  if (verdict_)
+    for (const Rank neighbour : tree_.neighbours()) link_to(neighbour).association.open();
   const auto waits = [&, this](const auto& known) {
-    const Pair& one = *known.second;
+    const PeerLink& one = *known.second;
     const TcpLink* link = one.up();
-    if (told_)
-      return !one.knows && !one.gone &&
+    if (verdict_)
+      return !one.has_verdict && !one.gone &&
              (one.association.state() != Association::State::Closed || one.out_of_reach) &&
-             may_hear(one, told_at_);
+             may_still_receive(one, verdict_at_);
     if (clock_.now() >= last_words) return false;
-    if (one.by_ring && rings_->waiting(one.place) > 0) return true;
+    if (one.uses_ring && rings_->waiting(one.place) > 0) return true;
     return link != nullptr && link->queued() > 0;
   };
-  const Instant stays = told_ && size() > 1 ? told_at_ + kStays : Instant{0};
-  while (clock_.now() < stays || std::any_of(pairs_.begin(), pairs_.end(), waits))
+  const Instant stays = verdict_ && size() > 1 ? verdict_at_ + kStays : Instant{0};
+  while (clock_.now() < stays || std::any_of(peers_.begin(), peers_.end(), waits))
     run(std::chrono::milliseconds(5));
 }
 
 void TcpMesh::tell(const Status& verdict) {
-  ++telling_;
+  ++urgent_;
   const std::lock_guard lock(mutex_);
-  --telling_;
-  will_tell(verdict);
-  for (const auto& [rank, one] : pairs_)
+  --urgent_;
+  set_verdict(verdict);
+  for (const auto& [rank, one] : peers_)
     if (TcpLink* link = one->up()) link->send(Verdict{verdict});
   flush();
 }
@@ -513,38 +517,40 @@ void TcpMesh::tell(const Status& verdict) {
 // Sends farewells to all peers in use, then runs a round of all ranks. Until a rank joins that
 // round the others stay, so that it gets their farewells if it waits for them.
 void TcpMesh::leave(Duration patience) {
-  if (!say_farewell()) return;
+  if (!send_farewells()) return;
   TreeRound round(
       self_, size(), {}, [](auto, auto) { return Bytes{}; }, &hosts_);
   (void)run_round(*this, ranks_below(size()), Part::Kind::Leave, round, clock_.now() + patience);
-  stay(true);
+  linger(true);
 }
 
 void TcpMesh::finish() {
-  if (say_farewell()) stay(false);
+  if (send_farewells()) linger(false);
 }
 
 /// Sends the farewells. False: they were sent before.
-bool TcpMesh::say_farewell() {
-  ++telling_;
+bool TcpMesh::send_farewells() {
+  ++urgent_;
   const std::lock_guard lock(mutex_);
-  --telling_;
+  --urgent_;
   if (std::exchange(leaving_, true)) return false;
-  for (const auto& [rank, one] : pairs_)
-    if (!one->gone && !one->finished && !told_) put(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
+  for (const auto& [rank, one] : peers_)
+    if (!one->gone && !one->finished && !verdict_)
+      enqueue(*one, kWorldGroup, Part::Kind::Farewell, 0, {});
   flush();
   return true;
 }
 
 /// Waits until peers have what was sent to them, for a process that has ended sends nothing again
 /// after a connection breaks. A peer that has sent its farewell is waited for only if `leaving`.
-void TcpMesh::stay(bool leaving) {
+void TcpMesh::linger(bool leaving) {
   const std::lock_guard lock(mutex_);
   const auto waits = [since = clock_.now(), leaving, this](const auto& known) {
-    const Pair& one = *known.second;
-    return !one.gone && (leaving || !one.finished) && unheard(one) > 0 && may_hear(one, since);
+    const PeerLink& one = *known.second;
+    return !one.gone && (leaving || !one.finished) && unacknowledged(one) > 0 &&
+           may_still_receive(one, since);
   };
-  while (!told_ && std::any_of(pairs_.begin(), pairs_.end(), waits))
+  while (!verdict_ && std::any_of(peers_.begin(), peers_.end(), waits))
     run(std::chrono::milliseconds(5));
   flush();
 }

@@ -93,32 +93,32 @@ class TcpMesh {
   void leave(Duration patience);
 
  private:
-  struct Pair;
-  [[nodiscard]] Pair& pair(Rank peer);
-  [[nodiscard]] const Pair* known(Rank peer) const;
-  [[nodiscard]] std::size_t unheard(const Pair& pair) const;
+  struct PeerLink;
+  [[nodiscard]] PeerLink& link_to(Rank peer);
+  [[nodiscard]] const PeerLink* known(Rank peer) const;
+  [[nodiscard]] std::size_t unacknowledged(const PeerLink& one) const;
   /// Reads and writes rings and connections; waits up to `most` for the first event.
   void run(Duration most);
-  void glance();
+  void poll_rings();
   [[nodiscard]] Result<void> move_by(bool glancing, Duration most);
-  void hear_host();
-  void move_rings();
-  void hear_ring(Pair& pair);
-  void acknowledge(Pair& pair);
-  void take_part(Pair& pair, Part part);
-  void came(const TcpLinkPtr& link, const TcpMessage& message);
-  void stands(Pair& pair);
-  void heard(Pair& pair, Association::Link link, TcpMessage message);
-  void ended(Pair& pair, Association::Link link, const TcpLink& of, const Status& why);
-  void put(Pair& pair, std::uint64_t group, Part::Kind kind, std::uint64_t total,
-           std::span<const std::byte> piece);
-  void lose(Pair& pair, const std::string& why);
+  void read_rings();
+  void run_rings();
+  void read_ring(PeerLink& one);
+  void acknowledge(PeerLink& one);
+  void take_part(PeerLink& one, Part part);
+  void on_first_message(const TcpLinkPtr& link, const TcpMessage& message);
+  void on_connected(PeerLink& one);
+  void on_message(PeerLink& one, Association::Link link, TcpMessage message);
+  void on_ended(PeerLink& one, Association::Link link, const TcpLink& of, const Status& why);
+  void enqueue(PeerLink& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
+               std::span<const std::byte> piece);
+  void lose(PeerLink& one, const std::string& why);
   void fail(Status status);
-  void will_tell(const Status& verdict);
-  [[nodiscard]] bool may_hear(const Pair& pair, Instant since) const;
+  void set_verdict(const Status& verdict);
+  [[nodiscard]] bool may_still_receive(const PeerLink& one, Instant since) const;
   void flush();
-  bool say_farewell();
-  void stay(bool leaving);
+  bool send_farewells();
+  void linger(bool leaving);
 
   std::unique_ptr<TcpLoop> loop_;
   std::unique_ptr<TcpDoor> door_;
@@ -130,20 +130,20 @@ class TcpMesh {
   std::unique_ptr<TcpRoster> list_;
   Duration out_of_reach_;
   SystemClock clock_;
-  mutable std::atomic<int> telling_{0};  // threads that get the mutex before the polling thread
-  mutable std::mutex mutex_;             // guards all below, and the loop
-  std::map<std::int32_t, std::unique_ptr<Pair>> pairs_;  // peers in use, by rank
-  Pair* awaited_ = nullptr;                              // for which take() last found nothing
+  mutable std::atomic<int> urgent_{0};  // threads that get the mutex before the polling thread
+  mutable std::mutex mutex_;            // guards all below, and the loop
+  std::map<std::int32_t, std::unique_ptr<PeerLink>> peers_;  // peers in use, by rank
+  PeerLink* awaited_ = nullptr;                              // for which take() last found nothing
   TcpInbox inbox_;
   std::unique_ptr<HostRings> rings_;  // null: everything goes over connections
   std::vector<Rank> here_;            // ranks of this host, by their place in the rings
   bool crowded_ = false;              // this host has more ranks than cores
-  Instant ran_{0};                    // last run of the loop while spinning
+  Instant loop_ran_{0};               // last run of the loop while spinning
   std::map<std::int32_t, Progress> progress_;
   std::optional<Status> failure_;
-  std::optional<Status> told_;  // verdict that every peer is sent when it connects
-  Instant told_at_{0};          // when there was first one
-  bool leaving_ = false;        // this rank has sent its farewells
+  std::optional<Status> verdict_;  // verdict that every peer is sent when it connects
+  Instant verdict_at_{0};          // when there was first one
+  bool leaving_ = false;           // this rank has sent its farewells
 };
 
 /// Runs one round of `members`, which are numbered by their place and include this rank. Errors: as
