@@ -144,9 +144,9 @@ std::set<int> TcpCarrier::reached_by(int host, Instant now) {
 }
 
 /// Reads the counts last: a slot that shows a wait has counted its operation.
-std::optional<Progress> TcpCarrier::known(Rank rank) const {
+std::optional<RankProgress> TcpCarrier::known(Rank rank) const {
   if (host_of_[static_cast<std::size_t>(rank.value)] == own_) {
-    Progress own{rank, board_.state(rank), {}};
+    RankProgress own{rank, board_.state(rank), {}};
     if (!own.state.known) return std::nullopt;
     own.begun = board_.begun(rank);
     return own;
@@ -156,7 +156,7 @@ std::optional<Progress> TcpCarrier::known(Rank rank) const {
 }
 
 void TcpCarrier::tell(Instant now, const Neighbour& to) {
-  std::vector<Progress> words;
+  std::vector<RankProgress> words;
   for (std::int32_t r = 0; r < mesh_.size(); ++r) {
     const int host = host_of_[static_cast<std::size_t>(r)];
     if ((host >= to.low && host <= to.high) == to.within) continue;  // on the neighbour's side

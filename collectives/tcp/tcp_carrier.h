@@ -53,7 +53,7 @@ class TcpCarrier {
   void tell(Instant now, const Neighbour& to);
   [[nodiscard]] std::optional<Rank> running(int host, Instant now) const;
   [[nodiscard]] std::set<int> reached_by(int host, Instant now);
-  [[nodiscard]] std::optional<Progress> known(Rank rank) const;
+  [[nodiscard]] std::optional<RankProgress> known(Rank rank) const;
 
   TcpMesh& mesh_;
   Board& board_;
@@ -64,10 +64,10 @@ class TcpCarrier {
   std::vector<Neighbour> neighbours_;
   Duration every_, deadline_, silence_{kSilence};
   std::optional<Instant> looked_, spoke_;
-  bool turn_ = false;                       // this rank is the speaker
-  Instant not_before_{0};                   // it may be the speaker from then on
-  std::map<std::int32_t, Progress> heard_;  // of ranks of other hosts, in this host's time
-  std::map<int, Instant> told_;             // by host sent to: when it was last known to run
+  bool turn_ = false;                           // this rank is the speaker
+  Instant not_before_{0};                       // it may be the speaker from then on
+  std::map<std::int32_t, RankProgress> heard_;  // of ranks of other hosts, in this host's time
+  std::map<int, Instant> told_;                 // by host sent to: when it was last known to run
 };
 
 }  // namespace lockstep::collectives

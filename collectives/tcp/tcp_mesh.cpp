@@ -238,7 +238,7 @@ void TcpMesh::on_message(PeerLink& one, Association::Link link, TcpMessage messa
   } else if (const auto* told = std::get_if<Acknowledgement>(&message)) {
     if (!one.association.acknowledged(told->received))
       wrong("acknowledges a message that it was never sent");
-  } else if (auto* progress = std::get_if<Progress>(&message)) {
+  } else if (auto* progress = std::get_if<RankProgress>(&message)) {
     if (progress->rank.value >= size()) return wrong("tells of a rank that there is not");
     progress_[progress->rank.value] = std::move(*progress);
   } else if (const auto* verdict = std::get_if<Verdict>(&message)) {
@@ -455,7 +455,7 @@ void TcpMesh::run(Duration most) {
   run_rings();
 }
 
-std::map<std::int32_t, Progress> TcpMesh::take_progress() {
+std::map<std::int32_t, RankProgress> TcpMesh::take_progress() {
   ++urgent_;
   const std::lock_guard lock(mutex_);
   --urgent_;
@@ -463,7 +463,7 @@ std::map<std::int32_t, Progress> TcpMesh::take_progress() {
   return std::exchange(progress_, {});
 }
 
-void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
+void TcpMesh::say_progress(Rank to, const std::vector<RankProgress>& progress) {
   ++urgent_;
   const std::lock_guard lock(mutex_);
   --urgent_;
@@ -471,7 +471,7 @@ void TcpMesh::say_progress(Rank to, const std::vector<Progress>& progress) {
   TcpLink* link = one.up();
   // A peer that does not read gets the next report.
   if (link != nullptr && link->queued() == 0)
-    for (const Progress& each : progress) link->send(each);
+    for (const RankProgress& each : progress) link->send(each);
   if (link == nullptr && !one.finished && !one.out_of_reach && !failure_) one.association.open();
   if (!failure_) run_for(*loop_, Duration{0});
 }

@@ -81,10 +81,10 @@ class TcpMesh {
   /// Moves, and returns the progress received since the last call, the latest of each rank. Called
   /// now and then while this process computes, so that broken connections are opened again. Any
   /// thread.
-  [[nodiscard]] std::map<std::int32_t, Progress> take_progress();
+  [[nodiscard]] std::map<std::int32_t, RankProgress> take_progress();
   /// Sends `progress` to one peer, if a connection to it is open and it reads, and moves. Any
   /// thread.
-  void say_progress(Rank to, const std::vector<Progress>& progress);
+  void say_progress(Rank to, const std::vector<RankProgress>& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
   /// See tcp_finish. Any thread.
@@ -139,7 +139,7 @@ class TcpMesh {
   std::vector<Rank> here_;            // ranks of this host, by their place in the rings
   bool crowded_ = false;              // this host has more ranks than cores
   Instant loop_ran_{0};               // last run of the loop while spinning
-  std::map<std::int32_t, Progress> progress_;
+  std::map<std::int32_t, RankProgress> progress_;
   std::optional<Status> failure_;
   std::optional<Status> verdict_;  // verdict that every peer is sent when it connects
   Instant verdict_at_{0};          // when there was first one

@@ -34,7 +34,9 @@ void fields(auto& visit, Of<JoinRequest> auto& request) {
   visit.port(request.port);
 }
 
-void fields(auto& visit, Of<Waiting> auto& waiting) { visit.ranks(waiting.missing, kMostRuns, kMostRanks); }
+void fields(auto& visit, Of<Waiting> auto& waiting) {
+  visit.ranks(waiting.missing, kMostRuns, kMostRanks);
+}
 
 void fields(auto& visit, Of<TurnedAway> auto& turned) {
   visit.kind(turned.code, Code::Internal);
@@ -89,7 +91,7 @@ void fields(auto& visit, Of<Board::Begun> auto& begun) {
   visit.number(begun.operations);
 }
 
-void fields(auto& visit, Of<Progress> auto& progress) {
+void fields(auto& visit, Of<RankProgress> auto& progress) {
   auto& state = progress.state;
   visit.rank(progress.rank, kMostRanks);
   visit.flag(state.waiting);
@@ -119,7 +121,9 @@ std::string who(const JoinRequest& request) {
   return fmt::format("rank {} (process {} on {})", request.rank.value, request.pid, request.host);
 }
 
-bool Progress::operator==(const Progress& other) const { return encode(*this) == encode(other); }
+bool RankProgress::operator==(const RankProgress& other) const {
+  return encode(*this) == encode(other);
+}
 
 std::uint8_t type_of(const TcpMessage& message) {
   return static_cast<std::uint8_t>(kFirstSealedType + message.index());

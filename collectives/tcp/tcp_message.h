@@ -103,11 +103,11 @@ struct Verdict {
 
 /// A rank's slot of the progress board, for hosts that do not share it. Sent by that rank or passed
 /// on; times are durations.
-struct Progress {
+struct RankProgress {
   Rank rank{};
   RankState state;  // progress, beat: time since then; lease: time left
   std::vector<Board::Begun> begun;
-  bool operator==(const Progress& other) const;
+  bool operator==(const RankProgress& other) const;
 };
 
 /// From rank 0 to a rank that has joined: the parent from which it gets the roster.
@@ -125,7 +125,7 @@ struct Presence {
 
 /// In the order of their wire types, from kFirstSealedType on.
 using TcpMessage = std::variant<JoinRequest, Waiting, TurnedAway, RosterPart, Introduction, Part,
-                                Acknowledgement, Verdict, Progress, WaitAt, Presence>;
+                                Acknowledgement, Verdict, RankProgress, WaitAt, Presence>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
 /// Texts that are too long are cut, and so is the table of a verdict.

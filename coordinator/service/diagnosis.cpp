@@ -173,7 +173,7 @@ std::string paths(const Look& look, const Operation& operation) {
 void find_hung(const Look& look, const std::vector<Operation>& operations,
                std::vector<Finding>& out) {
   for (const Operation& operation : operations) {
-    if (!operation.not_in.empty() || !operation.beside.empty() || !operation.settled ||
+    if (!operation.not_in.empty() || !operation.beside.empty() || !operation.recent ||
         !still(look, operation) || unseen(look, operation))
       continue;
     const double seconds = look.seconds_since(operation.since);

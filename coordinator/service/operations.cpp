@@ -55,7 +55,7 @@ void place(Awaited& awaited, Rank rank, const Seen* seen, bool speaks) {
   if (!speaks || (seen != nullptr && seen->told >= awaited.told))
     (come ? operation.beside : operation.not_in).insert(rank);
   else
-    operation.settled = false;
+    operation.recent = false;
 }
 
 }  // namespace

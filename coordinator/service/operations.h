@@ -17,11 +17,11 @@ struct Operation {
   std::uint64_t group = kWorldGroup;
   std::string group_name;
   std::uint64_t ordinal = 0;
-  RankSet in;           // ranks that wait in it
-  RankSet not_in;       // members that have not begun it
-  RankSet beside;       // members that began it last and do not wait in it
-  bool settled = true;  // every member's last report is recent enough to tell
-  Instant since{0};     // when the first of them began to wait
+  RankSet in;          // ranks that wait in it
+  RankSet not_in;      // members that have not begun it
+  RankSet beside;      // members that began it last and do not wait in it
+  bool recent = true;  // every member's last report is recent enough to tell
+  Instant since{0};    // when the first of them began to wait
 
   /// "operation 12 (vote of group tensor)"
   [[nodiscard]] std::string text() const;

@@ -268,11 +268,11 @@ TEST(Operations, ReportFromBeforeTheWait_ProvesNothing) {
   ranks.tell(0);
   ASSERT_EQ(ranks.operations().size(), 1U);
   EXPECT_TRUE(ranks.operations()[0].not_in.empty());
-  EXPECT_FALSE(ranks.operations()[0].settled);
+  EXPECT_FALSE(ranks.operations()[0].recent);
   ranks.now += milliseconds(500);
   ranks.tell(1);
   EXPECT_EQ(ranks.operations()[0].not_in, RankSet::of({1}));
-  EXPECT_TRUE(ranks.operations()[0].settled);
+  EXPECT_TRUE(ranks.operations()[0].recent);
 }
 
 TEST(Operations, LostRank_IsNotInThoughItsLastReportIsOld) {

@@ -43,7 +43,7 @@ Result<void> ControllerSession::greet() {
 
 void ControllerSession::hear(Reply reply) {
   if (std::holds_alternative<Alive>(reply)) return;
-  if (const auto* progress = std::get_if<Progress>(&reply)) {
+  if (const auto* progress = std::get_if<CommandsDone>(&reply)) {
     for (; done_ < progress->done && !on_their_way_.empty(); ++done_) {
       bytes_ -= on_their_way_.front().bytes;
       on_their_way_.pop_front();

@@ -1,5 +1,5 @@
 // Limits of integer values, from the ops that make them: bools as numbers are 0 or 1, and a sum of
-// these is a count. Used by the tracer for the ranges of values read back, and by SettledFacts for
+// these is a count. Used by the tracer for the ranges of values read back, and by CertainFacts for
 // asserts that no rank can fail.
 #pragma once
 

@@ -3,11 +3,11 @@
 #include <set>
 #include <string>
 
+#include <lockstep/worker/graph/certain_facts.h>
 #include <lockstep/worker/graph/control.h>
 #include <lockstep/worker/graph/error_sync_points.h>
 #include <lockstep/worker/graph/index_range.h>
 #include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/settled_facts.h>
 #include <lockstep/worker/graph/split_lists.h>
 #include <lockstep/worker/graph/uniform_facts.h>
 
@@ -48,7 +48,7 @@ class Walk {
         points_.compares[id] = compares(node);
         points_.before[id] =
             points_.compares[id] || !points_.same[id].empty() ? ErrorSync::Vote : sync_before(node);
-        if (points_.before[id] != ErrorSync::None) settle();
+        if (points_.before[id] != ErrorSync::None) confirm();
       }
       open_ = open_ || may_fail(id);
       facts_.pass(id);
@@ -145,15 +145,15 @@ class Walk {
     return true;
   }
 
-  void settle() {
-    facts_.settle();
+  void confirm() {
+    facts_.confirm();
     known_ = bound_;
     open_ = graph_.peers_may_differ;
   }
 
   const Graph& graph_;
   ExchangedBlocks blocks_;
-  SettledFacts facts_;
+  CertainFacts facts_;
   SplitLists lists_;
   UniformFacts uniform_;
   std::map<std::string, std::vector<Expr>> in_groups_;  // of groups that have not met yet

@@ -1,5 +1,5 @@
 // Values received in an exchange of equal blocks, matched with the values that were sent. Pure: a
-// function of the graph. Called by settled_facts and split_lists.
+// function of the graph. Called by certain_facts and split_lists.
 #pragma once
 
 #include <map>

@@ -136,7 +136,7 @@ TEST(TcpMesh, FarewellByARing_IsHeardByWhoeverSeesTheEnd) {
   meshes[1]->send(Rank{0}, kWorldGroup, Part::Kind::Bare, {});
   meshes[1].reset();
   for (int i = 0; i < 100; ++i) {  // as a watchdog does while this rank computes
-    meshes[0]->say_progress(Rank{1}, {Progress{}});
+    meshes[0]->say_progress(Rank{1}, {RankProgress{}});
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_EQ(meshes[0]->failure(), std::nullopt);
@@ -506,7 +506,7 @@ TEST(TcpMesh, ProgressToldByOtherThreads_HoldsUpNoVoteAndArrives) {
   std::atomic<int> heard{0};
   for (int r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {  // as the watchdogs do
-      Progress mine{.rank = Rank{r}, .state = {}, .begun = {}};
+      RankProgress mine{.rank = Rank{r}, .state = {}, .begun = {}};
       mine.state.event = "call 3";
       while (!over.load() || heard.load() < 2) {
         meshes[static_cast<std::size_t>(r)]->say_progress(Rank{1 - r}, {mine});

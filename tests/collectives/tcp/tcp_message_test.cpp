@@ -20,8 +20,8 @@ RendezvousId some_id() {
   return id;
 }
 
-Progress some_progress() {
-  Progress progress{.rank = {3}, .state = {}, .begun = {{kWorldGroup, 78}, {7, 12}}};
+RankProgress some_progress() {
+  RankProgress progress{.rank = {3}, .state = {}, .begun = {{kWorldGroup, 78}, {7, 12}}};
   RankState& s = progress.state;
   s.known = s.carried = s.waiting = true;
   s.phase = Phase::Compiling;
@@ -38,26 +38,32 @@ Progress some_progress() {
 /// One of each type at least, in the order of types.
 std::vector<std::pair<std::string, TcpMessage>> messages() {
   JoinRequest request;
-  request.job = "train", request.rank = {3}, request.size = 8, request.build = "b1", request.host = "n1";
+  request.job = "train", request.rank = {3}, request.size = 8, request.build = "b1",
+  request.host = "n1";
   request.host_id = 5, request.pid = 4711, request.port = 29500;
   JoinRequest wrong = request;
   wrong.rank = {-1}, wrong.size = -2, wrong.pid = -3;
   RankSet missing = RankSet::range({1}, {4});
   missing.insert(RankSet::of({65'535}));
-  const Status why{Code::RankLost, "rank 2 is lost", "x.size(0)",
+  const Status why{Code::RankLost,
+                   "rank 2 is lost",
+                   "x.size(0)",
                    {{RankSet::range({0}, {1}), "waits"}, {RankSet::of({2}), "is gone"}}};
-  return {{"JoinRequest", request},
-          {"JoinRequest.wrong", wrong},
-          {"Waiting", Waiting{missing}},
-          {"TurnedAway", TurnedAway{Code::Version, "another build"}},
-          {"RosterPart", RosterPart{some_id(), 256, {{{"10.0.0.1", 4000}, "n1", 5, 4711}, {{"::1", 65'535}, "", 0, 1}}}},
-          {"Introduction", Introduction{some_id(), {3}, 2, 1U << 31}},
-          {"Part", Part{7, Part::Kind::Data, 100, 5, 6, bytes_of(std::string_view("a\0\x7F\xFF", 4))}},
-          {"Acknowledgement", Acknowledgement{~std::uint64_t{0}}},
-          {"Verdict", Verdict{why}},
-          {"Progress", some_progress()},
-          {"WaitAt", WaitAt{{"10.0.0.2", 4001}}},
-          {"Presence", Presence{{4}, false}}};
+  return {
+      {"JoinRequest", request},
+      {"JoinRequest.wrong", wrong},
+      {"Waiting", Waiting{missing}},
+      {"TurnedAway", TurnedAway{Code::Version, "another build"}},
+      {"RosterPart",
+       RosterPart{
+           some_id(), 256, {{{"10.0.0.1", 4000}, "n1", 5, 4711}, {{"::1", 65'535}, "", 0, 1}}}},
+      {"Introduction", Introduction{some_id(), {3}, 2, 1U << 31}},
+      {"Part", Part{7, Part::Kind::Data, 100, 5, 6, bytes_of(std::string_view("a\0\x7F\xFF", 4))}},
+      {"Acknowledgement", Acknowledgement{~std::uint64_t{0}}},
+      {"Verdict", Verdict{why}},
+      {"RankProgress", some_progress()},
+      {"WaitAt", WaitAt{{"10.0.0.2", 4001}}},
+      {"Presence", Presence{{4}, false}}};
 }
 
 std::optional<TcpMessage> there_and_back(const TcpMessage& message) {
@@ -67,7 +73,8 @@ std::optional<TcpMessage> there_and_back(const TcpMessage& message) {
 TEST(TcpMessages, Bytes_AreThoseOfThisVersion) {
   std::vector<std::pair<std::string, Bytes>> written;
   for (const auto& [name, message] : messages()) {
-    Bytes& bytes = written.emplace_back(name, Bytes{static_cast<std::byte>(type_of(message))}).second;
+    Bytes& bytes =
+        written.emplace_back(name, Bytes{static_cast<std::byte>(type_of(message))}).second;
     const Bytes payload = encode(message);
     bytes.insert(bytes.end(), payload.begin(), payload.end());
   }
@@ -81,7 +88,9 @@ TEST(TcpMessages, EachOne_ComesBackAsItWas_AndNotCutOrLonger) {
     EXPECT_TRUE(there_and_back(message) == message) << name;
     Bytes payload = encode(message);
     for (std::size_t length = 0; length < payload.size(); ++length)
-      EXPECT_FALSE(decode_tcp({type_of(message), Bytes(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length))}))
+      EXPECT_FALSE(decode_tcp(
+          {type_of(message),
+           Bytes(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length))}))
           << name << " cut at " << length;
     payload.push_back(std::byte{0});
     EXPECT_FALSE(decode_tcp({type_of(message), payload})) << name;
@@ -109,7 +118,8 @@ TEST(TcpMessages, ValuesOutOfRange_AreNone) {
   EXPECT_FALSE(altered(some_progress(), times + 24 + 2, 1)) << "more groups than bytes";
   EXPECT_FALSE(altered(WaitAt{{"n", 1}}, 7, 1)) << "port 65,537";
   EXPECT_FALSE(altered(TurnedAway{}, 0, static_cast<std::uint8_t>(Code::Internal) + 1)) << "a code";
-  EXPECT_FALSE(altered(Part{7, Part::Kind::Data, 4, 5, 6, bytes_of("abcd")}, 9, 3)) << "more bytes than the whole";
+  EXPECT_FALSE(altered(Part{7, Part::Kind::Data, 4, 5, 6, bytes_of("abcd")}, 9, 3))
+      << "more bytes than the whole";
   EXPECT_FALSE(altered(Part{}, 8, static_cast<std::uint8_t>(Part::Kind::Farewell) + 1)) << "a kind";
   const Waiting apart{[] {
     RankSet ranks = RankSet::range({1}, {2});
@@ -143,10 +153,10 @@ TEST(TcpMessages, TextsThatSteerTerminals_AreMadeHarmless) {
 }
 
 TEST(TcpMessages, SpansOfMoreThanTenYears_AreWrittenAsTen) {
-  Progress progress = some_progress();
+  RankProgress progress = some_progress();
   progress.state.lease = std::chrono::hours(24 * 365 * 100);
   progress.state.beat = std::chrono::seconds(-1);
-  const auto back = std::get<Progress>(*there_and_back(progress)).state;
+  const auto back = std::get<RankProgress>(*there_and_back(progress)).state;
   EXPECT_EQ(back.lease, Instant(std::chrono::hours(24 * 365 * 10)));
   EXPECT_EQ(back.beat, Instant{0});
 }

@@ -62,7 +62,7 @@ std::vector<Reply> replies() {
       Held{4, 17, Handle{99}, {{"step", ""}, {"loaded", "digest"}}, {{Handle{3}, "x", DType::F64}}},
       Refused{kWhy},
       Alive{},
-      Progress{12},
+      CommandsDone{12},
       Failed{kWhy},
       asked(),
       Called{3, 1, {"loss", "y"}, asked(), {5, 6}},

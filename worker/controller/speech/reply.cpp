@@ -26,7 +26,7 @@ void fields(auto& visit, Of<Held> auto& x) {
 
 void fields(auto& visit, Of<Refused> auto& x) { kStatus(visit, x.why); }
 void fields(auto& /*visit*/, Of<Alive> auto& /*x*/) {}
-void fields(auto& visit, Of<Progress> auto& x) { visit.number(x.done); }
+void fields(auto& visit, Of<CommandsDone> auto& x) { visit.number(x.done); }
 void fields(auto& visit, Of<Failed> auto& x) { kStatus(visit, x.why); }
 
 void fields(auto& visit, Of<TraceAsked> auto& x) {
@@ -34,9 +34,8 @@ void fields(auto& visit, Of<TraceAsked> auto& x) {
   visit.number(x.frame);
   visit.bytes(x.decision);
   fields(visit, x.seen);
-  visit.list(x.answers, kAnyLength, 1, [](auto& flag_visit, auto& answer) {
-    flag_visit.flag(answer);
-  });
+  visit.list(x.answers, kAnyLength, 1,
+             [](auto& flag_visit, auto& answer) { flag_visit.flag(answer); });
   visit.below(x.workers, kAnyRank);
   visit.flag(x.specialize_float);
   visit.kind(x.low_precision, DType::F64);

@@ -46,9 +46,9 @@ struct Alive {
   bool operator==(const Alive&) const = default;
 };
 /// Number of this controller's commands that are done, without Hello.
-struct Progress {
+struct CommandsDone {
   std::uint64_t done = 0;
-  bool operator==(const Progress&) const = default;
+  bool operator==(const CommandsDone&) const = default;
 };
 /// A command has failed on all workers. Its results do not exist.
 struct Failed {
@@ -100,8 +100,8 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-using Reply = std::variant<Held, Refused, Alive, Progress, Failed, Called, TraceAsked, TensorAnswer,
-                           SizesAnswer, Done, Verdict>;
+using Reply = std::variant<Held, Refused, Alive, CommandsDone, Failed, Called, TraceAsked,
+                           TensorAnswer, SizesAnswer, Done, Verdict>;
 
 [[nodiscard]] Bytes encode(const Reply& reply);
 /// Returns nullopt unless the bytes are a reply of this version.

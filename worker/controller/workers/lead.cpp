@@ -45,7 +45,7 @@ Lead::Next Lead::next(Duration wait) {
 void Lead::done() {
   if (taken_ == 0) return;
   done_ += std::exchange(taken_, 0);
-  send(Progress{done_});
+  send(CommandsDone{done_});
 }
 
 void Lead::greet(Held held) {

@@ -45,7 +45,7 @@ RunVariant variant_together(std::string name, const DryRunResult& result) {
 }  // namespace
 
 std::vector<RunVariant> compare_variants(const Scenario& scenario, const DryRunResult& result,
-                                         const Profiles& learnt, const Progress& progress) {
+                                         const Profiles& learnt, const OnProgress& progress) {
   Scenario plain = scenario;
   plain.cost.reset();  // times and faults are those of the run itself
   plain.faults.reset();

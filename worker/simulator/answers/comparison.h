@@ -10,7 +10,7 @@ namespace lockstep::worker::simulator {
 [[nodiscard]] std::vector<RunVariant> compare_variants(const Scenario& scenario,
                                                        const DryRunResult& result,
                                                        const Profiles& learnt,
-                                                       const Progress& progress = {});
+                                                       const OnProgress& progress = {});
 
 /// Why a run of this scenario, and compare_variants() where the options say so, does not fit into
 /// memory, with the estimate; nullopt: it does.

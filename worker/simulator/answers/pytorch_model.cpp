@@ -37,7 +37,7 @@ void add_to(FrameState& joined, const Observation& seen) {
 
 class Upstream {
  public:
-  Upstream(const Scenario& scenario, const Progress& progress)
+  Upstream(const Scenario& scenario, const OnProgress& progress)
       : scenario_(scenario),
         progress_(progress),
         classes_(classes_of(scenario)),
@@ -192,7 +192,7 @@ class Upstream {
   }
 
   const Scenario& scenario_;
-  const Progress& progress_;
+  const OnProgress& progress_;
   std::vector<RankClass> classes_;
   std::vector<Representative> representatives_;
   std::map<std::string, UpstreamFrame> frames_;
@@ -202,7 +202,7 @@ class Upstream {
 
 }  // namespace
 
-RunVariant pytorch_model(const Scenario& scenario, const Progress& progress) {
+RunVariant pytorch_model(const Scenario& scenario, const OnProgress& progress) {
   return Upstream(scenario, progress).run();
 }
 

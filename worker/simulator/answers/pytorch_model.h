@@ -11,7 +11,7 @@
 
 namespace lockstep::worker::simulator {
 
-[[nodiscard]] RunVariant pytorch_model(const Scenario& scenario, const Progress& progress = {});
+[[nodiscard]] RunVariant pytorch_model(const Scenario& scenario, const OnProgress& progress = {});
 /// Estimated peak memory of pytorch_model() where ranks draw for themselves.
 [[nodiscard]] std::uint64_t pytorch_model_bytes(const Scenario& scenario);
 

@@ -16,7 +16,7 @@ struct RecordQuestions {
   bool compare = false;
   std::optional<CostModel> cost;  // nullopt: nothing is timed
   std::size_t most_spans = 0;     // as DryRunOptions
-  Progress progress{};
+  OnProgress progress{};
 };
 
 /// Adds times to the result of the replay, and returns the ways (none where not asked for). What

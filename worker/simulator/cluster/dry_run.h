@@ -26,7 +26,7 @@ enum class Manner {
 inline constexpr int kEveryRankLimit = 64;
 
 /// Reports progress: `done` of `of` calls, or ranks of the counterfactual.
-using Progress = std::function<void(std::string_view what, std::size_t done, std::size_t of)>;
+using OnProgress = std::function<void(std::string_view what, std::size_t done, std::size_t of)>;
 
 /// Profiles of frames, as a job stores them, by name.
 using Profiles = std::map<std::string, coordinator::Profile>;
@@ -34,7 +34,7 @@ using Profiles = std::map<std::string, coordinator::Profile>;
 struct DryRunOptions {
   bool counterfactual = true;      // else DryRunResult::uncoordinated is left out
   bool compare = false;            // compare_ways() will follow: too_large() counts it
-  Progress progress{};             // called by one thread at a time; may be empty
+  OnProgress progress{};           // called by one thread at a time; may be empty
   std::size_t most_spans = 0;      // of Timing::spans, in a scenario with costs
   const Profiles* from = nullptr;  // what frames start from
   Profiles* learnt = nullptr;      // set at the end
@@ -49,7 +49,7 @@ struct DryRunOptions {
 
 /// Runs every rank alone, by the rules for a group of one.
 [[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario,
-                                              const Progress& progress = {});
+                                              const OnProgress& progress = {});
 /// Returns why two ranks diverge in that call, which is the first with a divergence.
 [[nodiscard]] std::optional<Cause> uncoordinated_cause(const Scenario& scenario, std::size_t call);
 /// Estimates the bytes that run_uncoordinated holds if ranks draw their own inputs.

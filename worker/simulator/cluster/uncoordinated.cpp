@@ -94,7 +94,7 @@ std::vector<std::string> uses_of(const Decision& decision) {
 /// few caches are held at once.
 class Runs {
  public:
-  Runs(const Scenario& scenario, const Progress& progress)
+  Runs(const Scenario& scenario, const OnProgress& progress)
       : scenario_(scenario),
         progress_(progress),
         classes_(classes_of(scenario)),
@@ -234,7 +234,7 @@ class Runs {
   }
 
   const Scenario& scenario_;
-  const Progress& progress_;
+  const OnProgress& progress_;
   std::vector<RankClass> classes_;
   std::vector<Representative> representatives_;
   std::mutex mutex_;  // guards the members below
@@ -245,7 +245,7 @@ class Runs {
 
 }  // namespace
 
-Uncoordinated run_uncoordinated(const Scenario& scenario, const Progress& progress) {
+Uncoordinated run_uncoordinated(const Scenario& scenario, const OnProgress& progress) {
   return Runs(scenario, progress).run();
 }
 

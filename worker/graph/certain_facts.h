@@ -13,14 +13,14 @@
 namespace lockstep::worker {
 
 /// Takes the nodes in order. Refers to the graph and to its exchanged blocks.
-class SettledFacts {
+class CertainFacts {
  public:
-  SettledFacts(const Graph& graph, const ExchangedBlocks& blocks);
+  CertainFacts(const Graph& graph, const ExchangedBlocks& blocks);
 
   /// Adds the facts of node `id`. An assert is certain here if its predicate `holds`.
   void pass(NodeId id);
   /// All ranks have reported what they passed, so every rank passed the pending asserts.
-  void settle();
+  void confirm();
 
   /// True on every rank that reached this place with its peers.
   [[nodiscard]] bool holds(const shapes::Predicate& predicate) const;
@@ -32,15 +32,15 @@ class SettledFacts {
  private:
   [[nodiscard]] const Node& node(NodeId id) const { return graph_.nodes[id]; }
   void pass_counts(const Node& at);
-  void settled_on_all(const shapes::Predicate& predicate);
+  void certain_on_all(const shapes::Predicate& predicate);
   [[nodiscard]] bool never_negative(const shapes::Expr& expr) const;
-  [[nodiscard]] bool settled(const shapes::Predicate& predicate) const;
+  [[nodiscard]] bool certain(const shapes::Predicate& predicate) const;
   [[nodiscard]] bool holds_of_the_number(const shapes::Predicate& predicate) const;
   [[nodiscard]] bool holds_on_the_sender(const shapes::Predicate& predicate) const;
 
   const Graph& graph_;
   const ExchangedBlocks& blocks_;
-  std::vector<shapes::Predicate> settled_, pending_;
+  std::vector<shapes::Predicate> certain_, pending_;
 };
 
 }  // namespace lockstep::worker

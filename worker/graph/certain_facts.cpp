@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <span>
 
+#include <lockstep/worker/graph/certain_facts.h>
 #include <lockstep/worker/graph/count_limit.h>
-#include <lockstep/worker/graph/settled_facts.h>
 
 namespace lockstep::worker {
 namespace {
@@ -28,61 +28,61 @@ std::optional<Predicate> whole_quotient(const Predicate& predicate) try {
 
 }  // namespace
 
-SettledFacts::SettledFacts(const Graph& graph, const ExchangedBlocks& blocks)
+CertainFacts::CertainFacts(const Graph& graph, const ExchangedBlocks& blocks)
     : graph_(graph), blocks_(blocks) {
   for (const SymbolBinding& binding : graph.symbols)
     if (binding.source.find(".size(") != std::string::npos)
-      settled_.push_back(shapes::greater_equal(Expr::symbol(binding.symbol), 0));
+      certain_.push_back(shapes::greater_equal(Expr::symbol(binding.symbol), 0));
   // Guards hold on all ranks: they decide which entry runs.
-  for (const shapes::Guard& guard : graph.guards) settled_on_all(guard.predicate);
+  for (const shapes::Guard& guard : graph.guards) certain_on_all(guard.predicate);
 }
 
-void SettledFacts::settled_on_all(const Predicate& predicate) {
-  settled_.push_back(predicate);
-  if (auto also = whole_quotient(predicate)) settled_.push_back(*std::move(also));
+void CertainFacts::certain_on_all(const Predicate& predicate) {
+  certain_.push_back(predicate);
+  if (auto also = whole_quotient(predicate)) certain_.push_back(*std::move(also));
 }
 
-void SettledFacts::pass(NodeId id) {
+void CertainFacts::pass(NodeId id) {
   const Node& at = node(id);
   pass_counts(at);
   if (at.op != Op::Assert) return;
   const Predicate& predicate = at.asserts.at(0).predicate;
   if (holds(predicate))
-    settled_on_all(predicate);
+    certain_on_all(predicate);
   else
     pending_.push_back(predicate);
 }
 
 /// Counts are not negative and not above the number of counted elements, on any rank.
-void SettledFacts::pass_counts(const Node& at) try {
+void CertainFacts::pass_counts(const Node& at) try {
   const auto limit = at.binds.empty() ? std::nullopt : count_limit(graph_.nodes, at.inputs.at(0));
   for (const Symbol symbol : at.binds) {
     if (!limit) return;
-    settled_.push_back(shapes::greater_equal(Expr::symbol(symbol), 0));
-    settled_.push_back(shapes::less_equal(Expr::symbol(symbol), *limit));
+    certain_.push_back(shapes::greater_equal(Expr::symbol(symbol), 0));
+    certain_.push_back(shapes::less_equal(Expr::symbol(symbol), *limit));
   }
 } catch (const shapes::OverflowError&) {
   // The asserts are then tested when the graph runs, and reported.
 }
 
-void SettledFacts::settle() {
-  for (const Predicate& predicate : pending_) settled_on_all(predicate);
+void CertainFacts::confirm() {
+  for (const Predicate& predicate : pending_) certain_on_all(predicate);
   pending_.clear();
 }
 
-bool SettledFacts::settled(const Predicate& predicate) const {
+bool CertainFacts::certain(const Predicate& predicate) const {
   return predicate.constant() == std::optional<bool>(true) ||
-         std::ranges::find(settled_, predicate) != settled_.end();
+         std::ranges::find(certain_, predicate) != certain_.end();
 }
 
-bool SettledFacts::holds(const Predicate& predicate) const try {
-  return settled(predicate) || holds_on_the_sender(predicate) || holds_of_the_number(predicate);
+bool CertainFacts::holds(const Predicate& predicate) const try {
+  return certain(predicate) || holds_on_the_sender(predicate) || holds_of_the_number(predicate);
 } catch (const shapes::OverflowError&) {
   return false;
 }
 
-bool SettledFacts::never_negative(const Expr& expr) const {
-  if (settled(shapes::greater_equal(expr, 0))) return true;
+bool CertainFacts::never_negative(const Expr& expr) const {
+  if (certain(shapes::greater_equal(expr, 0))) return true;
   return std::ranges::all_of(expr.terms(), [&](const Expr::Term& term) {
     return term.coefficient >= 0 &&
            std::ranges::all_of(term.factors, [&](const Expr::Factor& factor) {
@@ -91,29 +91,29 @@ bool SettledFacts::never_negative(const Expr& expr) const {
                  atom.op == Expr::Op::FloorDiv && atom.operands[1].constant().value_or(0) > 0;
              if (quotient) return never_negative(atom.operands[0]);
              const Expr value = Expr::of_atom(factor.atom);
-             return value.as_symbol() && settled(shapes::greater_equal(value, 0));
+             return value.as_symbol() && certain(shapes::greater_equal(value, 0));
            });
   });
 }
 
-bool SettledFacts::add_up(std::span<const Expr> counts, const Expr& rows) const try {
-  return settled(shapes::equal(shapes::sum(counts), rows)) &&
+bool CertainFacts::add_up(std::span<const Expr> counts, const Expr& rows) const try {
+  return certain(shapes::equal(shapes::sum(counts), rows)) &&
          std::ranges::all_of(counts, [&](const Expr& e) { return never_negative(e); });
 } catch (const shapes::OverflowError&) {
   return false;
 }
 
 /// True for a predicate on one received number that holds for the number that every rank sends.
-bool SettledFacts::holds_of_the_number(const Predicate& predicate) const {
+bool CertainFacts::holds_of_the_number(const Predicate& predicate) const {
   const auto symbols = predicate.expr.symbols();
   const auto number = symbols.size() == 1 ? blocks_.number(symbols[0]) : std::nullopt;
   if (!number) return false;
   const Predicate sent = predicate.substitute(symbols[0], number->sent);
-  return settled(sent) || (sent.relation == Predicate::Relation::NonNegative &&
+  return certain(sent) || (sent.relation == Predicate::Relation::NonNegative &&
                            sent.expr == number->sent && never_negative(sent.expr));
 }
 
-bool SettledFacts::in_doubt(Symbol symbol) const {
+bool CertainFacts::in_doubt(Symbol symbol) const {
   return std::ranges::any_of(pending_, [&](const Predicate& predicate) {
     const auto symbols = predicate.expr.symbols();
     return std::ranges::find(symbols, symbol) != symbols.end();
@@ -122,7 +122,7 @@ bool SettledFacts::in_doubt(Symbol symbol) const {
 
 /// True for a predicate on one received value, if its sender has asserted the same for all that it
 /// sends at that place of a block.
-bool SettledFacts::holds_on_the_sender(const Predicate& predicate) const {
+bool CertainFacts::holds_on_the_sender(const Predicate& predicate) const {
   const auto symbols = predicate.expr.symbols();
   const auto bound = symbols.size() == 1 ? blocks_.binder(symbols[0]) : std::nullopt;
   if (!bound) return false;
@@ -134,7 +134,7 @@ bool SettledFacts::holds_on_the_sender(const Predicate& predicate) const {
   if (sent.size() != node(list).binds.size() || sent.size() % ranks != 0) return false;
   const std::size_t block = sent.size() / ranks;
   for (std::size_t at = element % block; at < sent.size(); at += block)
-    if (!settled(predicate.substitute(symbols[0], Expr::symbol(sent[at])))) return false;
+    if (!certain(predicate.substitute(symbols[0], Expr::symbol(sent[at])))) return false;
   return true;
 }
 
