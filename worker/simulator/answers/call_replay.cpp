@@ -18,8 +18,8 @@ bool is_error_end(const RecordedEvent& event) {
   return event.kind == EventKind::Action && event.text.starts_with("finish error ");
 }
 
-/// What can be compared of an action where columns have another version: not what is sent, and not
-/// the digest of what is stored, which is in two words of a call's first vote.
+/// Comparable part of an action if columns have another version: not what is sent, and not the
+/// digest of the stored state, which is in two words of a call's first vote.
 std::string without_columns(std::string text, bool first) {
   constexpr std::size_t kWord = 17, kState = 9 + 3 * kWord;  // after "vote and "
   if (text.starts_with("exchange ")) return "exchange";
@@ -44,7 +44,7 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
       if (call.stored) frame.adopt(*call.stored);
       if (call.entries) start_from(frame, *call.entries);
       RankStatus rank_status = call.rank_status;
-      rank_status.speaks_for = RankSet::of(member.rank);  // tables are in ranks of the job
+      rank_status.speaks_for = RankSet::of(member.rank);  // tables have ranks of the job
       machine =
           std::make_unique<CallMachine>(self, size, call.own_config.value_or(config), call.key,
                                         frame, call.observation, std::move(rank_status));
@@ -77,7 +77,7 @@ std::optional<CallOutcome> CallReplay::outcome(std::size_t member) const {
   return std::get<action::Finish>(machines_[member]->next()).outcome;
 }
 
-// One action: compares it, and answers it if it is the rank's own.
+// Takes one action: compares it, and answers it if it is the rank's own.
 void CallReplay::advance(std::size_t i) {
   Seat& seat = seats_[i];
   const RecordedCall& call = *seat.member.call;
@@ -119,7 +119,7 @@ void CallReplay::feed(std::size_t i, const Action& action) {
     seat.state = State::Lost;
     return;
   }
-  // A collective round within the trace failed: the call ended there.
+  // A collective round within the trace failed, which ended the call.
   if (is_error_end(*event) && call.outcome && call.outcome->error)
     return machines_[i]->failed(*call.outcome->error);
   ++seat.cursor;
@@ -144,8 +144,8 @@ bool CallReplay::gave_up(const Seat& seat, bool all_there) const {
   return code == Code::Stuck || code == Code::RankLost || !all_there;
 }
 
-// Who goes on from the round, by the record: those that got its result, those whose transport gave
-// up, and those whose record ends there.
+// The record shows how each rank left the round: with its result, with an error of its transport,
+// or not at all.
 Result<void> CallReplay::round() {
   const bool all_there = std::all_of(seats_.begin(), seats_.end(),
                                      [](const Seat& seat) { return seat.state == State::AtRound; });
@@ -176,7 +176,7 @@ void CallReplay::differ(const Seat& seat, int line, std::string recorded, std::s
                            .replayed = std::move(replayed)};
 }
 
-// A rank whose record ends is to blame, not the one that goes on.
+// Blames a rank whose record ends, not the one that goes on.
 void CallReplay::stand_alone(const Seat& seat, int line) {
   const auto cut = std::find_if(seats_.begin(), seats_.end(), [](const Seat& other) {
     return other.member.call == nullptr || other.state == State::Lost;

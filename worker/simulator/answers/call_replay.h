@@ -1,4 +1,4 @@
-// One recorded call on all ranks of its group, again.
+// Replay of one recorded call on all ranks of its group.
 #pragma once
 
 #include <lockstep/worker/simulator/answers/replay.h>
@@ -6,12 +6,12 @@
 
 namespace lockstep::worker::simulator {
 
-/// What a rank's frames hold, by group and name (RecordedCall::frame).
+/// Frames of a rank, by group and name (RecordedCall::frame).
 using FramesOfRank = std::map<std::pair<std::string, std::string>, CodeCache>;
 
 class CallReplay {
  public:
-  /// A rank of the group; `call` is null where its record has no such call.
+  /// Rank of the group; `call` is null if its record has no such call.
   struct Member {
     Rank rank;
     const RankRecord* record = nullptr;
@@ -19,30 +19,30 @@ class CallReplay {
     FramesOfRank* frames = nullptr;
   };
 
-  /// `rounds` has one unit per member. All arguments outlive the replay.
-  /// `traces`: takes what the lowest member's come to.
+  /// `rounds` has one unit per member. `traces` receives the results of the lowest member's traces.
+  /// All arguments outlive the replay.
   CallReplay(std::vector<Member> members, const DecisionConfig& config, FoldedRounds& rounds,
              KnownTraces& traces);
 
-  /// Errors: BadInput. A difference ends it early.
+  /// Errors: BadInput. Ends at the first difference.
   [[nodiscard]] Result<std::optional<Difference>> run();
 
-  /// The machine's outcome on a member that came to its end; nullopt where the record ends before.
+  /// Outcome of the machine of a member that finished; nullopt if the record ends before.
   [[nodiscard]] std::optional<CallOutcome> outcome(std::size_t member) const;
 
  private:
   enum class State : std::uint8_t { Running, AtRound, Done, Lost };
   struct Seat {
     Member member;
-    bool one_graph = false;  // its ranks compile the same
-    std::size_t cursor = 0;  // next of the recorded events
+    bool one_graph = false;  // its ranks compile the same graph
+    std::size_t cursor = 0;  // index of the next recorded event
     State state = State::Lost;
   };
 
   void advance(std::size_t i);
   void feed(std::size_t i, const Action& action);
   [[nodiscard]] Result<void> round();
-  /// The transport gave up on this member in the round it is in.
+  /// True if the transport gave up on this member in its current round.
   [[nodiscard]] bool gave_up(const Seat& seat, bool all_there) const;
   void differ(const Seat& seat, int line, std::string recorded, std::string replayed);
   void stand_alone(const Seat& seat, int line);

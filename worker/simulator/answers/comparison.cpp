@@ -25,8 +25,8 @@ RunVariant variant_alone(const Scenario& scenario, const Uncoordinated& alone) {
   return out;
 }
 
-/// A coordinated run: all ranks run one program in each call, or none; one each of what they have
-/// made together, where they share sizes only.
+/// A coordinated run: in each call all ranks run one program, or none; if they share sizes only,
+/// one per own decision.
 RunVariant variant_together(std::string name, const DryRunResult& result) {
   const Totals sum = totals(result);
   RunVariant out;

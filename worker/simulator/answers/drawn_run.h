@@ -1,5 +1,5 @@
-// A recorded job on other ranks, which draw their inputs from the recorded ones (input/drawn.md):
-// the run, and what is said of it.
+// Recorded job on other ranks, which draw their inputs from the recorded ones (input/drawn.md): the
+// run, and answers about it.
 #pragma once
 
 #include <lockstep/worker/simulator/answers/recorded_answers.h>
@@ -15,8 +15,8 @@ struct DrawnRun {
   std::vector<std::string> notes;
 };
 
-/// `replay` is of these ranks, without a difference. Errors: BadInput (the record cannot answer, or
-/// the run would be too large).
+/// Requires a replay of these ranks without a difference. Errors: BadInput (the record cannot
+/// answer, or the run would be too large).
 [[nodiscard]] Result<DrawnRun> run_drawn(const RecordedInputs& inputs,
                                          const std::vector<RankRecord>& ranks, const Replay& replay,
                                          int world_size, std::uint64_t seed,

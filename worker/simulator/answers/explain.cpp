@@ -9,20 +9,20 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// A call or round of one rank that ended in an error.
+/// Call or round of one rank that ended in an error.
 struct LastError {
   const RoundKey* key = nullptr;
   const Status* error = nullptr;
 };
 
-/// The last error of a rank; its own call's, else that of a round outside of calls.
+/// Last error of a rank: that of a round outside of calls, else that of its own call.
 LastError last_error_of(const RankRecord& rank) {
   if (rank.failed_round) return {&rank.failed_round->key, &rank.failed_round->error};
   if (rank.last_error) return {&rank.last_error->key, &rank.last_error->error};
   return {};
 }
 
-/// Ranks that say the same, by lowest rank.
+/// Groups ranks with equal lines, by lowest rank.
 std::vector<RankValue> table(const std::vector<RankRecord>& ranks,
                              std::string (*line_of)(const RankRecord&)) {
   std::vector<RankValue> out;

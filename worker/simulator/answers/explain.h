@@ -10,16 +10,16 @@ namespace lockstep::worker::simulator {
 
 struct Explanation {
   std::string text;
-  std::string verdict, cause;  // the first two of its lines; no cause where nothing failed
-  /// The replay came to another action than the one recorded.
+  std::string verdict, cause;  // the first two of its lines; no cause if nothing failed
+  /// The replay had another action than the record.
   bool replay_differs = false;
 };
 
-/// The last thing that its record says of a rank: "call 7 of step: exchange".
+/// Last step in a rank's record: "call 7 of step: in exchange".
 [[nodiscard]] std::string last_step(const RankRecord& rank);
-/// What `lockstep explain` prints: the cause in one line, the ranks with their values, what each
-/// rank did last where some did not come through, the next step, what the job did until then, and
-/// whether a replay gives the same.
+/// Output of `lockstep explain`: the cause in one line, the ranks with their values, the last step
+/// of each rank if some did not finish, the next step, the job's history, and whether a replay
+/// gives the same.
 [[nodiscard]] Explanation explain_record(const std::vector<RankRecord>& ranks);
 
 }  // namespace lockstep::worker::simulator

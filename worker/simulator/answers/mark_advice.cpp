@@ -12,7 +12,7 @@ namespace {
 
 using Dim = std::tuple<std::string, std::string, std::size_t>;  // frame, source, dim
 
-/// Dims of which one entry has a symbol of 2 or more, and a later one a symbol that may be less.
+/// Dims that are a symbol of 2 or more in one entry, and a symbol that may be less in a later one.
 std::set<Dim> dims_with_lowered_bounds(const Scenario& scenario, const DryRunResult& result) {
   std::set<Dim> bounded, out;
   for (std::size_t c = 0; c < result.calls.size(); ++c) {
@@ -34,7 +34,7 @@ std::set<Dim> dims_with_lowered_bounds(const Scenario& scenario, const DryRunRes
 
 std::size_t compiles_of(const DryRunResult& result) { return totals(result).compiles; }
 
-/// The job calls lockstep.torch.compile(), which names its agreements so.
+/// True if the job calls lockstep.torch.compile(), which names its agreements so.
 bool is_torch(const std::vector<RankRecord>& ranks) {
   return std::ranges::any_of(ranks.front().agreements, [](const auto& agreement) {
     return agreement.second.name.starts_with("compile ");
@@ -50,7 +50,7 @@ std::vector<MarkedDim> dims_to_mark(const Scenario& scenario, const DryRunResult
   if (std::ranges::none_of(compiles, [](const auto& frame) { return frame.second > 1; })) return {};
   const Survey sizes = survey(scenario);
   std::set<Dim> dims = dims_with_lowered_bounds(scenario, result);
-  // A dim that is no smaller than 2 had its bound lowered for the sake of others.
+  // A dim that is always 2 or more had its bound lowered because of others.
   for (const SurveyedDim& dim : sizes.dims)
     if (dim.dim && dim.least >= 2) dims.erase({dim.frame, dim.source, *dim.dim});
   for (const Suggestion& made : suggest_marks(scenario, result, sizes))
@@ -81,7 +81,7 @@ MarkAdvice mark_advice(const Scenario& scenario, const DryRunResult& result,
                  .torch = is_torch(ranks),
                  .compiles = compiles_of(result),
                  .compiles_if_marked = {}};
-  constexpr std::size_t kCalls = 100'000;  // two runs more of a larger job would take their time
+  constexpr std::size_t kCalls = 100'000;  // two further runs of a larger job take long
   if (out.dims.empty() || scenario.count() > kCalls) return out;
   Scenario plain = scenario;
   plain.cost.reset();

@@ -50,7 +50,7 @@ class Upstream {
       if (progress_) progress_("calls, upstream's way", c, scenario_.count());
       const CallView view(scenario_, classes_, c);
       if (!view.made_by_all())
-        ++out_.errors;  // some wait for others until the time-out
+        ++out_.errors;  // some ranks wait for others until the time-out
       else
         call(c, view.frame(representatives_.front()), view);
     }
@@ -70,7 +70,7 @@ class Upstream {
     } else if (compile(frame, view)) {
       ++out_.compiles;
       ++out_.compiles_per_rank_max;
-      ++out_.restarts_per_rank_max;  // the trace that found out which sizes to exchange
+      ++out_.restarts_per_rank_max;  // the trace that found the sizes to exchange
     } else {
       ++out_.errors;
       return;
@@ -78,7 +78,7 @@ class Upstream {
     compare(c, name, frame, view);
   }
 
-  /// Every rank has an entry that fits; it is put first.
+  /// True if every rank has an entry that fits; it is put first.
   bool hit(UpstreamFrame& frame, const CallView& view) {
     if (frame.entries.front().empty()) return false;
     if (all_sure(frame, view)) return true;
@@ -104,7 +104,7 @@ class Upstream {
     return true;
   }
 
-  /// All would run one program, whatever they draw.
+  /// True if all ranks run one program for any draw.
   bool all_sure(const UpstreamFrame& frame, const CallView& view) const {
     if (view.drawn() == nullptr) return false;
     const std::uint32_t front = frame.entries.front().front();
@@ -114,7 +114,7 @@ class Upstream {
                        [&](const Programs& entries) { return entries.front() == front; });
   }
 
-  /// What all ranks see, joined by source.
+  /// Observations of all ranks, joined by source.
   FrameState joined(const CallView& view) const {
     FrameState out;
     Observation room;
@@ -123,7 +123,7 @@ class Upstream {
         add_to(out, view.of(representative, room));
       return out;
     }
-    // Sizes that all ranks have alike are those whose least and greatest are one.
+    // A size is equal on all ranks if its least and greatest values are equal.
     Observation least = view.of(representatives_.front(), room), greatest = least;
     for (const Representative& representative : representatives_) {
       const Observation& seen = view.of(representative, room);
@@ -137,7 +137,7 @@ class Upstream {
     return out;
   }
 
-  /// False: a rank cannot, and the others wait for it.
+  /// Returns false if a rank cannot compile, for which the others wait.
   bool compile(UpstreamFrame& frame, const CallView& view) {
     const FrameState all = joined(view);
     std::map<std::size_t, FrameState> states = frame.states;
@@ -169,7 +169,7 @@ class Upstream {
     return true;
   }
 
-  /// Which programs run in the call.
+  /// Compares the programs that run in the call.
   void compare(std::size_t c, const std::string& name, const UpstreamFrame& frame,
                const CallView& view) {
     std::set<std::uint32_t> used;

@@ -10,7 +10,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// An entry, as the ranks have it.
+/// Entry, in the forms that the ranks have.
 struct Known {
   int entry = 0;
   std::vector<OwnDecision> own;
@@ -25,7 +25,7 @@ Known known_entry(const CallResult& call, int world_size) {
   return out;
 }
 
-/// On every rank.
+/// True if it does so on every rank.
 bool supersedes(const Known& newer, const Known& older) {
   for (const OwnDecision& a : newer.own)
     for (const OwnDecision& b : older.own)
@@ -41,7 +41,7 @@ bool same_sources(const Decision& decision, const SourceList& list) {
                     });
 }
 
-/// What one entry asks of one value, with what did not keep to it.
+/// Requirement of one entry on one value, with the ranks that do not meet it.
 struct Demand {
   std::string source;
   bool is_symbol = false, unbacked = false, is_bool = false;
@@ -93,7 +93,7 @@ void add(Obstacle& obstacle, const RankSet& ranks, std::int64_t value) {
   obstacle.ranks.add(ranks);
 }
 
-/// One entry against what all ranks of a call see.
+/// One entry against the inputs of all ranks of a call.
 class Trial {
  public:
   explicit Trial(const Known& known) : known_(known) {
@@ -126,7 +126,7 @@ class Trial {
   }
 
  private:
-  /// Ranks that have the entry in its form `own`.
+  /// `ranks` have the entry in its form `own`.
   bool fits(std::size_t own, const RankSet& ranks, const Observation& seen) {
     const Decision& decision = known_.own[own].decision;
     if (!same_sources(decision, *seen.list)) {
@@ -166,7 +166,7 @@ class Trial {
   const Known& known_;
   std::vector<std::vector<Demand>> demands_;  // per form of the entry
   Obstacle others_;
-  std::map<std::string, Obstacle> fields_;  // by what is to be said
+  std::map<std::string, Obstacle> fields_;  // by their text
   TruncatedRankSet unfit_;
 };
 

@@ -10,37 +10,37 @@
 
 namespace lockstep::worker::simulator {
 
-/// What kept one entry from serving some ranks of a call.
+/// Obstacle that kept one entry from serving some ranks of a call.
 struct Obstacle {
-  std::string source;  // "tokens.size(0)", "n"; "" where the sources are others
-  std::string needs;   // what the entry has: "5", "at least 2"; else: "the entry has no input mask"
+  std::string source;  // "tokens.size(0)", "n"; "" if the sources are others
+  std::string needs;   // what the entry has: "5", "at least 2"; or: "the entry has no input mask"
   TruncatedRankSet ranks;
   std::int64_t least = 0, greatest = 0;  // the value on these ranks
-  std::string mark;                      // where it is a mark that the entry does not honour
-  std::string field;  // where it is a field: "capacity is 600, the entry has max 512"
-  /// "tokens.size(0) is 6 to 9 on ranks 3-7, the entry has 5"
+  std::string mark;                      // if it is a mark that the entry does not honour
+  std::string field;  // if it is a field: "capacity is 600, the entry has max 512"
+  /// Text such as "tokens.size(0) is 6 to 9 on ranks 3-7, the entry has 5".
   [[nodiscard]] std::string text() const;
 };
 
 struct UnfitEntry {
   static constexpr std::size_t kObstacles = 12;
   int entry = 0;
-  TruncatedRankSet ranks;  // that it does not fit
+  TruncatedRankSet ranks;  // ranks that it does not fit
   std::vector<Obstacle>
-      obstacles;             // at most so many, in the order of sources and dims, then fields
-  std::size_t left_out = 0;  // obstacles beyond them
+      obstacles;             // at most kObstacles, in the order of sources and dims, then fields
+  std::size_t left_out = 0;  // number of further obstacles
 };
 
-/// One call that no entry served on all ranks.
+/// Call that no entry served on all ranks.
 struct Recompile {
   std::size_t call = 0;
   std::string frame;
-  int entry = -1;                   // that was made; -1: the limit was reached
-  std::vector<UnfitEntry> entries;  // that were there; none: the first call of the frame
+  int entry = -1;                   // the new entry; -1: the limit was reached
+  std::vector<UnfitEntry> entries;  // earlier entries; none: the first call of the frame
 };
 
-/// Every compile of the run, and the first fallback of each frame. `scenario` holds the inputs of
-/// the calls of `result`, which may be a replay's.
+/// Explains every compile of the run, and the first fallback of each frame. `scenario` holds the
+/// inputs of the calls of `result`, which may be a replay's.
 [[nodiscard]] std::vector<Recompile> explain_compiles(const Scenario& scenario,
                                                       const DryRunResult& result);
 

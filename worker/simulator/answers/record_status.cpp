@@ -16,17 +16,17 @@ using coordinator::CallEvent;
 using coordinator::ConnectionId;
 using Document = nlohmann::ordered_json;
 
-/// A rank's record, told call by call.
+/// Reports of a rank, made from its record call by call.
 class RankTeller {
  public:
   struct Told {
     Instant at{0};
     CallEvent event;
-    std::string guards;  // of its graph
+    std::string guards;  // guards of its graph
   };
 
   explicit RankTeller(const RankRecord& record) : record_(record) {}
-  /// What the rank tells next; nullopt: nothing more. Errors: those of CallIndex::read.
+  /// Next report of the rank; nullopt: no more. Errors: those of CallIndex::read.
   Result<std::optional<Told>> next() {
     told_.reset();
     while (!told_ && next_ < record_.calls.size()) {
@@ -36,7 +36,7 @@ class RankTeller {
     }
     return std::move(told_);
   }
-  // Require that all is told.
+  // The functions below require that next() has returned nullopt.
   [[nodiscard]] coordinator::SlotReport report(Instant at) const {
     coordinator::SlotReport out;
     out.finished = !record_.failed_round && !record_.ends_within_a_call();
@@ -69,7 +69,7 @@ class RankTeller {
     if (call.outcome) end(call, event, guards);
   }
 
-  /// What the time until this line was spent on: the action before it.
+  /// Counts the time until this line for the action before it.
   void count(const RecordedEvent* action, Duration took, CallEvent& event) {
     if (action == nullptr || action->kind != RecordedEvent::Kind::Action) return;
     if (action->text.starts_with("vote")) {
@@ -132,7 +132,7 @@ class RankTeller {
     told_ = Told{now_, std::move(event), guards};
   }
 
-  /// What this rank saw that was not so when the last entry was made; empty: nothing.
+  /// First input that differs from those of the last entry; empty: none.
   std::string reason(const RecordedCall& call) const {
     const auto made = made_.find(call.key.frame);
     if (made == made_.end()) return "first call";
@@ -157,7 +157,7 @@ class RankTeller {
     std::uint64_t call = 0;
   };
   const RankRecord& record_;
-  std::size_t next_ = 0;  // of its calls
+  std::size_t next_ = 0;  // index of the next call
   void pass(Duration time) { now_ = Instant(sum_of_times(now_.count(), time.count())); }
 
   Instant now_{0};
@@ -175,11 +175,11 @@ std::string configuration_of(const DecisionConfig& config) {
       config.recompile_limit, config.settle);
 }
 
-/// Tells the service what all ranks wrote down, in the order of their times. Returns the end.
+/// Passes the records of all ranks to the service, in the order of their times. Returns the end.
 Result<Instant> tell(coordinator::Service& service, const std::vector<RankRecord>& ranks,
                      const std::string& job) {
   std::vector<RankTeller> tellers(ranks.begin(), ranks.end());
-  std::map<std::pair<Instant, std::size_t>, RankTeller::Told> next;  // at most one of each rank
+  std::map<std::pair<Instant, std::size_t>, RankTeller::Told> next;  // at most one per rank
   const auto ask = [&](std::size_t r) -> Result<void> {
     auto told = tellers[r].next();
     if (!told) return told.error();
@@ -212,8 +212,7 @@ Result<Instant> tell(coordinator::Service& service, const std::vector<RankRecord
   return end;
 }
 
-/// What the service makes of ranks that all end at one time is for jobs that run; here the record
-/// has the word.
+/// Replaces the verdict of the service, which is meant for running jobs, by that of the record.
 void put_verdict(Document& job, const Explanation& explanation, const std::string& watchdog) {
   const std::string sentence = explanation.cause.empty()
                                    ? explanation.verdict

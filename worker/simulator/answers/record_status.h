@@ -1,5 +1,4 @@
-// A recorded job as a status document: what the status page shows of a job that runs, from what its
-// ranks wrote down.
+// Recorded job as a status document: the content of the status page, from the records of its ranks.
 #pragma once
 
 #include <string>
@@ -11,10 +10,10 @@
 
 namespace lockstep::worker::simulator {
 
-/// A lockstep.status/1 document as the coordinator's core makes it, told by the record. A record
-/// holds no host, no process and no nodes of graphs: in place of a graph's text stand its guards.
-/// `watchdog`: the report of a watchdog, may be empty. Errors: BadInput (more ranks than are
-/// watched; a record that is no longer what it was).
+/// Document lockstep.status/1 that the coordinator's core makes from the record. A record has no
+/// host, no process and no nodes of graphs: guards replace a graph's text. `watchdog` is the report
+/// of a watchdog and may be empty. Errors: BadInput (more ranks than are watched; a record that has
+/// changed).
 [[nodiscard]] Result<std::string> record_status(const std::vector<RankRecord>& ranks,
                                                 const Explanation& explanation,
                                                 const std::string& directory,

@@ -1,6 +1,6 @@
-// What a recorded job can be asked beside its replay: what it takes in time, and how it would go in
-// other ways. Both rest on the recorded inputs alone, so where those do not lead to the recorded
-// calls, it is said and no figure is given.
+// Questions to a recorded job beside its replay: its times, and its course in other ways. Both
+// answers rest on the recorded inputs alone. If those do not lead to the recorded calls, times are
+// refused, and a note is added to the ways.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ struct RecordQuestions {
   OnProgress progress{};
 };
 
-/// Adds times to the result of the replay, and returns the ways (none where not asked for). What
-/// the ways do not show is said in `notes`. Requires RecordQuestions::counterfactual for a
-/// comparison. Errors: BadInput (the record cannot answer, or is no longer what it was).
+/// Adds times to the result of the replay, and returns the ways (none unless asked for). Limits of
+/// the ways are added to `notes`. Requires RecordQuestions::counterfactual for a comparison.
+/// Errors: BadInput (the record cannot answer, or has changed).
 [[nodiscard]] Result<std::vector<RunVariant>> answer(const std::vector<RankRecord>& ranks,
                                                      const RecordQuestions& questions,
                                                      DryRunResult& result,

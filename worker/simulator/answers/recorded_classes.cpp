@@ -12,7 +12,7 @@ namespace {
 using shapes::Expr;
 using shapes::Guard;
 
-/// The entries of one structure.
+/// Entries of one structure.
 class Structure {
  public:
   Structure(std::string group, std::string frame, std::string name) {
@@ -63,7 +63,7 @@ class Structure {
     out_.symbols.push_back(std::move(symbol));
   }
 
-  /// What the decision says of the sides, then its guards in their names.
+  /// Bounds and constants of the decision on the sides, then its guards in terms of the sides.
   ServedSizes served_by(int number, const Entry& entry) {
     ServedSizes out{.entry = number, .guards = {}, .given = {}, .served = {}};
     std::map<shapes::Symbol, Expr> as_side;

@@ -25,7 +25,7 @@ FoldedRounds rounds_of(std::size_t size) {
   return {std::move(units), static_cast<int>(size)};
 }
 
-/// The job again, call by call.
+/// Replays the job, call by call.
 class JobReplay {
  public:
   explicit JobReplay(const std::vector<RankRecord>& ranks)
@@ -100,7 +100,7 @@ class JobReplay {
             .replayed = std::move(replayed)};
   }
 
-  /// Sizes that are not those that the rank wrote down the digest of.
+  /// Finds sizes that do not have the digest that the rank wrote.
   static std::optional<Difference> altered_observation(
       const std::vector<CallReplay::Member>& seats) {
     for (const CallReplay::Member& seat : seats) {
@@ -126,7 +126,7 @@ class JobReplay {
     return std::nullopt;
   }
 
-  /// What each rank that came to the call's end has as that entry.
+  /// Decision of that entry on each rank that finished the call.
   static HeldDecisions held_by(const CallReplay& replay,
                                const std::vector<CallReplay::Member>& seats,
                                const std::pair<std::string, std::string>& at, std::size_t entry) {
@@ -146,7 +146,7 @@ class JobReplay {
     }
   }
 
-  /// What the lowest rank that came to the call's end says of it.
+  /// Adds the result of the lowest rank that finished the call.
   void add_result(const CallReplay& replay, const std::vector<CallReplay::Member>& seats) {
     CallResult result;
     for (std::size_t i = 0; i < seats.size(); ++i) {

@@ -1,5 +1,5 @@
-// Replay of a recorded job: from what the ranks observed and what their traces and compiles came
-// to, the call machines do it all again. Every action must be the one recorded, byte for byte.
+// Replay of a recorded job: the call machines run again on what the ranks observed and on the
+// results of their traces and compiles. Every action must be the recorded one, byte for byte.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// The first action that is not the recorded one.
+/// First action that is not the recorded one.
 struct Difference {
   Rank rank;
   RoundKey key;
@@ -28,23 +28,23 @@ struct Difference {
 struct Replay {
   DryRunResult result;
   std::optional<Difference> difference;
-  /// What the record lacks: ranks whose last line was cut or whose last call has no end.
+  /// Defects of the record: a cut last line, a last call without end, other columns.
   std::vector<std::string> notes;
-  /// What rank 0 holds at the end, by group and frame.
+  /// Frames of rank 0 at the end, by group and frame.
   std::map<std::pair<std::string, std::string>, CodeCache> frames;
-  /// What rank 0's traces came to, where ranks compile one graph.
+  /// Results of the traces of each group's lowest rank, if ranks compile one graph.
   KnownTraces traces;
-  /// What to write so that frames compile less (recompile_advice.h), each once, with its frame.
+  /// Advice by which frames compile less (recompile_advice.h), each once, with its frame.
   std::vector<std::string> advice;
 };
 
-/// Errors: BadInput, where the record contradicts itself, or is no longer what it was.
-/// `counterfactual`: else DryRunResult::uncoordinated is left out.
+/// Errors: BadInput, if the record contradicts itself or has changed. Without `counterfactual`,
+/// DryRunResult::uncoordinated is left out.
 [[nodiscard]] Result<Replay> replay(const std::vector<RankRecord>& ranks,
                                     bool counterfactual = true);
 
-/// The recorded calls as a scenario: inputs only, in the order of the calls, read again when their
-/// turn comes. The ranks outlive it.
+/// Recorded calls as a scenario: inputs only, in the order of the calls, read again when they are
+/// needed. The ranks outlive it.
 [[nodiscard]] Scenario scenario_of(const std::vector<RankRecord>& ranks);
 
 }  // namespace lockstep::worker::simulator

@@ -52,7 +52,7 @@ void mark_call(const FrameDims& frames, ScenarioCall& call) {
       mark(group.values, dims->second, held);
 }
 
-/// Stored calls with marks put on as they are read.
+/// Stored calls that get marks as they are read.
 class MarkedCalls final : public StoredCalls {
  public:
   MarkedCalls(std::shared_ptr<const StoredCalls> plain, FrameDims frames)
@@ -62,7 +62,7 @@ class MarkedCalls final : public StoredCalls {
 
  private:
   [[nodiscard]] Result<ScenarioCall> read(std::size_t index) const override {
-    ScenarioCall call = *plain_->call(index);  // where that fails, plain_ says so
+    ScenarioCall call = *plain_->call(index);  // if that fails, plain_ has the error
     mark_call(frames_, call);
     return call;
   }
@@ -70,7 +70,7 @@ class MarkedCalls final : public StoredCalls {
   FrameDims frames_;
 };
 
-/// The inputs of a pool with marks; pools that shared theirs share these.
+/// Inputs of pools with marks; pools that shared their inputs share these.
 class MarkedPools {
  public:
   std::shared_ptr<const InputPool> marked(const InputPool& plain, const Dims& dims) {
@@ -108,7 +108,7 @@ std::string dumped(const nlohmann::ordered_json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// What can be marked, by frame.
+/// Dims that can be marked, by frame.
 FrameDims markable(const std::vector<Suggestion>& suggestions) {
   FrameDims out;
   for (const Suggestion& s : suggestions)
@@ -116,13 +116,13 @@ FrameDims markable(const std::vector<Suggestion>& suggestions) {
   return out;
 }
 
-/// Where a place became a symbol.
+/// Call in which a place became a symbol.
 struct MadeSymbol {
   std::size_t call = 0;
-  bool settled = false;  // for no other reason than that the frame settled
+  bool settled = false;  // only because the frame settled
 };
 
-/// {"x": {0: "dynamic"}}, as Python reads it.
+/// Text such as {"x": {0: "dynamic"}}, for Python.
 std::string python_marks(const Dims& dims) {
   std::string out;
   for (const auto& [source, marked] : dims) {

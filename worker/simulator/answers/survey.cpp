@@ -7,11 +7,11 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// What is kept of one dim on the way.
+/// Values of one dim so far.
 struct Tally {
   SurveyedDim out;
   std::vector<std::int64_t> values;                // distinct, ascending
-  std::int64_t call_least = 0, call_greatest = 0;  // of the call under way
+  std::int64_t call_least = 0, call_greatest = 0;  // of the current call
   std::size_t last_call = SIZE_MAX;
 
   void add(std::int64_t value) {
@@ -21,7 +21,7 @@ struct Tally {
   }
 };
 
-/// The tallies of one frame's values under one list of sources, in the list's order.
+/// Tallies of one frame's values under one list of sources, in the list's order.
 using Tallies = std::vector<Tally*>;
 
 std::size_t drawn_values(const GeneratedCall& kind) {
@@ -54,7 +54,7 @@ class Surveyor {
   }
 
  private:
-  /// Of ranks that draw for themselves; all where that is no more than the budget.
+  /// Number of ranks to visit if ranks draw for themselves; all if the budget allows it.
   [[nodiscard]] std::int32_t ranks_per_call() const {
     constexpr std::uint64_t kValues = 20'000'000;
     std::uint64_t values = 0;
@@ -83,7 +83,7 @@ class Surveyor {
     tally.call_greatest = std::max(tally.call_greatest, value);
   }
 
-  /// Not all ranks may have been looked at: what any of them can draw counts.
+  /// Adds the range that any rank can draw, since not all ranks may have been visited.
   void add_reach() {
     const std::size_t number = call_ - scenario_.explicit_count();
     const RankInputs inputs = scenario_.generator.inputs(number, scenario_.world_size);
@@ -130,7 +130,7 @@ class Surveyor {
   std::size_t call_ = 0;
   std::map<std::tuple<std::string, std::string, std::optional<std::size_t>>, Tally> tallies_;
   std::map<std::pair<std::string, shapes::Fingerprint>, Tallies> by_list_;
-  std::vector<Tally*> met_;  // in the call under way
+  std::vector<Tally*> met_;  // in the current call
 };
 
 }  // namespace

@@ -101,7 +101,7 @@ Result<SweepRange> parse_sweep(std::string_view text) {
   return out;
 }
 
-/// A row says nothing of them.
+/// Removes the faults, which no row shows.
 static Result<Scenario> without_faults(Result<Scenario> scenario) {
   if (scenario) scenario->faults.reset();
   return scenario;

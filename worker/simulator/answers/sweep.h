@@ -1,4 +1,4 @@
-// One scenario at several world sizes or with several seeds: a row each.
+// One scenario at several world sizes or with several seeds, one row each.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 
 namespace lockstep::worker::simulator {
 
-/// What is varied, and over which values.
+/// Parameter that is varied, and its values.
 struct SweepRange {
   enum class Of : std::uint8_t { Ranks, Seed };
   Of of = Of::Ranks;
   std::vector<std::uint64_t> values;  // at most 64
 };
 
-/// "ranks=8..131072" (doubling, and the end), "seed=1..5" (one by one), "ranks=8,64,512". Errors:
-/// BadInput.
+/// Reads "ranks=8..131072" (doubling, and the end), "seed=1..5" (one by one) or "ranks=8,64,512".
+/// Errors: BadInput.
 [[nodiscard]] Result<SweepRange> parse_sweep(std::string_view text);
 
 struct SweepRow {
@@ -35,22 +35,22 @@ struct Sweep {
   std::vector<SweepRow> rows;
 };
 
-/// Told of each row when it is there, with those before it.
+/// Receives the sweep after each new row.
 using RowMade = std::function<void(const Sweep& sweep)>;
 
-/// Reads the scenario once for each value. Errors: as load_scenario() and too_large(); nothing is
-/// run that a later value makes an error.
+/// Reads the scenario twice for each value: first all are checked, then all are run. Errors: as
+/// load_scenario() and too_large().
 [[nodiscard]] Result<Sweep> run_sweep(const std::string& path, const ScenarioOptions& read,
                                       const SweepRange& range, const DryRunOptions& options,
                                       const RowMade& made = {});
 
-/// "ranks", "seed"
+/// Name of the parameter: "ranks" or "seed".
 [[nodiscard]] std::string_view sweep_name(SweepRange::Of of);
 /// The rows as a JSON array.
 [[nodiscard]] std::string sweep_rows_json(const Sweep& sweep);
 /// The document "lockstep.sweep/1" (README.md, "Sweeps").
 [[nodiscard]] std::string sweep_json(const Sweep& sweep);
-/// The table, in two parts: what stands above the rows, and the last row so far.
+/// The table in two parts: its head, and the last row so far.
 [[nodiscard]] std::string sweep_head(const Sweep& sweep);
 [[nodiscard]] std::string sweep_last_row(const Sweep& sweep);
 

@@ -84,7 +84,7 @@ bool UpstreamProgram::fits(const Observation& seen) const {
       return false;
     }
   }
-  // A call without marks matches any entry; its marks must be among those compiled.
+  // A call without marks matches any entry; its marks must be those that were compiled.
   for (std::size_t i = 0; i < seen.marks.size(); ++i)
     if (seen.marks[i] != Mark::None && (base->marks.empty() || base->marks[i] != seen.marks[i]))
       return false;

@@ -1,4 +1,4 @@
-// What one rank compiled in the model of upstream's way: constants and symbols by its own sizes.
+// Program of one rank in the model of upstream's way: constants and symbols by its own sizes.
 #pragma once
 
 #include <map>
@@ -13,20 +13,20 @@
 
 namespace lockstep::worker::simulator {
 
-/// What ranks of one class compiled alike in one call. Immutable.
+/// Common part of the programs that ranks of one class compiled in one call. Immutable.
 struct UpstreamBase {
   enum class Use : std::uint8_t { Constant, Int, Dynamic, Unbacked };
   std::shared_ptr<const SourceList> list;
   std::vector<Use> uses;             // parallel to values
   std::vector<std::int64_t> values;  // constants
-  std::vector<Mark> marks;           // of the call that compiled; empty: none
+  std::vector<Mark> marks;           // marks of the call that compiled; empty: none
 };
 
 /// Decides by the joined state of a frame. `automatic`: history counts.
 [[nodiscard]] UpstreamBase decide_upstream(const Observation& seen, const FrameState& state,
                                            bool automatic);
 
-/// A rank's own program: its base, with the constants that it alone has.
+/// Program of a rank: its base, with the constants that only this rank has.
 struct UpstreamProgram {
   using Constants = std::vector<std::pair<std::uint32_t, std::int64_t>>;  // by place
   std::shared_ptr<const UpstreamBase> base;
@@ -36,11 +36,11 @@ struct UpstreamProgram {
   [[nodiscard]] static UpstreamProgram make(std::shared_ptr<const UpstreamBase> base,
                                             Constants own);
   [[nodiscard]] bool fits(const Observation& seen) const;
-  /// As Side::uses.
+  /// As in Side::uses.
   [[nodiscard]] std::vector<std::string> uses() const;
 };
 
-/// The constants that a rank has of its own: sizes of 0 and 1, and what it alone holds static.
+/// Constants of a rank's own: sizes of 0 and 1, and values that only this rank holds static.
 /// nullopt: it marked such a size dynamic, which is an error on that rank.
 [[nodiscard]] std::optional<UpstreamProgram::Constants> own_constants(const UpstreamBase& base,
                                                                       const Observation& seen);
