@@ -1,4 +1,4 @@
-// Plots as SVG, drawn from data. Every one has a table beside it that says the same.
+// Plots as SVG, drawn from data. Each has a table beside it with the same data.
 
 function drawing(name, attributes = {}, ...children) {
   const made = document.createElementNS('http://www.w3.org/2000/svg', name);
@@ -10,18 +10,18 @@ function drawing(name, attributes = {}, ...children) {
 const label = (x, y, text, anchor = 'start') => drawing('text', {x, y, 'text-anchor': anchor}, text);
 const titled = (shape, text) => { shape.append(drawing('title', {}, text)); return shape; };
 
-/** Plots are drawn as wide as the screen has room for, so that their text stays legible. */
+/** Plots are as wide as the screen allows, so that their text stays legible. */
 const narrow = () => window.matchMedia('(max-width: 640px)').matches;
 const plotWidth = () => narrow() ? 360 : 900;
 
-/** `says` is what the plot shows, in words. */
+/** `says` describes the plot in words. */
 function plot(says, width, height, shapes, keys = []) {
   const legend = element('div', {class: 'keys'}, ...keys.map(([kind, text]) => element('span', {}, element('i', {class: `key ${kind}`}), text)));
   return element('figure', {}, element('figcaption', {}, says), keys.length ? legend : '',
     element('div', {class: 'plot', tabindex: '0', role: 'group', 'aria-label': says}, drawing('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': says}, ...shapes)));
 }
 
-/** "1.2 k", "3.4 M" */
+/** Text such as "12 k" or "3.4 M". */
 function shortNumber(n) {
   for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e4]])
     if (Math.abs(n) >= size) return `${+(n / (unit === 'k' ? 1e3 : size)).toPrecision(3)} ${unit}`;
@@ -37,7 +37,7 @@ function outcomesPlot({calls_each: each, kinds, bins}, calls) {
   bins.forEach((bin, i) => {
     const all = bin.reduce((sum, n) => sum + n, 0);
     let y = floor;
-    // What is rare must be seen: at least three pixels each, taken from what is common.
+    // Rare outcomes must be visible: each has at least four pixels, taken from common ones.
     const parts = kinds.map((kind, k) => [kind, bin[k]]).filter(([, n]) => n > 0);
     const least = 4, room = floor - top - least * parts.length;
     for (const [kind, n] of parts) {
@@ -86,7 +86,7 @@ function linePlot(says, rows, xOf, xName, {name, of}) {
   return plot(says, width, height, shapes);
 }
 
-/** From the least to the greatest wait of each share of the ranks, with the middle one. */
+/** Range of the waits of each share of the ranks, with the middle wait. */
 function waitsPlot({ranks_each: each, bins}, ranks) {
   const width = plotWidth(), height = 150, left = 70, top = 8, floor = height - 24, step = (width - left - 8) / bins.length;
   const most = Math.max(1, ...bins.map(([, , high]) => high)), y = (ns) => floor - (floor - top) * ns / most;

@@ -5,7 +5,7 @@ const distinctText = (dim) => dim.distinct >= 256 ? '256 or more' : `${dim.disti
 const rangeText = (dim) => dim.least === dim.greatest ? `${dim.least}` : `${dim.least} to ${dim.greatest}`;
 const leftOut = (n, what) => n > 0 ? none(`${one(n, what)} more ${n === 1 ? 'is' : 'are'} left out of this page; the JSON document has all.`) : '';
 
-/** {ranks, count}: all of them, or the first runs. */
+/** Shows {ranks, count}: all of the ranks, or their first runs. */
 function someRanks({ranks, count}) {
   const whole = ranksText(ranks);
   if (countOf(ranks) === count) return ranksElement(ranks);

@@ -1,5 +1,5 @@
-// The report of a dry run: one HTML file without outside resources (report/). Its size is bounded:
-// a hundred calls of 131,072 ranks and a million calls of two give pages of much the same length.
+// Report of a dry run: one HTML file without outside resources (report/). Its size is bounded: a
+// hundred calls of 131,072 ranks and a million calls of two give pages of similar length.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace lockstep::worker::simulator {
 
-/// A run with what is said of it.
+/// A run with the answers about it.
 struct Report {
   std::string name;       // of the scenario or record, as the user wrote it
   bool recorded = false;  // a replay of a record
   const DryRunResult& result;
-  std::vector<std::string> frames;  // that are called, by call
+  std::vector<std::string> frames;  // frame of each call
   Survey survey;
   std::vector<Recompile> recompiles;
   std::vector<Suggestion> suggestions;
-  std::vector<RunVariant> variants{};  // compared; may be empty
+  std::vector<RunVariant> variants{};  // ways compared; may be empty
   std::optional<Sweep> sweep{};
 };
 
@@ -28,7 +28,7 @@ struct Report {
 [[nodiscard]] Report make_report(std::string name, bool recorded, const Scenario& scenario,
                                  const DryRunResult& result);
 
-/// What stands on top: how often the job compiles, what would go wrong, what to do.
+/// Verdict on top of the page: how often the job compiles, what would go wrong, what to do.
 struct ReportVerdict {
   std::string mood;  // "ok", "warn", "bad"
   std::string word;

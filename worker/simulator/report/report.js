@@ -1,4 +1,4 @@
-// The report: shows the document that came with it.
+// The report: shows the document in its page.
 
 const report = JSON.parse(byId('document').textContent);
 

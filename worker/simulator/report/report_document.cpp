@@ -1,4 +1,4 @@
-// The data of a report's page.
+// Data of a report's page.
 #include <algorithm>
 #include <map>
 
@@ -17,11 +17,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The most of each that a page holds; what is beyond is counted.
+// Greatest number of each on a page; further ones are counted.
 constexpr std::size_t kBins = 200, kRuns = 2000, kCompiles = 300, kDims = 1500, kErrors = 300,
                       kGroups = 40, kText = 600;
 
-/// At most so many bytes of a text, whole characters.
+/// Cuts a text to at most `most` bytes, in whole characters.
 std::string cut(std::string text, std::size_t most = kText) {
   if (text.size() <= most) return text;
   std::size_t end = most;
@@ -38,7 +38,7 @@ ordered_json frame_json(const CallResult& call) {
   return call.frame ? ordered_json(*call.frame) : ordered_json(nullptr);
 }
 
-/// How often each outcome occurred, over calls in equal shares.
+/// Number of each outcome, over equal shares of the calls.
 ordered_json bins_json(const DryRunResult& result) {
   const std::size_t count = result.calls.size();
   const std::size_t width = count == 0 ? 1 : (count - 1) / kBins + 1;
@@ -132,7 +132,7 @@ ordered_json recompiles_json(const std::vector<Recompile>& recompiles, std::size
   return out;
 }
 
-/// Whether the last entry of a frame that has the source has a symbol there.
+/// True for a dim that is a symbol in the last entry of its frame with the source.
 std::map<std::pair<std::string, std::string>, bool> dynamic_dims(const Report& report) {
   std::map<std::pair<std::string, std::string>, bool> out;
   for (std::size_t c = 0; c < report.frames.size(); ++c) {
@@ -147,7 +147,7 @@ std::map<std::pair<std::string, std::string>, bool> dynamic_dims(const Report& r
   return out;
 }
 
-/// Those that vary most first, where not all are shown.
+/// Dims with most values first; if there are too many, the last ones are left out.
 ordered_json dims_json(const Report& report, std::size_t& left_out) {
   std::vector<const SurveyedDim*> dims;
   for (const SurveyedDim& dim : report.survey.dims) dims.push_back(&dim);
@@ -200,8 +200,7 @@ ordered_json errors_json(const DryRunResult& result, std::size_t& left_out) {
   return out;
 }
 
-/// Each rank's wait in equal shares of the ranks: the least, the middle and the greatest of a
-/// share.
+/// Wait of the ranks in equal shares of them: the least, the middle and the greatest of a share.
 ordered_json waits_json(const Timing& timing) {
   const std::vector<std::int64_t>& wait = timing.ranks.wait_ns;
   const std::size_t width = wait.empty() ? 1 : (wait.size() - 1) / kBins + 1;

@@ -1,4 +1,4 @@
-// The sentences on top of a report.
+// Sentences on top of a report.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The dry run's table for people.
+// Table of a dry run for people.
 #pragma once
 
 #include <set>
@@ -9,16 +9,16 @@
 
 namespace lockstep::worker::simulator {
 
-/// Calls in a row that can share a line: reuses of one frame, or equal outcomes.
+/// Consecutive calls that can share a line: reuses of one frame, or equal outcomes.
 struct CallRun {
   std::size_t first = 0, last = 0;
-  std::set<int> entries;  // that ran
-  /// "3", "3-7"
+  std::set<int> entries;  // entries that ran
+  /// Text such as "3" or "3-7".
   [[nodiscard]] std::string calls() const;
 };
 [[nodiscard]] std::vector<CallRun> call_runs(const DryRunResult& result);
 
-/// The table for people: outcomes (calls alike in a row as one line), decisions, errors, totals.
+/// The table for people: outcomes (equal calls in a row as one line), decisions, errors, totals.
 [[nodiscard]] std::string result_summary(const DryRunResult& result, bool colour);
 
 }  // namespace lockstep::worker::simulator

@@ -1,10 +1,10 @@
 // Tables that sort by a click or Enter on a column's head, and filter by words.
 
-/** Rows beyond these are shown when asked for. */
+/** Further rows are shown on request. */
 const kRowsShown = 100;
 
-/** Columns as for table(), and {sort(row)}: a number or a text to sort by; without, the cell's text
- *  is. `choices`: {title, of(row)}, a list to choose from. A row is kept if every word is in it. */
+/** Columns as for table(), and {sort(row)}: a number or a text to sort by, by default the cell's text.
+ *  `choice`: {title, of(row)}, a list to choose from. A row is kept if it has every word. */
 function sortedTable(caption, columns, rows, choice) {
   const state = {column: -1, up: true, words: [], chosen: '', all: false};
   const box = element('div', {}), place = element('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption});

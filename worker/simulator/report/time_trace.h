@@ -1,5 +1,5 @@
-// Virtual time as Chrome's and Perfetto's trace viewers show it: a track for each rank that was
-// followed, a span for each thing that took time.
+// Virtual time for Chrome's and Perfetto's trace viewers: a track for each followed rank, a span
+// for each thing that took time.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// The most spans that a trace holds: some tens of megabytes.
+/// Greatest number of spans in a trace: some tens of megabytes.
 inline constexpr std::size_t kMostTimeSpans = 300'000;
 
 /// Times are microseconds of virtual time. Requires a result with timing. Equal results give equal
