@@ -105,7 +105,7 @@ class Emitter {
   struct Loops {
     std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, in memory order
     std::vector<char> is;                               // for each of `sizes`: 'k', 'o' or 'r'
-    bool rows = true, side_by_side = false;  // side_by_side: kept dims inside the run
+    bool rows = true, side_by_side = false;             // side_by_side: kept dims inside the run
     /// Returns the operand's element at these indices.
     [[nodiscard]] Access access(const std::vector<IndexText>& of_kept,
                                 const std::vector<IndexText>& of_outer,

@@ -60,7 +60,7 @@ struct StoredNode {
   TextId text = 0;
   std::vector<StoredGuard> asserts;
   std::vector<StoredSymbol> binds;
-  std::uint32_t own = 0;  // 0: none; n: number n - 1 of StoredProgram::own
+  std::uint32_t own = 0;              // 0: none; n: number n - 1 of StoredProgram::own
   std::vector<std::uint32_t> bodies;  // numbers of graphs before this one
   StoredLine where;
 };

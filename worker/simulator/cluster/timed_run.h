@@ -25,7 +25,7 @@ struct TimedRun {
   bool hangs = false;                          // some ranks never go on; none can report it
   Instant end{0};                              // of the job, or of the last active rank
   std::vector<Duration> waited;                // per rank: for ranks that arrived later at a round
-  RankSet last;  // ranks that others waited for in most calls, by 1 ms or more
+  RankSet last;              // ranks that others waited for in most calls, by 1 ms or more
   std::uint64_t events = 0;  // of the network
 };
 

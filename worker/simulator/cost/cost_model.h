@@ -26,7 +26,7 @@ struct StepModel {
   std::int64_t constant_ns = 0;
   std::int64_t per_element_ps = 0;  // picoseconds per element of the rank's tensors
   std::vector<KernelWork> kernels;  // empty if the model has no device
-  std::optional<Amount> memory;  // most bytes that a step holds; nullopt: unknown
+  std::optional<Amount> memory;     // most bytes that a step holds; nullopt: unknown
   std::vector<DataCollective> collectives;
 
   /// True if the cost depends on the elements of a rank's tensors.
@@ -45,7 +45,7 @@ struct CostModel {
   NetworkModel network;                     // of the agreement and of the step's collectives
   std::optional<DataNetwork> data_network;  // if given, of the collectives instead
   std::optional<DeviceModel> device;        // where the steps run
-  std::optional<Draw> skew;  // a rank's delay before each call; nullopt: none
+  std::optional<Draw> skew;                 // a rank's delay before each call; nullopt: none
   std::int64_t skew_unit_ns = 1;
   std::uint64_t seed = 0;  // of the skew
   FrameCost usual;         // of frames without a row in `frames`

@@ -37,7 +37,7 @@ struct NetworkModel {
   std::int32_t cores_per_host = 0;     // 0: one per rank
   std::int64_t join_bytes_per_us = 0;  // payload joined with another; 0: no limit
   std::int64_t read_bytes_per_us = 0;  // payload turned into decisions; 0: no limit
-  std::vector<Crowd> crowds{};  // ascending, each with more ranks than cores; may be empty
+  std::vector<Crowd> crowds{};         // ascending, each with more ranks than cores; may be empty
 
   [[nodiscard]] bool one_host(Rank a, Rank b) const {
     return a.value / ranks_per_host == b.value / ranks_per_host;

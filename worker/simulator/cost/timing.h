@@ -33,12 +33,12 @@ struct MemoryPeak {
 /// One call, over the ranks that made it. A rank waits from its arrival at a round until the last
 /// rank arrives; the rest of the round is agreement.
 struct CallTiming {
-  std::int64_t begin_ns = 0;      // arrival of the first rank
-  std::int64_t end_ns = 0;        // end of the last rank's step
-  std::int64_t agreement_ns = 0;  // rounds, from the last arrival to the end on the slowest rank
-  std::int64_t compile_ns = 0;    // tracing and compiling, on the slowest rank
-  std::int64_t step_ns = 0;       // the step and its collectives, on the slowest rank
-  std::int64_t data_ns = 0;       // of step_ns: the collectives
+  std::int64_t begin_ns = 0;         // arrival of the first rank
+  std::int64_t end_ns = 0;           // end of the last rank's step
+  std::int64_t agreement_ns = 0;     // rounds, from the last arrival to the end on the slowest rank
+  std::int64_t compile_ns = 0;       // tracing and compiling, on the slowest rank
+  std::int64_t step_ns = 0;          // the step and its collectives, on the slowest rank
+  std::int64_t data_ns = 0;          // of step_ns: the collectives
   std::optional<MemoryPeak> memory;  // if the model gives a step's memory
   Percentiles wait;                  // for other ranks, before rounds and in the step's collectives
   std::int32_t last_rank = -1;       // last to arrive at the first round; -1: none, or all at once

@@ -84,8 +84,7 @@ class RecordedInputs::Calls {
   bool add_drawn(const std::vector<Place>& seen) {
     const std::uint32_t s = seen.front().structure;
     const auto differs = [&](const Place& p) {
-      return p.structure != s ||
-             !input(p).fields.empty();  // a call with fields is not drawn
+      return p.structure != s || !input(p).fields.empty();  // a call with fields is not drawn
     };
     if (std::ranges::any_of(seen, differs)) return false;
     const Observation& first = input(seen.front());
