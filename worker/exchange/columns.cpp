@@ -25,7 +25,7 @@ void store(std::byte* column, std::size_t i, std::int64_t value) {
   std::memcpy(column + i * kWord, &value, kWord);
 }
 
-/// How the words of a column are joined: those of `a` and `b` to `count` words at `out`.
+/// Joins the words of a column of `a` and `b` to `count` words at `out`.
 using Join = void (*)(std::byte* out, const Columns& a, const Columns& b, Column column,
                       std::size_t count);
 
@@ -47,13 +47,13 @@ std::int64_t greatest(std::int64_t a, std::int64_t b) { return std::max(a, b); }
 std::int64_t either(std::int64_t a, std::int64_t b) { return a | b; }
 std::int64_t lower(std::int64_t a, std::int64_t b) { return a != 0 ? a : b; }
 
-/// -1 is unset, INT64_MAX dynamic: tuples of different lengths say not even the number of dims.
+/// -1 is unset, INT64_MAX dynamic: for tuples of different lengths even the number of dims varies.
 std::int64_t join_dims(std::int64_t a, std::int64_t b) {
   if (a == b || b < 0) return a;
   return a < 0 ? b : INT64_MAX;
 }
 
-/// Those of `a`, and of `b` where no rank of `a` has the slot.
+/// Takes the words of `a`, or of `b` if no rank of `a` has the slot.
 void join_first(std::byte* out, const Columns& a, const Columns& b, Column column,
                 std::size_t count) {
   const Words mine = a.words(column);
@@ -72,7 +72,7 @@ shapes::Seen stored(const Columns& columns, std::size_t i) {
           columns.word(Column::StoredValues, i)};
 }
 
-/// By the lattice: state and value of a cell are in two columns.
+/// Joins by the lattice: a cell's state and value are in two columns.
 void join_stored(std::byte* out, const Columns& a, const Columns& b, Column column,
                  std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -84,10 +84,11 @@ void join_stored(std::byte* out, const Columns& a, const Columns& b, Column colu
 
 struct Spec {
   Column column;
-  std::uint32_t section;  // 0: always there
+  std::uint32_t section;  // 0: always present
   bool per_source;        // else per slot
   Join join;
-  /// What its absence says of a slot, or of a source's tensor, that the rank has, or lacks.
+  /// The words that an absent column stands for: of a slot, or a source's tensor, that the rank has
+  /// (`held`) or lacks (`lacked`).
   std::int64_t held = 0, lacked = 0;
 };
 constexpr bool kPerSlot = false, kPerSource = true;
@@ -126,7 +127,7 @@ std::size_t words_of(const Spec& spec, const ColumnLayout& layout) {
   return spec.per_source ? layout.sources : layout.slots;
 }
 
-/// Where each column starts, 0 where it is absent; the length of the vector.
+/// Sets the offset of each column, 0 if it is absent. Returns the length of the vector.
 std::size_t place(const ColumnLayout& layout, std::uint32_t sections,
                   std::array<std::size_t, kColumns>& start) {
   std::size_t at = kHeader;
@@ -190,8 +191,7 @@ void ColumnWriter::fill(Column column, std::int64_t word) {
 }
 
 Bytes ColumnWriter::take() && {
-  // Both columns stand at the end, so that leaving them out is a matter of length. The first one
-  // stays where the last one does.
+  // Both columns are at the end, so the vector is just cut off. Greatest stays if First does.
   const std::byte* base = bytes_.data() + start_[0];
   const std::size_t length = kWord * layout_.slots;
   for (const auto& [column, section] :
@@ -223,7 +223,7 @@ void append_fields(Bytes& vector, std::span<const std::byte> fields) {
 
 namespace {
 
-/// Those of both, encoded; a side without fields lacks all of the other's. nullopt: unreadable.
+/// The joined fields, encoded; a side without fields lacks all of the other's. nullopt: unreadable.
 std::optional<Bytes> joined_fields(std::span<const std::byte> lower,
                                    std::span<const std::byte> higher) {
   const auto read = [](std::span<const std::byte> bytes) {
@@ -239,7 +239,7 @@ std::optional<Bytes> joined_fields(std::span<const std::byte> lower,
 Bytes join_columns(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   const auto a = Columns::of(lower);
   const auto b = Columns::of(higher);
-  // The sections that depend on one rank's values may differ; the others say what it is all about.
+  // Sections that depend on a rank's own values may differ; those of the kind of exchange may not.
   if (!a || !b || a->layout() != b->layout() ||
       ((a->sections() ^ b->sections()) & (kMixed | kStored)) != 0)
     return {};

@@ -1,8 +1,8 @@
 // The fixed-layout vector of a miss: columns of 64-bit words over the slots and sources of a layout
-// that all ranks hold alike, so that no names travel. Joined word by word, without decoding.
+// that is equal on all ranks, so that no names are sent. Joined word by word, without decoding.
 // All little-endian: a header (version, sections, slots, sources: u32 each; digest of the layout:
-// two u64), then those columns, in the order of `Column`, whose section is announced in the header,
-// and behind them the fields of users, where some rank has any (field.h).
+// two u64), then the columns whose section the header announces, in the order of `Column`, then the
+// users' fields, if some rank has any (field.h).
 // Bytes of peers are checked before use: an invalid vector makes the join empty, and an empty
 // vector is invalid, too.
 #pragma once
@@ -18,30 +18,30 @@
 
 namespace lockstep::worker {
 
-/// A slot is one size or scalar of a source. A slot that a rank does not have is `least` INT64_MAX
-/// and `greatest` INT64_MIN.
+/// A slot is one size or scalar of a source. Where a rank lacks a slot, Least is INT64_MAX and
+/// Greatest INT64_MIN.
 enum class Column : std::uint8_t {
-  Least,           // per slot; always there
+  Least,           // per slot; always present
   Marks,           // per slot, a bit per Mark; absent: nothing is marked
   Orders,          // per source, of a tensor's dims (dim_order.h); absent: all contiguous
-  Kinds,           // per source, bits that some rank has (exchange_mixed.cpp)
-  FirstSpec,       // per source, what the lowest rank that has it sees; 0: none has it
-  LeastDims,       // per source, the fewest dims of a tensor
+  Kinds,           // per source, OR of the ranks' bits (exchange_mixed.cpp)
+  FirstSpec,       // per source, its spec on the lowest rank that has it; 0: no rank has it
+  LeastDims,       // per source, the least number of dims of a tensor
   StoredStates,    // per slot, shapes::Seen::State of the stored scalar or size
   StoredValues,    // per slot, its value
   StoredSmallest,  // per slot, the smallest size seen
   StoredSizeDims,  // per source: -1 unset, INT64_MAX dynamic, else the number of dims
   StoredSmallestDims,
-  Greatest,  // per slot; absent: as Least
-  First,     // per slot, of the lowest rank that has it; absent: as Least
+  Greatest,  // per slot; absent: equal to Least
+  First,     // per slot, of the lowest rank that has it; absent: equal to Least
 };
 inline constexpr std::size_t kColumns = static_cast<std::size_t>(Column::First) + 1;
 
-/// The version of what ranks send each other about a call. Higher where a column comes or goes, or
-/// what is stored of a source changes.
+/// Version of the messages about a call. Raised when columns are added or removed, or the stored
+/// state of a source changes.
 inline constexpr std::uint32_t kColumnsVersion = 3;
 
-/// Columns come and go together.
+/// Columns that are present together.
 enum Section : std::uint32_t {
   kMarks = 1,
   kOrders = 2,
@@ -49,11 +49,11 @@ enum Section : std::uint32_t {
   kStored = 8,  // ranks hold different stored states
   kGreatest = 16,
   kFirst = 32,
-  kFields = 64,  // no columns: the rest of the bytes. Without fields a vector is as it was before
-                 // there were any, so this is no version of its own.
+  kFields = 64,  // no columns: the rest of the bytes. Vectors without fields are as in earlier
+                 // builds, so fields did not raise the version.
 };
 
-/// What all ranks must hold alike for their vectors to be joined.
+/// Must be equal on all ranks for their vectors to be joined.
 struct ColumnLayout {
   shapes::Fingerprint digest;
   std::uint32_t slots = 0, sources = 0;
@@ -80,7 +80,7 @@ class Words {
 /// Reads a vector; borrows its bytes.
 class Columns {
  public:
-  /// nullopt: not such a vector.
+  /// nullopt: not a valid vector.
   [[nodiscard]] static std::optional<Columns> of(std::span<const std::byte> bytes);
 
   [[nodiscard]] const ColumnLayout& layout() const { return layout_; }
@@ -88,9 +88,9 @@ class Columns {
   [[nodiscard]] Words words(Column column) const {
     return words_[static_cast<std::size_t>(column)];
   }
-  /// What the word says, or what its absence says. Requires Stored or Mixed columns to be there.
+  /// The word, or the value that its absence means. A Stored or Mixed column must be present.
   [[nodiscard]] std::int64_t word(Column column, std::size_t i) const;
-  /// What stands behind the columns; unread.
+  /// The bytes behind the columns, not decoded.
   [[nodiscard]] std::span<const std::byte> fields() const { return fields_; }
 
  private:
@@ -100,7 +100,7 @@ class Columns {
   std::span<const std::byte> fields_;
 };
 
-/// Writes one rank's vector: zeros at first.
+/// Writes a vector; all words are zero at first.
 class ColumnWriter {
  public:
   ColumnWriter(const ColumnLayout& layout, std::uint32_t sections);
@@ -108,10 +108,10 @@ class ColumnWriter {
   /// Requires as many words as the column has.
   void set(Column column, std::span<const std::int64_t> words);
   void fill(Column column, std::int64_t word);
-  /// Every word of a's ranks joined with that of b's, which are above them. Requires one layout and
-  /// all sections of both, and those of Greatest and First.
+  /// Joins every word of `a` with that of `b`, whose ranks are higher. Requires that this has the
+  /// layout and all sections of both, and the sections of Greatest and First.
   void join(const Columns& a, const Columns& b);
-  /// The vector, without columns that repeat `least`.
+  /// Returns the vector, without a First, or First and Greatest, that repeat Least.
   [[nodiscard]] Bytes take() &&;
 
  private:
@@ -121,12 +121,12 @@ class ColumnWriter {
   Bytes bytes_;
 };
 
-/// Puts encoded fields behind the columns of a vector that has none; none: leaves it as it is.
+/// Appends encoded fields to a vector that has none. Does nothing if `fields` is empty.
 void append_fields(Bytes& vector, std::span<const std::byte> fields);
 
-/// For the tree: lower's ranks are below higher's. Associative to the byte; as long for a million
-/// ranks as for two, but for the distinct values of fields. Vectors over different layouts join to
-/// an empty one.
+/// The join for the tree: the ranks of `lower` are below those of `higher`. Associative to the
+/// byte. The length depends on the number of ranks only by the distinct values of fields. Vectors
+/// over different layouts join to an empty one.
 [[nodiscard]] Bytes join_columns(std::span<const std::byte> lower,
                                  std::span<const std::byte> higher);
 

@@ -1,4 +1,4 @@
-// Ranks whose inputs cannot be one call: found in the joined payload, in the order of rules.md
+// Conflicts between the inputs of ranks: found in the joined payload, in the order of rules.md
 // ("Per call", 1), and turned into one error with the value of every rank.
 #pragma once
 
@@ -13,25 +13,25 @@ struct Conflict {
   std::optional<std::size_t> dim;  // MarkConflict and ConstraintViolation
   Mark mark = Mark::Static;        // ConstraintViolation: static or uniform
   bool field = false;              // the source is a field
-  bool object = false;             // a field that stands for an object
+  bool object = false;             // a field of type object
   bool operator==(const Conflict&) const = default;
 };
 
-/// The first conflict: code by code, within one by source (byte order) and dim (ascending), then by
-/// field. Under shared_sizes only marks, constraints and fields can be in conflict. ABSENT_RANKS
-/// and FRAME_MISMATCH come before any payload and are found elsewhere.
+/// The first conflict: by code, then by source (byte order) and dim (ascending), then by field.
+/// Under shared_sizes only marks, constraints and fields can be in conflict. ABSENT_RANKS and
+/// FRAME_MISMATCH are found before any payload, elsewhere.
 [[nodiscard]] std::optional<Conflict> find_conflict(const JointObservation& joint,
                                                     const DecisionConfig& config);
 
-/// This rank's line of the error's table; nullopt where it has no such dim. "" is "no mark".
+/// This rank's line of the error's table; nullopt if it has no such dim. "" is "no mark".
 [[nodiscard]] std::optional<std::string> conflict_value(const Conflict& conflict,
                                                         const Observation& own);
 
-/// What is wrong with this rank's own fields (BadInput): field_error(), or a name that two of them,
-/// or a source, have.
+/// Error of this rank's own fields (BadInput): field_error(), or a name that another field or a
+/// source has.
 [[nodiscard]] std::optional<Status> fields_error(const Observation& own);
 
-/// The error, from the values of all ranks. Pure.
+/// Makes the error from the values of all ranks. Pure.
 [[nodiscard]] Status conflict_status(const Conflict& conflict, std::string_view frame,
                                      std::vector<RankValue> groups);
 

@@ -1,4 +1,4 @@
-// What the ranks of a group agree on for the calls of a frame.
+// What the ranks of a group must agree on in the calls of a frame.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace lockstep::worker {
 enum class Consistency : std::uint8_t {
   SameGraph,        // all ranks run one graph
   SameCollectives,  // graphs may differ, the ordered list of collectives may not
-  SharedSizes,      // only what is known of sizes is shared
+  SharedSizes,      // only the state of sizes is shared
   Local,            // nothing: each rank decides for itself; the frame has no collectives
 };
 

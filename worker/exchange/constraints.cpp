@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kWhere = "the frame's declaration";
 
-/// Every size and int of these sources as a symbol of its own, numbered by its place among the
-/// values.
+/// A decision with every size and int of these sources as a symbol of its own, numbered by its
+/// index among the values.
 Decision all_symbols(const Observation& observation) {
   Decision out;
   for (const SourceSpec& spec : observation.list->sources()) {
@@ -38,7 +38,7 @@ std::string values_text(const shapes::Guard& guard, const Decision& symbols,
   return out;
 }
 
-/// The bounds that the predicate gives one symbol; nullopt: it is no bound of one symbol.
+/// The range that the predicate gives one symbol; nullopt: it is no bound of a single symbol.
 std::optional<std::pair<shapes::Symbol, shapes::Range>> bound_of(const shapes::Predicate& p) {
   if (p.relation != shapes::Predicate::Relation::NonNegative) return std::nullopt;
   const shapes::Direction d = shapes::direction_of(p.expr);

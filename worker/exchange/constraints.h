@@ -1,5 +1,5 @@
-// What the user promises of a frame's sizes for every call: "2 <= x.size(0)", "y.size(0) == 2 *
-// x.size(0)". Pure, but for a memory of what was read for the last list of sources.
+// The user's constraints on a frame's sizes in every call: "2 <= x.size(0)", "y.size(0) == 2 *
+// x.size(0)". Pure, except that what was parsed for the last list of sources is cached.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@
 
 namespace lockstep::worker {
 
-/// Relations of sizes and ints, in the words of source_guard.h. The dims that they name are dynamic
-/// in every entry; every call's sizes are tested against them before anything is looked up; a trace
-/// knows them, and may not narrow a range that they give, nor tie it to other sizes but as they do.
-/// One thread.
+/// Relations of sizes and ints, in the syntax of source_guard.h. The dims that they name are
+/// dynamic in every entry. Every call's sizes are tested against them before the look-up. A trace
+/// may rely on them; it must not narrow a range that they give, nor relate it to sizes to which
+/// they do not. Single-threaded.
 class Constraints {
  public:
   Constraints() = default;
   explicit Constraints(std::vector<std::string> texts) : texts_(std::move(texts)) {}
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-  /// Marks the dims that are named and have no other mark than maybe_dynamic, and tests the values.
-  /// nullopt: they hold. Otherwise BadInput (one cannot be read, or names no size of this call) or
-  /// ConstraintViolation, which names values.
+  /// Tests the values, then marks the named dims dynamic that have no mark but maybe_dynamic.
+  /// nullopt: the constraints hold. Otherwise BadInput (one cannot be read, or names no size of
+  /// this call) or ConstraintViolation, which names the values.
   [[nodiscard]] std::optional<Status> apply(std::string_view frame, Observation& observation);
 
  private:
@@ -33,7 +33,7 @@ class Constraints {
     std::shared_ptr<const SourceList> list;
     std::vector<shapes::Guard> guards;  // the symbol with serial i is value i
     shapes::GuardProgram program;
-    std::vector<std::size_t> dims;  // of tensors, that are named: places of values
+    std::vector<std::size_t> dims;  // named dims of tensors, as indices of values
     std::optional<Status> unreadable;
   };
   [[nodiscard]] Reading read(std::string_view frame, const Observation& observation) const;
@@ -42,9 +42,9 @@ class Constraints {
   Reading reading_;
 };
 
-/// The relations over the symbols of a decision: for each symbol the range that bounds of it alone
-/// give, and the other relations. Throws shapes::ConstraintError where a static size of the
-/// decision breaks one.
+/// The relations over the symbols of a decision: for each symbol the range from relations of it
+/// alone, and the other relations. Throws shapes::ConstraintError if one is unreadable, or a static
+/// size of the decision breaks it.
 struct DeclaredSizes {
   std::map<shapes::Symbol, shapes::Range> ranges;
   std::vector<shapes::Guard> relations;

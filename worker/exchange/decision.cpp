@@ -8,7 +8,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// By its marks or by what has been seen of it.
+/// True if a dim is a symbol by its marks or by the sizes seen so far.
 bool varies(const SourceCell& cell, std::size_t dim) {
   const DimCell& seen = cell.dims[dim];
   if (seen.marked(Mark::Dynamic) || seen.marked(Mark::Unbacked)) return true;
@@ -23,7 +23,7 @@ bool symbolic_dim(const SourceCell& cell, std::size_t dim) {
 bool symbolic_int(const SourceCell& cell) { return cell.settled || cell.scalar_dynamic(); }
 
 /// The lower bound of every backed tensor symbol of the entry: one bound for all, so that a frame
-/// that meets an empty batch settles with one more compile.
+/// that gets an empty batch needs only one more compile.
 std::int64_t lower_bound(const JointObservation& joint, const DecisionConfig& config) {
   const auto settled = [](const SourceCell& cell) { return cell.settled; };
   if (!config.assume_at_least_two || std::ranges::any_of(joint.sources, settled)) return 0;
@@ -34,7 +34,7 @@ std::int64_t lower_bound(const JointObservation& joint, const DecisionConfig& co
   return 2;
 }
 
-/// One source as one rank has it.
+/// One source on one rank.
 struct Subject {
   SourceSpec spec;
   bool truth = false;
@@ -117,7 +117,7 @@ std::string text_of(const Decision& decision, bool hints) {
   return out;
 }
 
-/// Requires that all are agreed on.
+/// The joined fields. Requires that no field is in conflict.
 std::vector<JoinedField> fields_of(const JointObservation& joint) {
   std::vector<JoinedField> out;
   for (const FieldCell& cell : joint.fields) out.push_back({cell.spec, cell.values});

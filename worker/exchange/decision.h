@@ -26,7 +26,8 @@ struct DimDecision {
   bool operator==(const DimDecision&) const = default;
 };
 
-/// In place of a line: what pins an input that the user declared as a number; its name follows.
+/// In place of the line of a guard: it fixes an input that the user declared as a number. The
+/// input's name follows.
 inline constexpr std::string_view kFixedInput = "the plain number ";
 
 struct SourceDecision {
@@ -42,31 +43,31 @@ struct SymbolDecision {
   std::optional<std::int64_t> min;  // nullopt: no bound (ints)
   std::int64_t hint = 0;            // from one rank for all symbols
   bool pinned_is_error = false;     // a rank marked it dynamic: specialising it is an error
-  bool settled = false;             // nothing but DecisionConfig::settle makes it a symbol
+  bool settled = false;             // only DecisionConfig::settle makes it a symbol
   bool operator==(const SymbolDecision&) const = default;
 };
 
 struct Decision {
   std::vector<SourceDecision> sources;  // as in the source list
   std::vector<SymbolDecision> symbols;  // s0, s1, … over sources in order, dims in order
-  std::vector<JoinedField> fields{};    // of the call that made it, by the bytes of their names
+  std::vector<JoinedField> fields{};    // of the call that made it, sorted by name
   bool operator==(const Decision&) const = default;
   /// Covers everything but the hints.
   [[nodiscard]] shapes::Fingerprint digest() const;
-  /// The sources of the calls that it is about.
+  /// The source list of the calls that it serves.
   [[nodiscard]] std::shared_ptr<const SourceList> list() const;
-  /// The field with that name; nullptr: there is none.
+  /// The field with that name, or nullptr.
   [[nodiscard]] const JoinedField* field(std::string_view name) const;
   /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked
   /// ones are counted apart. Guards of the trace are over these.
   [[nodiscard]] std::vector<shapes::Symbol> trace_symbols() const;
   /// The backed symbols that follow those: a trace's host values (host_value.h).
   [[nodiscard]] std::vector<shapes::Symbol> host_symbols(std::size_t count) const;
-  /// Names all of these by their source, for messages. Outlives the decision.
+  /// Names all these symbols by their source, for messages. Does not refer to the decision.
   [[nodiscard]] shapes::Namer source_namer(const std::vector<HostValue>& values = {}) const;
 };
 
-/// A host value in a call; nullopt where its scalars were not read.
+/// A host value in a call; nullopt if its scalars were not read.
 [[nodiscard]] std::optional<std::int64_t> value_of(const HostValue& value,
                                                    const Observation& observation);
 
@@ -80,26 +81,26 @@ struct DecisionConfig {
   bool automatic_dynamic = true;
   bool assume_at_least_two = true;
   int recompile_limit = 8;  // 1 to 64
-  /// Of the entries that one structure of inputs may have, the one that makes it half of the limit
-  /// takes every size and int that is not marked static as a symbol, whether it varies or not.
+  /// The entry of one structure of inputs that reaches half of the limit takes every size and int
+  /// that is not marked static as a symbol, whether it varies or not.
   bool settle = true;
   /// Ints stay constants as long as all ranks of a call have the same.
   bool specialize_int = false;
-  /// Floats are constants of traced functions: another value is another entry.
+  /// Floats are constants of traced functions: each value has its own entry.
   bool specialize_float = false;
   bool operator==(const DecisionConfig&) const = default;
 };
 
-/// What the group reports for the joint call (rules.md, "Per call", 4). Hints are those of the
-/// lowest rank that has each dim; apply_hints puts in the donor's. Requires that find_conflict has
-/// nothing to say.
+/// The decision that the group reports for the joint call (rules.md, "Per call", 4). Each hint is
+/// that of the lowest rank that has the dim; apply_hints sets the donor's. Requires that
+/// find_conflict found none.
 [[nodiscard]] Decision decide(const JointObservation& joint, const DecisionConfig& config);
-/// The same for the sources and bools of one rank: what that rank compiles. Differs from the
-/// reported decision under shared_sizes only. Errors: Internal where `joint` lacks one of them.
+/// The decision for the sources and bools of one rank: what that rank compiles. Differs from the
+/// reported decision under shared_sizes only. Errors: Internal if `joint` lacks a source.
 [[nodiscard]] Result<Decision> decide_for(const Observation& own, const JointObservation& joint,
                                           const DecisionConfig& config);
 
-/// True if `older` can go because `newer` serves all that it serves.
+/// True if `newer` serves all calls that `older` serves.
 [[nodiscard]] bool supersedes(const Decision& newer, const Decision& older);
 
 /// A size or int that is a symbol on some rank.

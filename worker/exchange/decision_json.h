@@ -1,4 +1,4 @@
-// A decision as JSON, written as a dry run's result has it, for the callers of the C interface.
+// A decision as JSON, in the form of a dry run's result, for the callers of the C interface.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 namespace lockstep::worker {
 
 /// {"decisions": {"x": ["s0", 10], …}, "symbols": {"s0": {"source": …, "min": …, "hint": …}, …}}:
-/// as in a dry run's result, on one line. Where there are fields, "fields" follows.
+/// as in a dry run's result, on one line. "fields" follows if there are fields.
 [[nodiscard]] std::string decision_json(const Decision& decision);
 /// {"capacity": 512, "hosts": ["a", "b"], "key": {"hex": "00ff"}}: a union is a list.
 [[nodiscard]] std::string fields_json(const Decision& decision);

@@ -1,5 +1,5 @@
-// The names that all ranks of a frame know alike, so that each travels once: the layout of the
-// exchange where ranks see different sources or hold different states.
+// The names that all ranks of a frame know, so that each is sent once: the layout of an exchange in
+// which ranks see different sources or hold different states.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace lockstep::worker {
 
-/// A name and the most dims that any rank ever had of it.
+/// A name and the largest number of dims that any rank had for it.
 struct KnownName {
   std::string name;
   std::uint32_t dims = 0;
   bool operator==(const KnownName&) const = default;
 };
-/// By the bytes of their names, names unique.
+/// Sorted by the bytes of their names; names are unique.
 using KnownNames = std::vector<KnownName>;
 
-/// Of a name that comes twice the larger number of dims counts.
+/// The union. A name that is in both gets the larger number of dims.
 [[nodiscard]] KnownNames merge(const KnownNames& a, const KnownNames& b);
 
-/// Immutable; equal on all ranks that learnt the same, in whatever order. Each name has a slot for
-/// an int and one per dim.
+/// Immutable; equal on ranks that learnt the same names, in any order. Each name has a slot for an
+/// int and one per dim.
 class Dictionary {
  public:
   explicit Dictionary(KnownNames names = {});
   [[nodiscard]] const KnownNames& names() const { return names_; }
-  /// The slot of the int of name i, before those of its dims; one more at the end.
+  /// The slot of the int of name i, followed by those of its dims; one more offset at the end.
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
 
@@ -45,9 +45,9 @@ class Dictionary {
 class NameWalk {
  public:
   explicit NameWalk(const Dictionary& dictionary) : names_(dictionary.names()) {}
-  /// The index of that name.
+  /// The index of that name, if the dictionary has it.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name);
-  /// The dictionary lacks the name, or has it with fewer dims.
+  /// True if the dictionary lacks the name, or has it with fewer dims.
   [[nodiscard]] bool lacks(std::string_view name, std::size_t dims);
 
  private:

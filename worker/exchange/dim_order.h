@@ -3,9 +3,9 @@
 // its number of dims, and 16 dims fill the 64 bits.
 //
 // Dims are sorted as PyTorch's automatic dynamic shapes sort them before they encode strides: by
-// stride, and of equal strides the higher dim lies further in. The stride of a dim of one element
-// says nothing, nor do those of a tensor without elements: such a dim is at the place that it has
-// in row-major order, and the others share the places that are left.
+// stride; among equal strides the higher dim lies further in. The stride of a dim of one element
+// means nothing, nor do those of a tensor without elements: such a dim keeps its place in row-major
+// order, and the others share the remaining places.
 #pragma once
 
 #include <array>
@@ -15,22 +15,22 @@
 
 namespace lockstep::worker {
 
-/// A tensor of more dims counts as contiguous.
+/// Maximum number of dims; a tensor of more counts as contiguous.
 inline constexpr std::size_t kMostOrderedDims = 16;
 
-/// The joined order of ranks that do not agree, and of no rank: no permutation has these codes.
+/// The joined order of ranks that differ, and of no ranks: no permutation has these codes.
 inline constexpr std::int64_t kMixedOrder = 1, kNoOrder = 2;
 
 /// Requires as many strides as sizes.
 [[nodiscard]] std::int64_t dim_order(std::span<const std::int64_t> sizes,
                                      std::span<const std::int64_t> strides);
 
-/// By place, the dim that lies there; past the tensor's dims place p has p.
+/// The dim at each place; past the tensor's dims place p has p.
 using DimPlaces = std::array<std::uint8_t, kMostOrderedDims>;
-/// nullopt: this is no order of `ndim` dims.
+/// nullopt: `order` is no order of `ndim` dims.
 [[nodiscard]] std::optional<DimPlaces> places_of(std::int64_t order, std::size_t ndim);
 
-/// The same, or what ranks that do not agree have.
+/// True for an order of `ndim` dims, and for kMixedOrder.
 [[nodiscard]] inline bool is_joined_order(std::int64_t order, std::size_t ndim) {
   return order == 0 || order == kMixedOrder || places_of(order, ndim).has_value();
 }

@@ -17,7 +17,7 @@ Seen seen(const DimCell& cell) {
   return cell.least == cell.greatest ? Seen::constant(cell.least) : Seen::dynamic();
 }
 
-/// What this call alone says of a source (format: bools and floats nothing).
+/// The state of a source from this call alone; bools and floats have none.
 Dynamism learn(const SourceCell& cell) {
   Dynamism out;
   if (cell.number != nullptr) out.scalar = seen(*cell.number);
@@ -34,7 +34,7 @@ Dynamism learn(const SourceCell& cell) {
   return out;
 }
 
-/// Reads the cells of all values of a list. False: no rank can have sent that.
+/// Reads the cells of all values of a list. Returns false for words that no rank sends.
 bool read_cells(const Columns& columns, std::vector<DimCell>& cells) {
   const Words first = columns.words(Column::First);
   const Words least = columns.words(Column::Least);
@@ -54,7 +54,8 @@ bool read_cells(const Columns& columns, std::vector<DimCell>& cells) {
   return sound;
 }
 
-/// Fills in a source of a list, whose cells are `cells`; `order` is its word.
+/// Fills in a source of a list from its `cells` and the word of its dims' order. Returns false for
+/// words that no rank sends.
 bool read_source(const SourceSpec& spec, const DimCell* cells, std::int64_t order,
                  SourceCell& out) {
   out.name = spec.name;

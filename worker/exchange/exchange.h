@@ -1,6 +1,6 @@
-// What the group sees of one call: every rank's observation and stored state, joined in rank order
-// by the tree. The vector is as long for a million ranks as for two, and names are not in it: it
-// goes by the source list that all ranks share, else by their dictionary.
+// The group's view of one call: every rank's observation and stored state, joined in rank order by
+// the tree. The length of the vector does not depend on the number of ranks. It has no names: its
+// layout is the source list that all ranks share, else their dictionary.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace lockstep::worker {
 struct DimCell {
   std::int64_t first = 0;  // on the lowest rank that has it
   std::int64_t least = 0, greatest = 0;
-  std::uint8_t marks = 0;  // one bit per Mark; that of Mark::None: some rank left it unmarked
+  std::uint8_t marks = 0;  // one bit per Mark; bit of Mark::None: some rank left it unmarked
   [[nodiscard]] bool marked(Mark mark) const {
     return (marks >> static_cast<unsigned>(mark) & 1) != 0;
   }
@@ -36,7 +36,7 @@ struct DimCell {
 
 /// One source that some rank has in this call.
 struct SourceCell {
-  /// What the lowest rank that has the source sees; under shared_sizes this is what is reported.
+  /// The source on the lowest rank that has it; this is reported under shared_sizes.
   struct First {
     Kind kind = Kind::Tensor;
     DType dtype = DType::F32;
@@ -55,13 +55,13 @@ struct SourceCell {
   const DimCell* number = nullptr;                  // over the ranks that have an int, if any
   std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
   std::int64_t order = kNoOrder;             // of the dims, over the ranks that have a tensor
-  const shapes::Dynamism* stored = nullptr;  // what was known before; nullptr: nothing
-  bool settled = false;                      // all that is not marked static is to be a symbol
+  const shapes::Dynamism* stored = nullptr;  // state before the call; nullptr: none
+  bool settled = false;                      // all that is not marked static becomes a symbol
 
   [[nodiscard]] bool has(Kind kind) const {
     return (kinds >> static_cast<unsigned>(kind) & 1) != 0;
   }
-  /// What was known joined with this call, field by field, without making it.
+  // Parts of state(), computed without making it.
   [[nodiscard]] bool scalar_dynamic() const;
   [[nodiscard]] bool size_dynamic(std::size_t dim) const {
     if (dim < dims.size() && dims[dim].least != dims[dim].greatest) return true;
@@ -70,7 +70,7 @@ struct SourceCell {
   }
   /// The smallest size seen of a dim of `dims`.
   [[nodiscard]] std::int64_t smallest(std::size_t dim) const;
-  /// All of it.
+  /// The stored state joined with this call.
   [[nodiscard]] shapes::Dynamism state() const;
 
  private:
@@ -81,16 +81,16 @@ struct SourceCell {
 struct JointObservation {
   std::vector<SourceCell> sources;  // by the bytes of their names
   FieldCells fields;
-  bool same_list = false;               // on all ranks
-  std::optional<FrameState> travelled;  // the states of ranks that hold different ones, joined
+  bool same_list = false;               // all ranks have one list
+  std::optional<FrameState> travelled;  // the joined states of the ranks, if they were sent
 
-  std::vector<DimCell> cells;         // what `number` and `dims` of the sources refer to
-  std::shared_ptr<const void> names;  // what the names of the sources refer to
+  std::vector<DimCell> cells;         // storage of the sources' `number` and `dims`
+  std::shared_ptr<const void> names;  // storage of the sources' names
 
-  /// Tells the sources what was stored of them; `state` outlives this.
+  /// Sets the stored state of each source; `state` outlives this.
   void know(const FrameState& state);
-  /// Whether the decision is to settle its frame (DecisionConfig::settle). `but_ints`: sources that
-  /// are an int on some rank are left as they are.
+  /// Sets whether the decision settles its frame (DecisionConfig::settle). `but_ints`: except for
+  /// sources that are an int on some rank.
   void settle(bool on, bool but_ints);
 
   JointObservation() = default;
@@ -98,33 +98,33 @@ struct JointObservation {
   JointObservation& operator=(JointObservation&&) = default;
 };
 
-/// The state after this call: with `history` this rank's own (or what travelled) joined with it.
+/// The state after this call. With `history` it includes this rank's own, or the one that was sent.
 [[nodiscard]] FrameState joined_state(const JointObservation& joint, const FrameState& own,
                                       bool history);
 
-/// One rank's line in the roster. With `history` its stored names are to be known too.
+/// One rank's roster. With `history` the names of its stored state are included.
 [[nodiscard]] Roster roster_of(const Observation& observation, const FrameState& state,
                                bool history, const Dictionary& dictionary);
 
-/// Puts the rank's fields behind its vector.
+/// Appends the rank's fields to its vector.
 [[nodiscard]] Bytes with_fields(Bytes vector, const Observation& observation);
-/// Reads those of all ranks. False: unreadable.
+/// Reads the joined fields of all ranks. Returns false if they are unreadable.
 [[nodiscard]] bool read_fields(const Columns& columns, FieldCells& out);
 
-/// One rank's vector where all ranks hold one source list and one stored state: columns over the
-/// values of the list. join_columns joins them, as those below.
+/// One rank's vector if all ranks hold one source list and one stored state: columns over the
+/// values of the list. Joined by join_columns, as mixed payloads are.
 [[nodiscard]] Bytes list_payload(const Observation& observation);
-/// What the group sees. `state` is what all ranks stored, outlives the result; nullptr: history
-/// does not count. nullopt: not such a payload, or one over another list.
+/// Reads the joined vector. `state`: the stored state of all ranks, outlives the result; nullptr:
+/// history does not count. nullopt: an invalid payload, or one over another list.
 [[nodiscard]] std::optional<JointObservation> read_list_payload(
     std::span<const std::byte> joined, const std::shared_ptr<const SourceList>& list,
     const FrameState* state);
 
-/// One rank's vector where ranks see different sources: columns over a dictionary, which knows all
-/// names of all ranks. `state`: this rank's, where ranks hold different ones; else nullptr.
+/// One rank's vector if ranks see different sources or hold different states: columns over a
+/// dictionary that has all names of all ranks. `state`: this rank's if states differ, else nullptr.
 [[nodiscard]] Bytes mixed_payload(const Observation& observation, const Dictionary& dictionary,
                                   const FrameState* state);
-/// As read_list_payload; `state` counts where none travelled.
+/// As read_list_payload; `state` counts if the payload has no states.
 [[nodiscard]] std::optional<JointObservation> read_mixed_payload(
     std::span<const std::byte> joined, const std::shared_ptr<const Dictionary>& dictionary,
     const FrameState* state);

@@ -1,4 +1,4 @@
-// The exchange of ranks that see different sources or hold different states: columns over the
+// The exchange if ranks see different sources or hold different states: columns over the
 // dictionary. A name has a slot for an int and one per dim. Words per source:
 //   Kinds      bits 0-3 kinds, 4-13 dtypes, 14-15 truth values, 16 "some rank lacks it"
 //   FirstSpec  0, or bit 0 set, 1-2 kind, 3-6 dtype, 7 truth, from 8 the number of dims
@@ -27,7 +27,8 @@ std::int64_t bit(auto enumerator, int from) {
   return std::int64_t{1} << (static_cast<int>(enumerator) + from);
 }
 
-/// Whether a source of rank's list takes the slot of an int, none, or those of its dims.
+/// Writes source i of a rank's list. Its values go to the slot of the name's int, to those of its
+/// dims, or (floats and bools) nowhere.
 void put_source(ColumnWriter& out, const Observation& seen, std::size_t i, std::size_t name,
                 std::size_t slot, bool contiguous) {
   const SourceSpec& spec = seen.list->sources()[i];
@@ -72,10 +73,10 @@ void put_stored(ColumnWriter& out, const Dynamism& stored, std::size_t name, std
   out.set(Column::StoredSmallestDims, name, static_cast<std::int64_t>(stored.smallest.size()));
 }
 
-/// Reads what the functions above wrote; `sound` turns false at the first word that no rank writes.
+/// Reads what the functions above write; `sound` turns false at the first word that no rank writes.
 class Reader {
  public:
-  /// Cells stand at their slots in `joint`.
+  /// The cells of `joint` have the index of their slot.
   Reader(const Columns& columns, const Dictionary& dictionary, JointObservation& joint)
       : columns_(columns), dictionary_(dictionary), joint_(joint) {
     joint_.cells.resize(columns.layout().slots);
@@ -83,7 +84,7 @@ class Reader {
 
   bool sound = true;
 
-  /// The cell of name i; nullopt where no rank has it in this call.
+  /// The cell of name i; nullopt if no rank has it in this call.
   std::optional<SourceCell> source(std::size_t i) {
     const std::int64_t bits = columns_.word(Column::Kinds, i);
     const std::int64_t first = columns_.word(Column::FirstSpec, i);
@@ -107,7 +108,7 @@ class Reader {
     return out;
   }
 
-  /// What ranks stored of name i, joined.
+  /// The joined stored states of name i.
   Dynamism stored(std::size_t i) {
     const std::size_t slot = dictionary_.offsets()[i];
     Dynamism out;

@@ -1,6 +1,6 @@
 // The sizes and offsets of one program: every distinct expression once, as a short postfix program
-// over symbol values. Evaluated once per run (those with unbacked symbols when the last of these is
-// bound), so that a step only copies numbers.
+// over symbol values. Each is evaluated once per run (one with unbacked symbols when the last of
+// them is bound), so that a step only copies numbers.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace lockstep::worker {
 /// Index of an expression in its table.
 using ExprSlot = std::uint32_t;
 
-/// Immutable once its program is made.
+/// Immutable once all its expressions are interned.
 class ExprTable {
  public:
   /// `symbols[i]` has its value at index i of evaluate's argument.
@@ -27,8 +27,8 @@ class ExprTable {
   [[nodiscard]] const shapes::Expr& expr(ExprSlot slot) const { return entries_[slot].expr; }
   [[nodiscard]] const std::vector<shapes::Symbol>& symbols() const { return symbols_; }
 
-  /// nullopt on division by zero and where an int64 overflows. `stack` is scratch, kept by the
-  /// caller so that nothing is allocated.
+  /// nullopt on division by zero and on overflow of an int64. `stack` is scratch memory of the
+  /// caller, reused so that nothing is allocated.
   [[nodiscard]] std::optional<std::int64_t> evaluate(ExprSlot slot,
                                                      std::span<const std::int64_t> values,
                                                      std::vector<std::int64_t>& stack) const;

@@ -10,10 +10,10 @@
 namespace lockstep::worker {
 namespace {
 
-/// Bytes of a value in a message, and values of a union.
+/// Maximum number of bytes of a value in a message, and of values of a union.
 constexpr std::size_t kShown = 64, kShownValues = 16;
 
-/// In quotes, on one line whatever it holds; no two texts alike.
+/// The text in quotes, escaped: always one line, and different for different texts.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -78,7 +78,7 @@ std::string value_text(FieldType type, const FieldValue& value) {
   if (type == FieldType::Bool) return value.number != 0 ? "true" : "false";
   if (type == FieldType::Int) return std::to_string(value.number);
   std::size_t end = std::min(kShown, value.bytes.size());
-  // Not within a character.
+  // Do not cut within a character.
   while (type != FieldType::Bytes && end > 0 && end < value.bytes.size() &&
          (static_cast<unsigned char>(value.bytes[end]) & 0xc0U) == 0x80)
     --end;

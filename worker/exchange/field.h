@@ -1,6 +1,5 @@
 // A user field: a value that a rank gives a call besides its inputs, and that the group joins to
-// one value before the call is decided on. It is no input: no size, no symbol and no stored state
-// comes of it.
+// one value before it decides on the call. It is no input: no size, symbol or stored state.
 #pragma once
 
 #include <compare>
@@ -17,7 +16,7 @@
 
 namespace lockstep::worker {
 
-/// Object: what an object is known by, as text; always joined by Equal.
+/// Object: a text that identifies an object; always joined by Equal.
 enum class FieldType : std::uint8_t { Bool, Int, Text, Bytes, Object };
 inline constexpr int kFieldTypes = 5;
 /// "bool", "int", "string", "bytes", "object"
@@ -30,11 +29,11 @@ inline constexpr int kFieldJoins = 4;
 /// "equal", "min", "max", "union"
 [[nodiscard]] std::string_view field_join_name(FieldJoin join);
 
-/// The most bytes of a text, of bytes or of an object; the most of all values of a joined field together, where
-/// an int counts 8 and a bool 1.
+/// Maximum length in bytes of a text, of bytes or of an object; maximum of all values of a joined
+/// field together, where an int counts 8 and a bool 1.
 inline constexpr std::size_t kMostFieldBytes = 1024, kMostUnionBytes = 65536;
 
-/// What all ranks have to say alike of a field.
+/// The part of a field that must be equal on all ranks.
 struct FieldSpec {
   std::string name;
   FieldType type = FieldType::Int;
@@ -50,49 +49,51 @@ struct FieldValue {
   auto operator<=>(const FieldValue&) const = default;
 };
 
-/// One rank's.
+/// One rank's field.
 struct Field {
   FieldSpec spec;
   FieldValue value;
   bool operator==(const Field&) const = default;
 };
 
-/// The group's: one value, of a union one or more.
+/// The group's field: one value; for a union one or more.
 struct JoinedField {
   FieldSpec spec;
   std::vector<FieldValue> values;
   bool operator==(const JoinedField&) const = default;
-  /// An entry made for these values serves a rank that has `own`: the same (equal), one not below
-  /// the least (min) or above the greatest (max), one of them (union).
+  /// True if an entry made for these values serves a rank that has `own`: the same value (equal),
+  /// not below the least (min), not above the greatest (max), or one of them (union).
   [[nodiscard]] bool absorbs(const Field& own) const;
-  /// It serves every rank that an entry made for `older` serves.
+  /// True if it serves every rank that an entry made for `older` serves.
   [[nodiscard]] bool absorbs(const JoinedField& older) const;
 };
 
-/// What its bytes count against kMostUnionBytes.
+/// Number of bytes that a value counts against kMostUnionBytes.
 [[nodiscard]] std::size_t bytes_of(FieldType type, const FieldValue& value);
-/// For people: true, 512, "text", 0x00ff. What is long is cut, with its length and a fingerprint.
+/// Text for messages: true, 512, "text", 0x00ff. A long value is cut, with its length and a
+/// fingerprint.
 [[nodiscard]] std::string value_text(FieldType type, const FieldValue& value);
-/// "max 512"; "union "a", "b""; of a long union the first values and a fingerprint.
+/// "max 512"; "union "a", "b""; for a long union the first values and a fingerprint.
 [[nodiscard]] std::string joined_text(const JoinedField& field);
 /// "int, max"
 [[nodiscard]] std::string spec_text(const FieldSpec& spec);
 
-/// An entry with these joined values serves a rank with those of its own: same fields, absorbed.
+/// True if an entry with these joined values serves a rank with `own`: the same fields, each
+/// absorbed.
 [[nodiscard]] bool absorb(const std::vector<JoinedField>& joined, const std::vector<Field>& own);
-/// Why not: the first field that one has and the other has not or has otherwise. "capacity is 600,
-/// the entry has max 512"
+/// Why absorb() is false: the first field that does not fit. "capacity is 600, the entry has max
+/// 512"
 [[nodiscard]] std::optional<std::string> field_misfit(const std::vector<JoinedField>& joined,
                                                       const std::vector<Field>& own);
 
-/// By the bytes of their names, as an observation has them.
+/// Sorts by the bytes of their names, as in an observation.
 void sort_fields(std::vector<Field>& fields);
-/// What one rank can know to be wrong with a field: no name, a value that is too long. BadInput.
+/// Errors of a field that one rank can find: no name, a value that is too long. BadInput.
 [[nodiscard]] std::optional<Status> field_error(const Field& field);
 
-/// One field over a range of ranks, joined in rank order by the tree: what stands behind the
-/// columns of an exchange (field_join.cpp). At most one of the last three is set, and `values` are
-/// empty then: what is no value any more must not depend on who was joined first.
+/// One field over a range of ranks, joined in rank order by the tree; follows the columns of an
+/// exchange (field_join.cpp). At most one of the last three flags is set, and `values` are then
+/// empty: a failed join must not depend on the order of joins.
 struct FieldCell {
   FieldSpec spec;          // of the lowest rank that has it
   bool missing = false;    // some rank does not have it
@@ -102,17 +103,17 @@ struct FieldCell {
   std::vector<FieldValue> values;
   bool operator==(const FieldCell&) const = default;
 };
-/// By the bytes of their names, names unique.
+/// Sorted by the bytes of their names; names are unique.
 using FieldCells = std::vector<FieldCell>;
 
-/// Of one rank.
+/// The cells of one rank.
 [[nodiscard]] FieldCells cells_of(const std::vector<Field>& fields);
-/// lower's ranks are below higher's. A field that one side lacks is missing. Associative to the
-/// byte, whatever the shape of the tree.
+/// The ranks of `lower` are below those of `higher`. A field that one side lacks is missing.
+/// Associative to the byte, whatever the shape of the tree.
 [[nodiscard]] FieldCells join_fields(const FieldCells& lower, const FieldCells& higher);
 
 [[nodiscard]] Bytes encode_fields(const FieldCells& cells);
-/// Bytes of peers are checked before use. nullopt: no rank writes that.
+/// Checks the bytes of peers. nullopt: bytes that no rank writes.
 [[nodiscard]] std::optional<FieldCells> decode_fields(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::worker

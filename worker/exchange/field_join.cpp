@@ -20,7 +20,7 @@ void drop_values(FieldCell& cell, bool FieldCell::*why) {
   cell.values.clear();
 }
 
-/// The values of both, those of `out` first.
+/// Adds the values of `higher` that are new, after those of `out`.
 void unite(FieldCell& out, const FieldCell& higher) {
   Known known;
   std::size_t bytes = 0;
@@ -93,7 +93,7 @@ FieldValue take(ByteReader& in, FieldType type) {
   return out;
 }
 
-/// Some rank can have sent these values.
+/// True if some rank can have sent these values.
 bool sound_values(const FieldCell& cell) {
   const FieldType type = cell.spec.type;
   const bool none = cell.clash || cell.differs || cell.too_large;

@@ -1,5 +1,5 @@
-// Guards on a value of the whole group (group_any, group_all): an entry whose trace took the
-// group's answer serves a call only where the group would answer the same.
+// Guards on an answer of the whole group (group_any, group_all): an entry whose trace used the
+// group's answer serves a call only if the group's answer is the same.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep::worker {
 
-/// `predicate` holds on any (on all) of the group's ranks, or not.
+/// Says whether `predicate` holds on any (on all) of the group's ranks.
 struct GroupGuard {
   enum class Over : std::uint8_t { Any, All };
   shapes::Predicate predicate;  // backed symbols only
@@ -18,24 +18,25 @@ struct GroupGuard {
   bool value = false;  // the group's answer, which the traced branch took
   shapes::Location where;
 
-  /// Of the same condition with the same answer; lines do not count.
+  /// True for the same condition with the same answer; lines do not count.
   [[nodiscard]] bool same(const GroupGuard& other) const {
     return predicate == other.predicate && over == other.over && value == other.value;
   }
 };
 
-/// The group guards of one entry, as calls test them. "All ranks" is a matter of each rank's own
-/// vote for the entry; "some rank" takes a witness, asked for in a vote of its own. Immutable.
+/// The group guards of one entry, as calls test them. An answer about all ranks is part of each
+/// rank's vote for the entry; an answer about some rank needs a witness, which a further vote asks
+/// for. Immutable.
 class GroupGuardProgram {
  public:
   /// `slots` as for GuardProgram.
   [[nodiscard]] static GroupGuardProgram compile(const std::vector<GroupGuard>& guards,
                                                  const std::vector<shapes::Symbol>& slots);
-  /// False where this rank's values alone contradict an answer that every rank must bear out.
+  /// False if this rank's values contradict an answer that must hold on every rank.
   [[nodiscard]] bool admits(std::span<const std::int64_t> values) const;
-  /// How many answers take a witness.
+  /// Number of answers that need a witness.
   [[nodiscard]] std::size_t questions() const { return some_.size(); }
-  /// This rank's values are a witness for question `i`.
+  /// True if this rank's values are a witness for question `i`.
   [[nodiscard]] bool witnesses(std::size_t i, std::span<const std::int64_t> values) const {
     return some_[i].holds(values);
   }

@@ -6,7 +6,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// This rank's value of a joint symbol, where it has the source in that kind and with that dim.
+/// This rank's value of a joint symbol, if it has the source in that kind and with that dim.
 std::optional<std::int64_t> value_of(const JointObservation& joint, const JointSymbol& symbol,
                                      const Observation& own) {
   const auto i = own.list->find(joint.sources[symbol.source].name);
@@ -17,7 +17,7 @@ std::optional<std::int64_t> value_of(const JointObservation& joint, const JointS
   return own.of(*i)[*symbol.dim];
 }
 
-/// Where the symbols of `decision` stand in it: (source, position within its dims).
+/// The place of each symbol in `decision`: (source, position within its dims).
 std::vector<std::pair<std::size_t, std::size_t>> places(const Decision& decision) {
   std::vector<std::pair<std::size_t, std::size_t>> out(decision.symbols.size());
   for (std::size_t s = 0; s < decision.sources.size(); ++s) {
@@ -31,7 +31,7 @@ std::vector<std::pair<std::size_t, std::size_t>> places(const Decision& decision
 }  // namespace
 
 std::optional<Rank> known_donor(const JointObservation& joint) {
-  // Where lists differ, rank 0 may lack what others have: the ranks elect.
+  // If lists differ, rank 0 may lack sources of others: the ranks elect.
   bool first_qualifies = joint.same_list;
   for (const JointSymbol& symbol : joint_symbols(joint)) {
     if (!symbol.dim) continue;

@@ -1,6 +1,6 @@
-// The hints of a decision come from one rank for all symbols (rules.md): a mix per dim
-// could break relations such as s0*s1 == s2. The donor is the lowest rank that has every dim that
-// is a symbol with a size of at least 2, else the lowest rank.
+// The hints of a decision are the sizes of one rank for all symbols (rules.md): a mix per dim could
+// break relations such as s0*s1 == s2. The donor is the lowest rank that has every symbolic dim
+// with a size of at least 2, else the lowest rank.
 #pragma once
 
 #include <lockstep/collectives/base/bytes.h>
@@ -8,19 +8,19 @@
 
 namespace lockstep::worker {
 
-/// The donor where the joined payload already tells: rank 0 qualifies, or nobody can. nullopt: the
-/// ranks elect it, each offering itself if it qualifies.
+/// The donor if the joined payload determines it: rank 0, which qualifies, or no rank can. nullopt:
+/// the ranks elect the donor among those that qualify.
 [[nodiscard]] std::optional<Rank> known_donor(const JointObservation& joint);
-/// Whether this rank can be the donor.
+/// True if this rank can be the donor.
 [[nodiscard]] bool qualifies_as_donor(const JointObservation& joint, const Observation& own);
 
 /// The donor's values for all joint symbols, for the broadcast.
 [[nodiscard]] Bytes encode_hints(const JointObservation& joint, const Observation& own);
-/// Replaces each hint for which the donor has a value. False: not such a payload; `decision` is
-/// then unchanged.
+/// Replaces each hint for which the donor has a value. Returns false for an invalid payload;
+/// `decision` is then unchanged.
 [[nodiscard]] bool apply_hints(Decision& decision, const JointObservation& joint,
                                std::span<const std::byte> hints);
-/// Hints that are this rank's own values, for a trace whose branches may differ between ranks.
+/// Sets all hints to this rank's own values, for a trace whose branches may differ between ranks.
 void use_own_hints(Decision& decision, const Observation& own);
 
 /// The values of a decision's symbols in `own`. Requires that they have the same sources.

@@ -1,6 +1,6 @@
-// What a rank knows of its inputs before a graph runs besides their sizes: the integer in a 0-d
-// tensor, and what float inputs compare to. A traced function may branch on it: by the value of the
-// group's lowest rank, with a guard that every rank tests on its own inputs.
+// Values of inputs, besides sizes, that a rank knows before a graph runs: the integer in a 0-d
+// tensor, and comparisons of float inputs. A traced function may branch on them: by the value of
+// the group's lowest rank, with a guard that every rank tests on its own inputs.
 #pragma once
 
 #include <bit>
@@ -13,9 +13,9 @@
 
 namespace lockstep::worker {
 
-/// An integer as a function of inputs, in postfix order: one Input alone is the integer in a 0-d
+/// An integer as a function of inputs, in postfix order: a single Input is the integer in a 0-d
 /// tensor; otherwise floats are compared, and the value is 0 or 1. A guard on it is over a backed
-/// symbol whose source is text(). What reads the steps requires that they are well formed.
+/// symbol whose source is text(). text() and evaluate() require well_formed().
 struct HostValue {
   enum class Code : std::uint8_t {
     Input,   // source
@@ -47,17 +47,17 @@ struct HostValue {
   std::vector<Step> steps;
   bool operator==(const HostValue&) const = default;
 
-  /// The steps leave one number, and all sources are scalars.
+  /// True if the steps leave one number and all sources are scalars.
   [[nodiscard]] bool well_formed(const std::function<bool(std::string_view)>& is_scalar) const;
   /// "t.item()", "((lr * 2) > 0.5)"
   [[nodiscard]] std::string text() const;
-  /// `scalar` gives the integer of a 0-d tensor, the bits of a float, by source. nullopt where it
-  /// gives none.
+  /// `scalar` returns, by source, the integer of a 0-d tensor or the bits of a float. nullopt if it
+  /// returns none.
   using Scalars = std::function<std::optional<std::int64_t>(std::string_view source)>;
   [[nodiscard]] std::optional<std::int64_t> evaluate(const Scalars& scalar) const;
 };
 
-/// How many operands a step takes off the stack: 0, 1 or 2.
+/// Number of operands that a step takes off the stack: 0, 1 or 2.
 [[nodiscard]] int operands(HostValue::Code code);
 /// "+", ">", "input": as records spell it.
 [[nodiscard]] std::string_view host_code_name(HostValue::Code code);

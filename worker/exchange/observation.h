@@ -1,4 +1,4 @@
-// What one rank sees of the inputs of one call: sources by name, and one flat vector of their sizes
+// One rank's view of the inputs of one call: sources by name, and one flat vector of their sizes
 // and scalars. Free of side effects; made on every call, so it is flat and its list is shared.
 #pragma once
 
@@ -24,13 +24,13 @@ enum class Kind : std::uint8_t { Tensor, Int, Float, Bool };
 /// "tensor", "int", "float", "bool"
 [[nodiscard]] std::string_view kind_name(Kind kind);
 
-/// What a user says of a dim, this call.
+/// The user's rule for a dim, in this call.
 enum class Mark : std::uint8_t { None, Dynamic, MaybeDynamic, Unbacked, Static, Uniform };
 inline constexpr int kMarkCount = 6;
 /// "dynamic", "maybe_dynamic", "unbacked", "static", "uniform"; "" for None
 [[nodiscard]] std::string_view mark_name(Mark mark);
 
-/// One input as all calls with the same list see it.
+/// One input, in all calls with the same list.
 struct SourceSpec {
   std::string name;  // "batch.tokens"
   Kind kind = Kind::Tensor;
@@ -41,22 +41,22 @@ struct SourceSpec {
   bool operator==(const SourceSpec&) const = default;
 };
 
-/// The sources of a call, sorted by the bytes of their names, names unique. Immutable, shared by
-/// all calls that see the same.
+/// The sources of a call, sorted by the bytes of their names; names are unique. Immutable, shared
+/// by all calls with the same sources.
 class SourceList {
  public:
   explicit SourceList(std::vector<SourceSpec> sorted);
   [[nodiscard]] const std::vector<SourceSpec>& sources() const { return sources_; }
-  /// Where source i's values start in Observation::values; one more at the end.
+  /// Index in Observation::values at which source i's values start; one more at the end.
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
-  /// Where the scalar of source i stands in Observation::scalars: floats and 0-d tensors of
-  /// integers or bools have one.
+  /// Index of source i's scalar in Observation::scalars: floats and 0-d tensors of integers or
+  /// bools have one.
   [[nodiscard]] std::optional<std::uint32_t> scalar(std::size_t i) const;
-  /// How many there are.
+  /// Number of sources with a scalar.
   [[nodiscard]] std::size_t scalars() const { return scalar_sources_.size(); }
   /// Covers names, kinds, dtypes and ndims.
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
-  /// The index of the source with that name.
+  /// The index of the source with that name, if any.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
 
  private:
@@ -67,16 +67,16 @@ class SourceList {
 };
 
 /// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1,
-/// a float nothing: it is a runtime value. Scalars are not exchanged; they are there for the guards
-/// of functions that branch on them (host_value.h).
+/// a float nothing: it is a runtime value. Scalars are not exchanged; they serve the guards of
+/// functions that branch on them (host_value.h).
 struct Observation {
   std::shared_ptr<const SourceList> list;
   std::vector<std::int64_t> values;
   std::vector<std::int64_t> orders;  // per source, of its dims (dim_order.h); empty: contiguous
   std::vector<Mark> marks;           // parallel to values; empty: none
-  /// By SourceList::scalar: an integer, the bits of a float. Empty: not read.
+  /// Indexed by SourceList::scalar: an integer, or the bits of a float. Empty: not read.
   std::vector<std::int64_t> scalars;
-  std::vector<Field> fields;  // by the bytes of their names; empty: none
+  std::vector<Field> fields;  // sorted by the bytes of their names; empty: none
 
   /// The values of source i: a tensor's sizes, an int, a bool, nothing.
   [[nodiscard]] std::span<const std::int64_t> of(std::size_t i) const {
@@ -87,16 +87,17 @@ struct Observation {
   [[nodiscard]] Mark mark(std::size_t i, std::size_t dim) const {
     return marks.empty() ? Mark::None : marks[list->offsets()[i] + dim];
   }
-  /// Every tensor is in row-major order.
+  /// True if every tensor is in row-major order.
   [[nodiscard]] bool contiguous() const {
     return std::all_of(orders.begin(), orders.end(), [](std::int64_t o) { return o == 0; });
   }
-  /// Requires the list; `orders` stays empty as long as all are contiguous.
+  /// Sets the order of a source's dims; `orders` stays empty while all are contiguous. Requires the
+  /// list.
   void set_order(std::size_t i, std::int64_t order);
 };
 
-/// Makes one rank's observation from sources named in any order; a name that comes again replaces
-/// the earlier one.
+/// Makes one rank's observation from sources given in any order; a source with a name that was
+/// given before replaces the earlier one.
 ///
 ///   ObservationBuilder().tensor("tokens", {rows, 16}).boolean("train", true).build()
 class ObservationBuilder {
@@ -106,12 +107,13 @@ class ObservationBuilder {
   ObservationBuilder& integer(std::string name, std::int64_t value);
   ObservationBuilder& real(std::string name);
   ObservationBuilder& boolean(std::string name, bool value);
-  /// Requires that the tensor is there and has as many dims. Default: contiguous.
+  /// Sets a tensor's strides; default: contiguous. Requires that the tensor was given with as many
+  /// dims.
   ObservationBuilder& strides(std::string_view name, std::span<const std::int64_t> strides);
-  /// Marks a dim of a tensor. Requires that the tensor is there and has the dim.
+  /// Marks a dim of a tensor. Requires that the tensor was given and has the dim.
   ObservationBuilder& mark(std::string_view name, std::size_t dim, Mark mark);
-  /// A field that is joined with those of the other ranks. What is wrong with it (no name, one that
-  /// is taken, more than 1,024 bytes) is the call's BadInput on all ranks.
+  /// Adds a field, which is joined with those of the other ranks. A wrong field (without a name,
+  /// with one that is taken, or of more than 1,024 bytes) is the call's BadInput on all ranks.
   ObservationBuilder& field(std::string name, bool value, FieldJoin join);
   ObservationBuilder& field(std::string name, std::int64_t value, FieldJoin join);
   ObservationBuilder& field(std::string name, int value, FieldJoin join) {
@@ -136,19 +138,19 @@ class ObservationBuilder {
   std::vector<Field> fields_;
 };
 
-/// What the calls so far have seen, by name of the source.
+/// The state of the sizes seen in the calls so far, by name of the source.
 using FrameState = std::map<std::string, shapes::Dynamism>;
 
-/// The scalar of `source`; nullopt where there is none or it was not read.
+/// The scalar of `source`; nullopt if it has none or it was not read.
 [[nodiscard]] std::optional<std::int64_t> scalar_of(const Observation& observation,
                                                     std::string_view source);
 
-/// The first source of a call that an entry made for `known` has otherwise: "the entry has no input
-/// mask". Requires that there is one.
+/// The first source in which a call differs from an entry made for `known`: "the entry has no input
+/// mask". Requires that they differ.
 [[nodiscard]] std::string other_source(const std::vector<SourceSpec>& known,
                                        const SourceList& list);
 
-/// "tokens.size(0)": what users write, and what messages name.
+/// "tokens.size(0)", as users write it and messages name it.
 [[nodiscard]] std::string size_text(std::string_view source, std::size_t dim);
 
 }  // namespace lockstep::worker

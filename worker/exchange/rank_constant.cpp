@@ -10,13 +10,13 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// A number may not begin within a name ("s0", "%3", "f32").
+/// True if a number may follow `c`: none begins within a name ("s0", "%3", "f32").
 bool may_precede(char c) {
   return !is_digit(c) && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '%' &&
          c != '.';
 }
 
-/// The length of the number at `at`, 0 where there is none.
+/// The length of the number at `at`, or 0.
 std::size_t number_length(std::string_view text, std::size_t at) {
   if (at > 0 && !may_precede(text[at - 1])) return 0;
   if (!is_digit(text[at]) && !(text[at] == '-' && at + 1 < text.size() && is_digit(text[at + 1])))
@@ -26,7 +26,7 @@ std::size_t number_length(std::string_view text, std::size_t at) {
   return static_cast<std::size_t>(end - text.data()) - at;
 }
 
-/// Texts between numbers and the numbers, in turn, beginning with a text.
+/// Texts between numbers, and numbers, alternating; begins with a text.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t from = 0;
@@ -44,7 +44,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-/// The one part in which all texts differ; nullopt where they differ in another way.
+/// The one part, a number, in which the texts differ; nullopt if they differ in another way.
 std::optional<std::size_t> differing_part(const std::vector<std::vector<std::string_view>>& texts) {
   std::optional<std::size_t> found;
   for (const auto& text : texts) {
@@ -64,7 +64,7 @@ double number(std::string_view text) {
   return value;
 }
 
-/// Several ranks with one number are on no line that rises or falls.
+/// The linear law from rank to number; empty: none, as when several ranks share a number.
 std::string law_of(const std::vector<RankValue>& values) {
   struct Point {
     double rank, value;

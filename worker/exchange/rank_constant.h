@@ -1,6 +1,6 @@
-// Whether what the ranks show differs in one number only, and whether that number follows the rank:
-// the usual way in which programs of ranks come to differ (a rank number baked into a constant).
-// Pure; called on the way to an error.
+// Finds whether the texts of ranks differ in one number only, and whether that number follows from
+// the rank: the usual difference between programs of ranks (a rank number in a constant). Pure;
+// called on the way to an error.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,19 @@
 
 namespace lockstep::worker {
 
-/// A number that differs between ranks where all else is equal.
+/// A number that is the only difference between ranks.
 struct RankConstant {
   std::vector<RankValue> values;  // the number alone, by rank set
-  /// "the rank's number", "4 * the rank's number + 1"; empty where no such law holds. Two ranks
-  /// bear out a law without a constant term only: any two points lie on a line.
+  /// "the rank's number", "4 * the rank's number + 1"; empty if no such law holds. Two ranks are
+  /// enough for a law without a constant term only, since any two points lie on a line.
   std::string law;
 };
 
-/// `rank_table`: one text per distinct value. nullopt where the texts differ in more than one
-/// number, or in any other part.
+/// `rank_table`: one text per distinct value. nullopt if the texts differ in more than one number,
+/// or in any other part.
 [[nodiscard]] std::optional<RankConstant> rank_constant(const std::vector<RankValue>& rank_table);
 
-/// `text` with every such number replaced by '#': equal for texts that differ in numbers only.
+/// `text` with every number replaced by '#': equal for texts that differ in numbers only.
 [[nodiscard]] std::string without_numbers(std::string_view text);
 
 }  // namespace lockstep::worker

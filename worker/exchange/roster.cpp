@@ -4,7 +4,7 @@ namespace lockstep::worker {
 namespace {
 
 constexpr std::uint8_t kVersion = 1;
-/// No tensor has so many dims; keeps the layout of a hostile payload within memory.
+/// More dims than any tensor has; keeps the layout of a hostile payload within memory.
 constexpr std::uint32_t kMostDims = 1U << 16;
 
 void put(ByteWriter& out, const Roster::Part& part) {

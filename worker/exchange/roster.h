@@ -1,4 +1,4 @@
-// The round before an exchange of ranks that may see different sources or hold different states:
+// The round before an exchange in which ranks may see different sources or hold different states:
 // what differs, and the names that some rank does not know yet.
 #pragma once
 
@@ -11,25 +11,24 @@
 
 namespace lockstep::worker {
 
-/// What a range of ranks hold; digests are those of the lowest.
+/// Digests over a range of ranks, those of its lowest rank, and whether the ranks differ.
 struct Roster {
   struct Part {
     shapes::Fingerprint digest;
-    bool differs = false;  // some rank has another
+    bool differs = false;  // some rank has another digest
     bool operator==(const Part&) const = default;
   };
   Part dictionary, list, state, entries;
-  KnownNames names;  // not in the dictionary of the rank that has them
-  /// CodeCache::alike, of those entries that are so on every rank. Only where the frame settles and
-  /// ranks may have different inputs: then each of them has it.
+  KnownNames names;  // those that are missing in the dictionary of the rank that sends them
+  /// AND of CodeCache::alike. All ranks send it if the frame settles under shared_sizes; else none.
   std::optional<std::uint64_t> alike{};
   bool operator==(const Roster&) const = default;
 };
 
 [[nodiscard]] Bytes encode(const Roster& roster);
-/// nullopt: not such a payload.
+/// nullopt: an invalid payload.
 [[nodiscard]] std::optional<Roster> decode_roster(std::span<const std::byte> bytes);
-/// For the tree; associative. A payload that cannot be read makes the result empty.
+/// The join for the tree; associative. An unreadable payload makes the result empty.
 [[nodiscard]] Bytes join_rosters(std::span<const std::byte> lower,
                                  std::span<const std::byte> higher);
 

@@ -47,7 +47,7 @@ std::string values_line(std::span<const std::int64_t> values) {
 
 namespace {
 
-/// One list per line of the rank table; no line is empty.
+/// The numbers of each line of the rank table; no line is empty.
 std::vector<std::vector<std::string>> numbers_of(const std::vector<RankValue>& rank_table) {
   std::vector<std::vector<std::string>> out;
   for (const RankValue& line : rank_table) {

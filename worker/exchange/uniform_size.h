@@ -1,6 +1,6 @@
-// Sizes that every rank of a group must have alike, though they are symbols: what a collective that
-// is not given splits asks of its operand, and what check_same() says. One fingerprint of them goes
-// with the vote of every call.
+// Sizes that must be equal on every rank of a group, though they are symbols: required of its
+// operand by a collective without splits, and by check_same(). One fingerprint of them is part of
+// the vote of every call.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace lockstep::worker {
 
-/// In place of a line: the input that is a Key, which must be the same; its name follows.
+/// In place of a line: a Key input, which must be the same; its name follows.
 inline constexpr std::string_view kKeyInput = "the Key input ";
-/// Who asks for what a Key is folded with.
+/// UniformSize::what of a number that is folded into a Key.
 inline constexpr std::string_view kKeyFold = "Key::fold_in";
 
-/// `expr` is the same on all ranks of a group.
+/// Requires that `expr` is the same on all ranks of a group.
 struct UniformSize {
   shapes::Expr expr;    // backed symbols only
-  std::string group{};  // its name; empty: the frame's
-  std::string what{};   // who asks: "all_reduce"
+  std::string group{};  // the group's name; empty: the frame's
+  std::string what{};   // the operation that requires it: "all_reduce"
   shapes::Location where{};
 
-  /// Of the same number over the same group; who asks does not count.
+  /// True for the same size over the same group; `what` and `where` do not count.
   [[nodiscard]] bool same(const UniformSize& other) const {
     return expr == other.expr && group == other.group;
   }
@@ -37,13 +37,13 @@ struct UniformSize {
 class UniformValues {
  public:
   UniformValues() = default;
-  /// `slots[i]` is the symbol whose value stands at index i of the arguments below.
+  /// `slots[i]` is the symbol whose value has index i in the arguments below.
   UniformValues(const std::vector<UniformSize>& sizes, const std::vector<shapes::Symbol>& slots);
   [[nodiscard]] bool empty() const { return slots_.empty(); }
   /// Mixes the values into `digest`.
   [[nodiscard]] std::uint64_t mixed_into(std::uint64_t digest,
                                          std::span<const std::int64_t> values) const;
-  /// All of them, in order; a size that has no value (64 bits overflow) is INT64_MIN.
+  /// All values, in order; a size without a value (overflow or division by zero) is INT64_MIN.
   [[nodiscard]] std::vector<std::int64_t> of(std::span<const std::int64_t> values) const;
 
  private:
@@ -53,13 +53,13 @@ class UniformValues {
 
 /// This rank's line of the rank table that follows a difference: all its values.
 [[nodiscard]] std::string values_line(std::span<const std::int64_t> values);
-/// The error that it comes to: the first of `sizes` that differs, with its values. Symbols have the
-/// names that `namer` gives.
+/// The error from that rank table: the first of `sizes` that differs, with its values. `namer`
+/// names the symbols.
 [[nodiscard]] Status uniform_violation(const std::vector<UniformSize>& sizes,
                                        const shapes::Namer& namer, std::string_view frame,
                                        const std::vector<RankValue>& rank_table);
 
-/// One step of such a digest.
+/// Mixes one value into a digest.
 [[nodiscard]] std::uint64_t mixed(std::uint64_t digest, std::int64_t value);
 
 }  // namespace lockstep::worker
