@@ -8,7 +8,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Each payload is a text per rank, in rank order.
+/// Joins payloads that have a text per rank, in rank order.
 Bytes one_behind_the_other(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   Bytes out(lower.begin(), lower.end());
   out.insert(out.end(), higher.begin(), higher.end());
@@ -17,7 +17,7 @@ Bytes one_behind_the_other(std::span<const std::byte> lower, std::span<const std
 
 using Learnt = std::map<std::string, coordinator::Profile>;
 
-/// A word per frame.
+/// The profiles as text: one word per frame.
 std::string learnt_text(const Learnt& learnt) {
   std::string out;
   for (const auto& [frame, profile] : learnt) {
@@ -34,7 +34,7 @@ std::optional<Learnt> learnt_in(std::string_view text) {
     const auto bytes = bytes_of_hex(text.substr(0, end));
     if (!bytes) return std::nullopt;
     auto kept = coordinator::decode_profile(*bytes);
-    // Of another version: what was learnt is learnt again.
+    // A profile of another version is left out: the frame learns its sizes again.
     if (kept) out.insert_or_assign(kept->frame.name, std::move(kept->profile));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
@@ -43,7 +43,7 @@ std::optional<Learnt> learnt_in(std::string_view text) {
 
 }  // namespace
 
-/// The ranks of the job, by the rounds that its own votes take.
+/// The ranks of the job, over the rounds of the job's own votes.
 class Checkpoints::JobRanks final : public CheckpointRanks {
  public:
   explicit JobRanks(Job& job) : job_(job), context_(job.context()) {}

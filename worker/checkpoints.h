@@ -25,20 +25,20 @@
 namespace lockstep::worker {
 
 /// All ranks make the same calls in the same order, between calls of frames. Names that begin with
-/// "lockstep." are taken. One job at a time uses the folder, which all ranks see. Calls take
-/// the job's turn, as those of its frames. Where the job is traced in place of being run, nothing
-/// is saved or loaded.
+/// "lockstep." are reserved. One job at a time uses the folder, which all ranks see. Calls take the
+/// job's turn, as those of its frames do. If the job is traced in place of being run, nothing is
+/// saved or loaded.
 class Checkpoints {
  public:
   /// `job` outlives it.
   Checkpoints(Job& job, std::string folder, CheckpointOptions options = {});
   ~Checkpoints();
 
-  /// To be called after every step: moves the save under way, at the cost of one vote while there
-  /// is one, and begins another at steps that `every` divides. True: it did. `state` may change
-  /// once save() returns. A save that fails later is a line of the log and last_failure(); the
-  /// program goes on. Errors, joint: BadInput, ConstraintViolation (this state cannot be saved);
-  /// those of a failed save with `stop_on_failure`; those of votes.
+  /// To be called after every step: advances the save in progress, if any, at the cost of one vote,
+  /// and begins another at steps that `every` divides. Returns true if it began one. `state` may
+  /// change once save() returns. A save that fails later is a line of the log and last_failure();
+  /// the program goes on. Errors, joint: BadInput, ConstraintViolation (this state cannot be
+  /// saved); those of a failed save with `stop_on_failure`; those of votes.
   template <class State>
   [[nodiscard]] Result<bool> save(std::int64_t step, State& state) {
     const auto turn = enter("Checkpoints::save()");
@@ -50,7 +50,7 @@ class Checkpoints {
     return false;
   }
   /// Loads the last complete checkpoint, or the one of `options.step`, into `state`. nullopt: there
-  /// is none. Errors, joint: restore_checkpoint(); the state is then as it was.
+  /// is none. Errors, joint: those of restore_checkpoint(); the state is then unchanged.
   template <class State>
   [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
                                                         const RestoreOptions& options = {}) {
@@ -61,10 +61,10 @@ class Checkpoints {
     if (found && *found) saver_->loaded((*found)->step);
     return found;
   }
-  /// Waits until the save under way has ended. Errors: as save().
+  /// Waits until the save in progress has ended. Errors: as save().
   [[nodiscard]] Result<void> finish();
-  /// At the end of the program: saves `step` also where `every` does not divide it, unless it was
-  /// the last that was saved, and finishes. Errors: as save().
+  /// At the end of the program: saves `step` even if `every` does not divide it, unless it was the
+  /// last saved, and finishes. Errors: as save().
   template <class State>
   [[nodiscard]] Result<void> save_last(std::int64_t step, State& state) {
     const auto turn = enter("Checkpoints::save_last()");
@@ -79,8 +79,8 @@ class Checkpoints {
   [[nodiscard]] const std::optional<Status>& last_failure() const { return saver_->last_failure(); }
 
  private:
-  /// Of the state, and what frames have learnt of their sizes: frames that are first called after
-  /// restore() make the decisions at once for which the saved job needed several compiles.
+  /// The leaves of the state, and the frames' profiles: frames that are first called after
+  /// restore() make at once the decisions for which the saved job needed several compiles.
   template <class State>
   [[nodiscard]] StateLeaves all_of(State& state) {
     StateLeaves leaves = leaves_of(state);
@@ -89,9 +89,9 @@ class Checkpoints {
   }
   void add_learnt(StateLeaves& leaves);
   [[nodiscard]] bool runs() const;
-  /// The job's turn. Errors: BadInput (Turns::take).
+  /// Takes the job's turn. Errors: BadInput (Turns::take).
   [[nodiscard]] Result<Turn> enter(std::string_view call) const;
-  /// Has rank 0 say what is new.
+  /// Logs what is new, on rank 0, and returns `result`.
   template <class T>
   [[nodiscard]] Result<T> told(Result<T> result) {
     tell_news();

@@ -66,7 +66,7 @@ const Status& FrameRunner::unusable() {
   return *last_.error;
 }
 
-// A call that many were asked for is the last one: its outputs would not be used.
+// Ends the program after the last of the requested calls: its outputs would not be used.
 void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>& stopped) {
   State& frame = *state_;
   if (frame.job.runs()) return;
@@ -110,7 +110,7 @@ Status FrameRunner::refuse(const Status& status) {
 void FrameRunner::restore_profile(const Observation& observation) {
   State& frame = *state_;
   if (frame.origin == State::Origin::File)
-    return;  // it decides nothing, so sizes seen before are no help
+    return;  // it makes no decisions, so sizes seen before are of no use
   if (frame.counts.calls == 0 && frame.counts.shared)
     if (const auto found = frame.job.learnt.find(frame.cache().name);
         found != frame.job.learnt.end())
@@ -122,7 +122,7 @@ void FrameRunner::restore_profile(const Observation& observation) {
 
 void FrameRunner::prefetch(Observation observation, std::optional<Status> unreadable) {
   State& frame = *state_;
-  if (frame.unusable) return;  // as every call says
+  if (frame.unusable) return;  // every call returns that error
   if (!unreadable) unreadable = frame.taken;
   if (!unreadable) unreadable = frame.constraints.apply(frame.cache().name, observation);
   if (!unreadable) restore_profile(observation);
@@ -130,7 +130,7 @@ void FrameRunner::prefetch(Observation observation, std::optional<Status> unread
   frame.calls.promise(std::move(observation), {.pending = 0, .local_error = std::move(unreadable)});
 }
 
-// Which entry serves a call is the group's answer, so all ranks count the same hits.
+// The group chooses the entry of a call, so all ranks count the same hits.
 std::optional<Status> FrameRunner::check_captures(Steps& steps, const Compiled& entry) {
   State& frame = *state_;
   if (frame.counts.reused % frame.job.settings.check_captures != 0) return std::nullopt;
@@ -141,7 +141,7 @@ std::optional<Status> FrameRunner::check_captures(Steps& steps, const Compiled& 
   return joint ? mine : joint.error();
 }
 
-/// The agreement of one call, and the vote of the next one that was prefetched.
+/// Agrees on one call, and casts the vote of the next prefetched call.
 CallOutcome FrameRunner::agree(const Observation& observation, Steps& steps) {
   State& frame = *state_;
   const JobContext& job = frame.job;
@@ -196,7 +196,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
       if (frame.counts.shared)
         job.learnt.insert_or_assign(frame.cache().name, profile_of(frame.cache()));
       frame.entries.insert_or_assign(last_.entry, steps.take());
-      // No call comes to those again; their memory goes, with what was recorded of them.
+      // Superseded entries run no more: frees them and their captured CUDA graphs.
       std::erase_if(frame.entries, [&](const auto& made) {
         return frame.cache().entries[static_cast<std::size_t>(made.first)].superseded;
       });

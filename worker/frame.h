@@ -1,5 +1,5 @@
-// One frame of a job: every call goes through the agreement, then runs the entry that the group
-// chose. The part of CompiledFrame (job.h) that does not depend on the types of inputs and outputs.
+// One frame of a job: every call is agreed on, then runs the entry that the group chose. The part
+// of CompiledFrame (job.h) that does not depend on the types of inputs and outputs.
 #pragma once
 
 #include <functional>
@@ -48,43 +48,43 @@ struct FrameOptions {
   /// Options for capturing runs on a device as CUDA graphs; unless given, runs are not captured.
   /// Unused on the host.
   std::optional<CaptureOptions> recordings{};
-  /// Of a frame that Job::load makes: SavedProgram::joint_fingerprint().
+  /// SavedProgram::joint_fingerprint() of a frame that Job::load makes.
   std::optional<shapes::Fingerprint> program{};
 };
 
 /// What CompiledFrame::save writes besides the programs.
 struct SaveOptions {
-  /// The compiled objects, too, so that no compiler is needed where the file is loaded, on a
-  /// processor of this kind. Whoever loads them runs machine code of the file.
+  /// Write the compiled objects, too, so that the file can be loaded without a compiler on a
+  /// processor of this kind. A job that loads them runs machine code of the file.
   bool objects = false;
 };
 
 /// A trace that was made in another process; the same on all ranks that agree on the call.
 struct DistantTrace {
   Result<Graph> graph;
-  /// The round by which it came here failed, so the call is over.
+  /// Error of the round that sends the trace: the call has ended.
   std::optional<Status> round_failed{};
 };
 /// Makes the trace of a frame whose function is in another process (worker/controller). Called on
 /// all ranks of the frame's group at the same point of a call.
 using DistantTracer = std::function<DistantTrace(const TraceSetup&)>;
 
-/// One call at a time: whoever calls has entered. Borrows the job's context.
+/// One call at a time: the caller holds the turn of enter(). Borrows the job's context.
 class FrameRunner {
  public:
   FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options);
-  /// One that was not made, for that reason: the error of all its calls. Touches nothing of the
+  /// A frame that could not be made: `why` is the error of all its calls. Changes nothing of the
   /// job.
   FrameRunner(JobContext& job, std::string name, const Status& why);
   ~FrameRunner();
   FrameRunner(const FrameRunner&) = delete;
   FrameRunner& operator=(const FrameRunner&) = delete;
 
-  /// The job's turn for what is done with the frame. Errors: BadInput (Turns::take).
+  /// Takes the job's turn for an operation of the frame. Errors: BadInput (Turns::take).
   [[nodiscard]] Result<Turn> enter() const;
   /// An observation whose memory is reused from call to call.
   [[nodiscard]] Observation take_observation();
-  /// One call: agree, compile if needed, run. `values`: the inputs by number of their source.
+  /// One call: agree, compile if needed, run. `values`: the inputs by index of their source.
   /// `body` records the frame into a trace. `inputs_bound` is called once the run has bound the
   /// inputs and no other code reads them any more. Returns the outputs in the order of the graph's
   /// outputs. Errors: joint, see Job.
@@ -95,9 +95,9 @@ class FrameRunner {
   /// A call that this rank cannot make: sends `status` to all ranks and returns the joint error. If
   /// the other ranks are running a prefetched call, the watchdog ends the job with `status`.
   [[nodiscard]] Status refuse(const Status& status);
-  /// Commits to a call with these inputs, after the calls already committed to. Its vote is cast as
-  /// soon as the call before it is agreed. `unreadable`: the reason why the inputs cannot be read;
-  /// it becomes the error of that call on all ranks.
+  /// Promises a call with these inputs, after the calls already promised. Its vote is cast as soon
+  /// as the call before it is agreed. `unreadable`: the reason why the inputs cannot be read; it
+  /// becomes the error of that call on all ranks.
   void prefetch(Observation observation, std::optional<Status> unreadable);
   /// The classes of sizes of `body`, for inputs like these (infer.h). This is no call: no other
   /// rank takes part, and the frame does not change. Errors: BadInput.
@@ -105,16 +105,16 @@ class FrameRunner {
                                             std::span<const InputValue> values,
                                             const std::function<void(Trace&)>& body,
                                             const InferOptions& options);
-  /// What this rank has compiled, without what newer entries have superseded (saved_program.h).
-  /// Errors: BadInput before the first call and on a rank outside the group; Environment where an
-  /// object is to be packed that is not here and cannot be built.
+  /// The entries that this rank has compiled, without superseded ones (saved_program.h). Errors:
+  /// BadInput before the first call and on a rank outside the group; Environment if an object to be
+  /// packed is not here and cannot be built.
   [[nodiscard]] Result<SavedProgram> saved(const SaveOptions& options) const;
   /// Takes the entries of a program that was read from `path` in place of a function's: before the
   /// first call, on all ranks that agree on its calls, whose programs have one joint fingerprint.
   /// Builds them together. Errors: joint.
   [[nodiscard]] Result<void> start_from(SavedProgram program, const std::string& path);
-  /// Before the first call: the function is traced by `tracer`, and the bodies of calls are not
-  /// used. It is not traced again for a look at its captures.
+  /// Before the first call: has `tracer` trace the function; the bodies of calls are not used.
+  /// Captured variables are then not checked.
   void trace_by(DistantTracer tracer);
   /// The time in which the last call agreed: look-up, votes and exchanges, without trace and
   /// compile.
@@ -131,17 +131,17 @@ class FrameRunner {
   [[nodiscard]] const Status& unusable();
   void restore_profile(const Observation& observation);
   [[nodiscard]] CallOutcome agree(const Observation& observation, Steps& steps);
-  /// Traces the function again, after as many calls as the job's settings say, and compares. The
+  /// On every N-th hit, N from the job's settings, traces the function again and compares. The
   /// error is joint.
   [[nodiscard]] std::optional<Status> check_captures(Steps& steps, const Compiled& entry);
   [[nodiscard]] std::optional<Status> audit(const Compiled* about_to_run, const Observation& seen);
   [[nodiscard]] Result<std::vector<Array>> run(Compiled& entry, const Observation& seen,
                                                std::span<const InputValue> values,
                                                const std::function<void()>& inputs_bound);
-  /// For jobs that only trace (`lockstep trace`): writes the call that has just been agreed, and
-  /// its error, if any.
+  /// In jobs that only trace (`lockstep trace`): writes the call that has just been agreed, and its
+  /// error, if any.
   void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
-  /// And for those that save what they trace: the program so far.
+  /// In jobs that save their traces: writes the program so far.
   void save_traced(TraceSheet& sheet) const;
   [[nodiscard]] std::optional<std::vector<SymbolDecision>> known_symbols(
       const Observation& observation) const;

@@ -1,12 +1,12 @@
-// The comparison of a call in a frame that is audited.
+// The comparison of a call of an audited frame.
 #include <utility>
 
 #include <lockstep/worker/frame_state.h>
 
 namespace lockstep::worker {
 
-/// Compares what this rank is about to run, or that it has nothing to run, with the group. The
-/// error is joint; what is found and may go on is logged.
+/// Compares what this rank is about to run, or its error (`about_to_run` null), with the group. The
+/// error is joint; a finding with which the call goes on is logged.
 std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Observation& seen) {
   State& frame = *state_;
   JobContext& job = frame.job;

@@ -1,4 +1,4 @@
-// Classes of sizes of a frame's function: FrameRunner::infer, and what `lockstep infer` asks for.
+// Classes of sizes of a frame's function: FrameRunner::infer, and the answers to `lockstep infer`.
 #include <algorithm>
 #include <map>
 
@@ -19,7 +19,8 @@ Array number(std::int64_t value) {
   return out;
 }
 
-/// Collectives of a run that no other rank takes part in: all are taken to do what this one does.
+/// The host of a run without other ranks: its collectives act as if all ranks did what this one
+/// does.
 class MirroredRun final : public RunHost {
  public:
   explicit MirroredRun(JobContext& job) : job_(job) {}
@@ -43,7 +44,7 @@ class MirroredRun final : public RunHost {
   std::map<std::string, std::unique_ptr<collectives::Communicator>, std::less<>> groups_;
 };
 
-/// The graph on one rank of `over`, by the interpreter.
+/// Interprets the graph as one rank of `over`.
 Result<std::vector<Array>> run_mirrored(JobContext& job, const GroupContext& over,
                                         const Graph& graph, Inputs inputs) {
   auto ranks = collectives::fake_communicator(over.data->rank(), over.data->size());
@@ -54,7 +55,7 @@ Result<std::vector<Array>> run_mirrored(JobContext& job, const GroupContext& ove
   MirroredRun host(job);
   try {
     return interpret(graph, inputs, **ranks, host);
-  } catch (const std::exception& error) {  // no memory
+  } catch (const std::exception& error) {  // out of memory
     return environment_error(error.what());
   }
 }
@@ -70,7 +71,7 @@ std::vector<SymbolDecision> named(const std::set<std::string>& names) {
 
 }  // namespace
 
-/// Of the entry with the most symbols for inputs like these.
+/// The symbols of the entry that has most of them, among entries for inputs like these.
 std::optional<std::vector<SymbolDecision>> FrameRunner::known_symbols(
     const Observation& observation) const {
   const Entry* most = nullptr;
@@ -88,7 +89,7 @@ Result<InferredFrame> FrameRunner::infer(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return *frame.unusable;
   if (frame.taken) return *frame.taken;
-  // Marks what the constraints name; sizes of these inputs that break one are not asked about.
+  // Marks the dims that the constraints name. Inputs that break one are no error, but not marked.
   static_cast<void>(frame.constraints.apply(frame.cache().name, observation));
   return infer_over(
       std::move(observation), values, body, options,
@@ -128,21 +129,21 @@ Result<InferredFrame> FrameRunner::infer_over(
                        options);
 }
 
-/// What a call gives back so that the program comes past it: zeros. Where a size is known only when
-/// the graph runs, it runs.
+/// Outputs of a call with which the program can go on: zeros. If a size is known only in the run,
+/// the graph is run.
 Result<std::vector<Array>> FrameRunner::stand_in(const Graph& graph, const Inputs& inputs) {
   auto outputs = valueless_outputs(graph, inputs, [](const std::string&) {});
   if (!outputs) return outputs;
   try {
     for (Array& output : *outputs)
       if (output.far_memory()) output = Array::zeros(output.dtype(), output.sizes());
-  } catch (const std::exception&) {  // without a size
+  } catch (const std::exception&) {  // a size is not known
     return run_mirrored(state_->job, state_->over, graph, inputs);
   }
   return outputs;
 }
 
-/// What was asked for of this frame, once its inputs are those of the record.
+/// Writes the requested classes of this frame, once its inputs are those of the record.
 Result<void> FrameRunner::tell_classes(const Observation& observation,
                                        std::span<const InputValue> values,
                                        const std::function<void(Trace&)>& body) {

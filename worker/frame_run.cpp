@@ -1,4 +1,4 @@
-// One run of the entry that a call came to.
+// One run of the entry that was chosen for a call.
 #include <algorithm>
 #include <exception>
 
@@ -71,7 +71,7 @@ Result<std::vector<Array>> FrameRunner::run(Compiled& entry, const Observation& 
     auto outputs = [&]() -> Result<std::vector<Array>> {
       try {
         return interpret(entry.graph, entry.inputs, *frame.over.data, host);
-      } catch (const std::exception& error) {  // no memory, or an input on a device that has failed
+      } catch (const std::exception& error) {  // no memory, or an input on a failed device
         return environment_error(error.what());
       }
     }();

@@ -1,4 +1,4 @@
-// A frame and saved programs: what it has compiled as one, and one in place of its function.
+// A frame and saved programs: its entries as a program, and a program in place of its function.
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ std::string processor_of(const JobContext& job) {
   return job.device ? "CUDA " + job.device->architecture() : processor_kind();
 }
 
-/// Of a built program: from the artifact store, else built once more.
+/// The objects of a built program: from the artifact store, else built once more.
 Result<std::vector<PackedObject>> packed_objects(const JobContext& job, const Program& program) {
   std::vector<PackedObject> out;
   for (int unit = 0; unit < program.unit_count(); ++unit) {
@@ -37,7 +37,7 @@ Result<std::vector<PackedObject>> packed_objects(const JobContext& job, const Pr
   return out;
 }
 
-/// Why objects are of no use for a program here; empty: they are.
+/// Why this rank cannot use the objects for a program; empty: it can.
 std::string unusable_objects(const JobContext& job, const Program& program,
                              const std::vector<PackedObject>& objects, const PackedFor& made_for) {
   const std::string here = processor_of(job);
@@ -72,7 +72,7 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     const Entry& entry = frame.cache().entries[static_cast<std::size_t>(number)];
     if (entry.superseded) continue;
     SavedEntry saved{.decision = entry.decision, .graph = made.traced()};
-    // Where only hints differ, as under same_collectives, the ranks agree on the rest.
+    // If only hints differ, as under same_collectives, the ranks agree on the rest.
     if (entry.reported.digest() != entry.decision.digest()) saved.reported = entry.reported;
     if (options.objects) {
       if (!made.executable)
@@ -161,7 +161,7 @@ std::optional<Status> FrameRunner::Steps::load(SavedEntry& entry, const PackedFo
       job.tell(fmt::format("{} is {} here, as {}", frame_.loaded_from,
                            job.mode == RunMode::Compiled ? "compiled" : "interpreted", unusable));
   }
-  // All or none: what is built is built together.
+  // All ranks load objects, or all build together.
   const auto some_cannot = frame_.agreed.rounds->any_rank(round, !unusable.empty());
   if (!some_cannot) return some_cannot.error();
   if (failure) made_.graph = Graph{};
@@ -171,7 +171,7 @@ std::optional<Status> FrameRunner::Steps::load(SavedEntry& entry, const PackedFo
   return failure;
 }
 
-/// All were found to be what they say.
+/// Loads the packed objects, which have been checked.
 std::optional<Status> FrameRunner::Steps::take_packed(Result<Program>& program,
                                                       const std::vector<PackedObject>& objects) {
   std::vector<Bytes> units;

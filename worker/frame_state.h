@@ -1,4 +1,4 @@
-// What a frame of a job keeps from call to call. Internal to the frame's own files.
+// The state of a frame of a job between calls. Internal to the frame's own files.
 #pragma once
 
 #include <map>
@@ -17,17 +17,17 @@
 
 namespace lockstep::worker {
 
-/// A graph that can be run: built, or by the interpreter.
+/// A graph that can be run: a built one, or one to be interpreted.
 struct FrameRunner::Compiled {
-  Graph graph;        // where it is interpreted
+  Graph graph;        // if it is interpreted
   Decision decision;  // that it was traced under
   shapes::Fingerprint fingerprint;
   std::uint64_t nodes = 0;
   std::string collectives;                 // one per line; what an audit compares
   std::unique_ptr<Executable> executable;  // null: interpreted
-  Inputs inputs;                           // of the last run; the map is kept
+  Inputs inputs;                           // of the last run; the map is reused
 
-  /// As it was traced.
+  /// The graph as it was traced.
   [[nodiscard]] const Graph& traced() const {
     return executable ? executable->program().graph : graph;
   }
@@ -66,7 +66,7 @@ struct FrameRunner::State {
     else if (!over.frames.insert(name).second)
       taken = name_taken(name);
   }
-  /// The key of its calls: with the options that all ranks have to give alike, and the frame that
+  /// The key of its calls: with the options that must be the same on all ranks, and the frame that
   /// was made before it over the same ranks.
   RoundKey key_of(const std::string& name, const FrameOptions& options, bool usable) const {
     RoundKey key = agreed.round(RoundKey::Kind::Call, name);
@@ -76,11 +76,11 @@ struct FrameRunner::State {
       key.after = std::exchange(over.last_frame, name);
     return key;
   }
-  /// Ranks that decide for themselves keep nothing.
+  /// Null for frames that a rank decides alone.
   static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
     return &agreed == &job.alone ? nullptr : job.profiles;
   }
-  /// Of the members that see one directory the lowest keeps profiles there.
+  /// True on the lowest of the members that see one directory: it stores the profiles there.
   static bool keeps(const JobContext& job, const GroupContext& agreed) {
     const RankSet& members = agreed.group.members;
     const RankSet sharers = members.minus(members.minus(job.profile_sharers));
@@ -103,7 +103,7 @@ struct FrameRunner::State {
     }
     return out;
   }
-  /// The sets of a group share a profile, as do worlds of any size.
+  /// The frame's name for profiles: the sets of a group share a profile, as do jobs of any size.
   static std::string named_in(const Group& group, const std::string& frame) {
     return group.name.empty() ? frame : group.name + "/" + frame;
   }
@@ -129,10 +129,10 @@ struct FrameRunner::State {
   bool audited;
   AuditLedger findings;
   Consistency consistency;
-  GroupContext& over;              // the ranks that run the frame: its collectives go over them
+  GroupContext& over;              // the ranks that run the frame and its collectives
   GroupContext& agreed;            // the ranks that agree on its calls: `over`, or this rank alone
-  std::optional<Status> unusable;  // by this rank; nothing was agreed on
-  std::optional<Status> taken;     // its name; the error of all its calls
+  std::optional<Status> unusable;  // why this rank cannot call it; no other rank takes part
+  std::optional<Status> taken;     // its name is taken: the joint error of all its calls
   FrameAgreement calls;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;

@@ -19,8 +19,8 @@ namespace {
 
 double milliseconds(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-/// What other ranks would have to do as well: kind, group, attributes and sizes, without the number
-/// of rows where ranks may differ in it.
+/// The collectives that other ranks must make as well: kind, group, attributes and sizes, without
+/// the number of rows if ranks may differ in it.
 std::string collectives_text(const Graph& graph) {
   std::string out;
   for (const Node& node : graph.nodes) {
@@ -38,7 +38,7 @@ std::string collectives_text(const Graph& graph) {
   return out;
 }
 
-/// The first collective over a group that is not there.
+/// The first collective over an unknown group.
 const Node* of_no_group(const Graph& graph, const std::function<bool(const std::string&)>& known) {
   for (const Node& node : graph.nodes) {
     if (op_row(node.op).kind == OpClass::Collective && !node.text.empty() && !known(node.text))
@@ -49,8 +49,8 @@ const Node* of_no_group(const Graph& graph, const std::function<bool(const std::
   return nullptr;
 }
 
-/// Where the traced function made a number of a size of `input`: "to_int() at a.cpp:3 fixes
-/// x.size(0) to 3".
+/// Where the traced function fixed a size of `input` to a number: "to_int() at a.cpp:3 fixes
+/// x.size(0)".
 std::string fixed_text(const Graph& graph, const std::string& input) {
   std::vector<std::string> parts;
   for (const shapes::Guard& guard : graph.guards)
@@ -64,8 +64,8 @@ std::string fixed_text(const Graph& graph, const std::string& input) {
   return parts.empty() ? "an input" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// This rank is busy and alive, though it makes no progress that others see: a slow trace or
-/// compile is not a dead rank. That of a compile is renewed by the build of each unit.
+/// Shows peers that this rank is busy and alive, though they see no progress: a slow trace or
+/// compile is not a dead rank. In a compile the build of each unit renews it.
 class Lease {
  public:
   Lease(JobContext& job, Phase phase, Duration time) : job_(job) {
@@ -112,7 +112,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   }
   if (job.log.on("info") && frame_.cache().lookup(seen_) == 0)
     misfits_ = frame_.cache().explain(seen_);
-  // Who waits for it waits a deadline more.
+  // Ranks that wait for this one wait one deadline longer.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
   const auto traced = [&]() -> Result<Graph> {
     if (frame_.origin == State::Origin::Function) return worker::trace(setup(decision), body_);
@@ -135,7 +135,7 @@ std::optional<Status> FrameRunner::Steps::trace_again(const Compiled& entry, int
   again.answers = &entry.traced().answers;
   const Result<Graph> graph = worker::trace(again, body_);
   if (graph && graph->fingerprint() == entry.fingerprint) return std::nullopt;
-  // A trace that fails says which frame; so does this.
+  // The error of a failed trace begins with the frame, as the text below does.
   const std::string prefix = fmt::format("frame {}: ", frame_.cache().name);
   std::string what = graph ? capture_text(entry.traced(), *graph) : graph.error().message;
   if (what.starts_with(prefix)) what.erase(0, prefix.size());
@@ -167,7 +167,7 @@ TraceReport FrameRunner::Steps::report_of(Result<Graph> graph) {
   GraphPrints prints = prints_of(made_.graph);
   report.graph = made_.fingerprint = prints.graph;
   report.skeleton = prints.skeleton;
-  // What may differ need not be searched for what does.
+  // Nodes that may differ between ranks are left out of the search for a difference.
   report.prefixes = frame_.consistency == Consistency::SameCollectives
                         ? made_.graph.joint_prefixes()
                         : std::move(prints.prefixes);
@@ -237,7 +237,7 @@ std::optional<Status> FrameRunner::Steps::build(Result<Program> program) {
     job.busy_for(kBuildLimit);
   };
   const SharedUnits made = build_together(agreed.driver(), agreed.rounds->key(), program, tools);
-  // Where a peer failed there is nothing to load: the commit vote tells all ranks whose it was.
+  // If a peer failed there is nothing to load: the commit vote reports its failure to all ranks.
   if (!made.objects) return made.failure;
   const std::size_t kernels = program->kernels.size();
   auto loaded = Executable::load(std::move(*program), *made.objects, job.clock, job.device);

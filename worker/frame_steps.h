@@ -21,20 +21,21 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   std::string explain(std::size_t node) override;
   std::optional<Status> compile() override;
 
-  /// What an entry of a saved program runs, in place of a trace and a compile: by its objects, if
-  /// all ranks can load theirs, else as compile(). Collective; an error is this rank's own.
+  /// Makes an entry of a saved program ready to run, in place of trace and compile: from its
+  /// objects if all ranks can load theirs, else as compile(). Collective; an error is this rank's
+  /// own.
   [[nodiscard]] std::optional<Status> load(SavedEntry& entry, const PackedFor* packed,
                                            RoundKey round);
-  /// Traces once more what `entry` was made of, without asking anybody, and compares: an error
-  /// where the function does something else now.
+  /// Traces the function of `entry` once more, without votes, and compares: an error if the graph
+  /// has changed.
   [[nodiscard]] std::optional<Status> trace_again(const Compiled& entry, int number);
 
   [[nodiscard]] Compiled take() { return std::move(made_); }
-  /// Why entries do not fit, where no entry fits here; for the log.
+  /// Why entries do not fit, if none fits on this rank; for the log.
   [[nodiscard]] const std::vector<Misfit>& misfits() const { return misfits_; }
   [[nodiscard]] const std::string& story() const { return story_; }
-  /// Why this rank's trace failed with every size a symbol, if it did; the call's entry then has
-  /// those that vary.
+  /// Why this rank's trace failed with every size a symbol, if it did; in the call's entry only the
+  /// sizes that vary are then symbols.
   [[nodiscard]] const std::optional<Status>& refused() const { return refused_; }
 
  private:

@@ -10,7 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// What the ranks of `who` said.
+/// The declaration of the ranks of `who`.
 struct Declaration {
   RankSet who;
   std::string name;

@@ -1,5 +1,5 @@
-// The declaration of a group: what one rank may say, and whether what all ranks say fits together.
-// Pure; the job facade moves the declarations between the ranks.
+// The declaration of a group: checks what one rank declares, and whether the declarations of all
+// ranks fit together. Pure; the job sends the declarations between the ranks.
 #pragma once
 
 #include <map>
@@ -12,20 +12,20 @@
 
 namespace lockstep::worker {
 
-/// The group as rank `self` of a job of `size` sees it. An empty set: it takes no part.
+/// The group on rank `self` of a job of `size` ranks. An empty set: the rank takes no part.
 /// Errors: BadInput (no name, ranks outside the job, a set without this rank).
 [[nodiscard]] Result<Group> declared(std::string name, const RankSet& members, Rank self, int size);
 
 /// One rank's line for the rank table.
 [[nodiscard]] std::string declaration(const Group& group);
 
-/// The sets of a group, by lowest rank, if the lines of all ranks make one: one name, every rank of
-/// a set gives that very set, all sets of one size. Errors: ConfigMismatch with the table of who
-/// gave what; Internal (a line cannot be read).
+/// The sets of a group, by lowest rank, if the lines of all ranks make a group: one name, the same
+/// set from every rank of a set, all sets of one size. Errors: ConfigMismatch with the table of all
+/// declarations; Internal (a line cannot be read).
 [[nodiscard]] Result<std::vector<RankSet>> compare_declarations(
     const std::vector<RankValue>& rank_table);
 
-/// Adds a group to those declared before it, `sets`, which it joins, and to what is within what.
+/// Adds a group to `sets`, the groups declared before it, and to `nesting`.
 void nest(const std::string& name, std::vector<RankSet> own,
           std::map<std::string, std::vector<RankSet>>& sets, Nesting& nesting);
 

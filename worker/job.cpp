@@ -48,14 +48,14 @@ std::string what(const std::exception_ptr& exception) {
   }
 }
 
-/// The joint error of a start that failed. Kept by the process because report() has no job to ask.
+/// The joint error of a failed start. Kept by the process because report() has no job.
 std::optional<Status>& told_at_start() {
   static std::optional<Status> told;
   return told;
 }
 
-/// Prints a joint error of the start, once for all ranks. It must happen while MPI is up: after
-/// that the first rank to exit has mpirun end the others, perhaps the one that was to speak.
+/// Prints a joint error of the start, once for all ranks. This must happen while MPI is up:
+/// afterwards mpirun ends all ranks when the first exits, perhaps the one that was to print.
 Status tell_at_start(Board& board, const Status& status) {
   if (!board.claim_report(exit_code(status.code))) {
     Job::report(status);
@@ -68,8 +68,8 @@ Status tell_at_start(Board& board, const Status& status) {
 }  // namespace
 
 struct Job::State final : RoundObserver {
-  std::unique_ptr<InferMode> infer;   // of RunMode::Inferred
-  std::unique_ptr<TraceSheet> sheet;  // of RunMode::Traced and Inferred; the world's watch uses it
+  std::unique_ptr<InferMode> infer;   // set in RunMode::Inferred
+  std::unique_ptr<TraceSheet> sheet;  // set in RunMode::Traced and Inferred; used by world's watch
   Session session;
   World& world = session.world;
   std::unique_ptr<JobGroups> groups;
@@ -79,7 +79,7 @@ struct Job::State final : RoundObserver {
   Processor processor = Processor::Host;
   std::deque<FrameRunner> frames;
   std::mutex refusing;
-  std::deque<FrameRunner> refused;  // made while a call of another thread was under way
+  std::deque<FrameRunner> refused;  // made during a call of another thread
   Instant started{0};
   bool summary = true;
   bool over = false;  // finished, failed or left
@@ -91,7 +91,7 @@ struct Job::State final : RoundObserver {
   [[nodiscard]] Result<void> compare_start();
   [[nodiscard]] Result<void> open_devices();
   [[nodiscard]] Result<void> open_record();
-  /// All ranks, or this one alone where coordination is off.
+  /// The ranks that agree: all, or this one alone with coordination off.
   [[nodiscard]] GroupContext& agreeing() {
     return context.agreeing(context.everyone, Consistency::SameGraph);
   }
@@ -105,7 +105,7 @@ struct Job::State final : RoundObserver {
   [[nodiscard]] Result<void> print_summary();
 };
 
-/// Where the job is traced in place of being run: this rank's sheet.
+/// Opens this rank's sheet, if the job is traced in place of being run.
 Result<void> Job::State::trace(bool attached) {
   const Settings& settings = context.settings;
   if (!settings.trace) return {};
@@ -225,7 +225,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   context.settings = *settings;
   context.decision = options.decision;
   state->processor = options.processor;
-  // torch's defaults.
+  // The defaults of PyTorch's autocast.
   if (options.processor == Processor::Cuda) state->context.low_precision = DType::F16;
   context.log = Log(settings->log);
   state->summary = options.summary;
@@ -247,7 +247,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   state->started = context.clock.now();
   auto job = std::unique_ptr<Job>(new Job(std::move(state)));
   State& s = *job->state_;
-  s.over = true;  // until the ranks have agreed there is nothing to leave
+  s.over = true;  // until the ranks have agreed there is no job to leave
   Board& board = *s.world.board;
   if (auto same = s.compare_start(); !same) {
     s.tell_failed("the start", same.error());
@@ -264,7 +264,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   const auto record = s.open_record();
   RankStatus rank_status;
   if (!record) rank_status.local_error = record.error();
-  const bool runs = context.runs();  // else there is nothing to build, and no device is needed
+  const bool runs = context.runs();  // if not, nothing is built and no device is needed
   if (runs) s.toolchain.open_directories();
   auto ready = s.status_round(RoundKey::Kind::Start, rank_status);
   if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
@@ -278,7 +278,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
 
 Job::~Job() {
   if (!state_) return;
-  // What that call uses must not go away.
+  // A call of another thread uses what would be destroyed.
   const auto turn = state_->context.turns.take("the end of the job");
   if (!turn) state_->end_process(turn.error());
   if (!state_->over)
@@ -354,8 +354,7 @@ Result<void> Job::resync() {
     return ranks.rounds->resync(ranks.round(RoundKey::Kind::Resync));
   };
   if (auto all = resync(state_->agreeing()); !all) return all;
-  // Groups of one name are disjoint and all ranks take the names in one order, so nobody waits in a
-  // ring.
+  // Sets of one name are disjoint and all ranks take the names in one order, so waits form no ring.
   if (context.settings.coordination)
     for (const auto& [name, group] : context.groups)
       if (auto all = resync(group); !all) return all;
@@ -370,7 +369,7 @@ Result<void> Job::finish() {
   rank_status.pending = program_fingerprint(s.counts()).low;
   s.over = true;
   if (!s.context.settings.coordination) {
-    // Ranks that decided for themselves still end together: whoever is stuck is found here.
+    // Ranks that decided alone still end together: a stuck rank is found here.
     s.context.note("finish");
     if (auto all = s.groups->everyone().status_round({.kind = RoundKey::Kind::Finish}, {}); !all)
       return all;
@@ -395,7 +394,7 @@ Status Job::leave(const std::string& why) {
   return told;
 }
 
-/// The last word of this rank; what all ranks heard.
+/// Reports to the peers that this rank leaves; returns the error that all ranks get.
 Status Job::State::tell_gone(const Status& gone) {
   const GroupContext& all = agreeing();
   const PeersGo peers = context.groups.empty() ? PeersGo::On : PeersGo::Elsewhere;
@@ -405,7 +404,7 @@ Status Job::State::tell_gone(const Status& gone) {
   return gone;
 }
 
-/// A call of another thread is under way, so that nothing can be taken apart or told in a round.
+/// Ends the process during a call of another thread: nothing can be destroyed, and no round made.
 void Job::State::end_process(const Status& why) const {
   world.end_job(why);
   report(why);
@@ -429,8 +428,8 @@ int Job::fail(const Status& status) {
   state_->over = true;
   state_->devices.abort();
   state_->tell_failed("the job", status);
-  // The error is joint: one rank prints it for all. The first to claim the report is the one. Of a
-  // job that is traced the command says it.
+  // The error is joint: the first rank to claim the report prints it for all. For a job that is
+  // traced, the command prints it.
   if (!state_->context.runs()) return exit_code(status.code);
   Board& board = *state_->world.board;
   if (!board.claim_report(exit_code(status.code))) {

@@ -72,9 +72,8 @@ struct JobOptions {
   std::optional<Settings> settings;
   /// Whether rank 0 prints the table at the end of the job.
   bool summary = true;
-  /// After so many calls that an entry serves, the frame's function is traced again, to find
-  /// captured variables that have changed (frame()); 0: never. Unless given,
-  /// LOCKSTEP_CHECK_CAPTURES. The same on all ranks.
+  /// Number of hits after which a frame's function is traced again, to find changes of captured
+  /// variables (frame()); 0: never. Unless given, LOCKSTEP_CHECK_CAPTURES. The same on all ranks.
   std::optional<std::uint32_t> check_captures{};
   /// Called with the verdict of the watchdog before it ends this process, on its thread; may take a
   /// tenth of a second. Null: nothing.
@@ -85,16 +84,16 @@ struct JobContext;
 template <class In, class Out>
 class CompiledFrame;
 
-/// One per process and job. It takes one call at a time, of its own, its frames' and its
-/// checkpoints', from any thread: one that comes while a call of another thread is under way is
-/// BadInput on this rank alone, and has touched nothing. Ranks make their calls in one order, so a
-/// program with several threads sees to it that this is the same on all. Where a job ends while a
-/// call of another thread is under way, the process ends with that error.
+/// One per process and job. It takes one call at a time, of its own, its frames and its
+/// checkpoints, from any thread. A call during a call of another thread is BadInput on this rank
+/// alone, and changes nothing. Ranks must make their calls in one order, so a program with several
+/// threads must keep the order equal on all ranks. If a job ends during a call of another thread,
+/// the process ends with that error.
 class Job {
  public:
   /// Joins the job that mpirun started; a process started without a launcher is a job of one rank.
   /// Initialises MPI unless that has been done. Collective. Errors: BadInput (a LOCKSTEP_*
-  /// variable; of this rank alone), ConfigMismatch (ranks with other settings or another build;
+  /// variable; on this rank alone), ConfigMismatch (ranks with different settings or builds;
   /// joint), Environment (a rank without a GPU, if programs run on GPUs; joint). A joint error has
   /// been printed, once for all ranks, when init() returns; report() does not print it again.
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
@@ -112,7 +111,7 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  /// As MPI counts; Rank{job.rank()} where a Rank is taken, as of owners and roots.
+  /// Number of this rank, as in MPI; pass Rank{job.rank()} for a Rank, such as an owner or a root.
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
 
@@ -123,14 +122,14 @@ class Job {
   /// A variable that `body` captures, or reads in another way than through its argument, is a
   /// constant of the entry: it is read when the entry is traced, and later changes have no effect.
   /// A number that changes between calls must be an input (SymFloat or SymInt).
-  /// JobOptions::check_captures looks for changes: on every N-th call that an entry serves, all
-  /// ranks trace `body` again before it runs, so its host code (counters, prints, random numbers)
-  /// runs again. If the trace differs from the entry, the call is TraceError on all ranks, with the
-  /// first difference and its line, and the entry stays.
+  /// JobOptions::check_captures looks for changes: on every N-th hit all ranks trace `body` again
+  /// before the entry runs, so its host code (counters, prints, random numbers) runs again. If the
+  /// trace differs from the entry, the call is TraceError on all ranks, with the first difference
+  /// and its line, and the entry stays.
   ///
   /// All ranks make the same frames, each once, in the same order. A frame made in another order on
   /// some rank is FrameMismatch at its first call; a frame whose name is taken is BadInput, and so
-  /// is one that was made while a call of another thread was under way.
+  /// is one that was made during a call of another thread.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
     return frame<In, Out>(std::move(name), {}, std::move(body));
@@ -147,17 +146,18 @@ class Job {
 
   /// A frame from a file that CompiledFrame::save or `lockstep trace --save` has written, in place
   /// of a function: the same graphs, agreed on and compiled like any frame's, before its first
-  /// call. Collective over the ranks of the frame's group, which are as many as saved it; each
-  /// reads its own file, and programs that differ are FrameMismatch. A call that no saved entry
-  /// serves is BadInput on all ranks. Errors, joint: BadInput (a file that is not there, damaged or
-  /// of another version; an own op that is not in `options`, or has another definition; a group
-  /// that this job has otherwise; a name that is taken), FrameMismatch; those of a compile.
+  /// call. Collective over the ranks of the frame's group, as many as saved it (but see
+  /// LoadOptions::other_ranks); each reads its own file, and different programs are FrameMismatch.
+  /// A call that no saved entry serves is BadInput on all ranks. Errors, joint: BadInput (a file
+  /// that is missing, damaged or of another version; an own op that is not in `options`, or has
+  /// another definition; a group that differs in this job; a name that is taken), FrameMismatch;
+  /// those of a compile.
   [[nodiscard]] Result<LoadedFrame> load(const std::string& path, const LoadOptions& options = {});
 
-  /// The same for a program that did not come from a file; `from` is what messages call it.
+  /// load() of a program that was not read from a file; messages name it `from`.
   [[nodiscard]] Result<LoadedFrame> load(Result<SavedProgram> program, const std::string& from,
                                          const LoadOptions& options = {});
-  /// A frame whose function is in another process, where `tracer` has it traced.
+  /// A frame whose function is in another process; `tracer` has it traced there.
   [[nodiscard]] FrameRunner& frame_traced_by(std::string name, DistantTracer tracer);
 
   /// Declares a group. Collective over all ranks of the job, which declare the same groups in the
@@ -171,24 +171,24 @@ class Job {
   /// Success if no rank has a local error now; else the joint error. For use before a checkpoint or
   /// before a collective of the program itself.
   [[nodiscard]] Result<void> settle();
-  /// True: some rank still has data. For ranks with different numbers of batches:
+  /// True on all ranks while some rank still has data. For ranks with different numbers of batches:
   ///   while (*job->more(have)) step(have ? batch : empty batch);
   /// A rank without data calls the frame with an empty batch (first dim 0) until no rank has data.
   [[nodiscard]] Result<bool> more(bool have);
-  /// To be called after a joint error: ranks that made different numbers of calls are in step
-  /// again, in all groups. Frames and their entries stay; prefetches are dropped. Errors:
-  /// FrameMismatch, which says where the ranks are that did not call resync().
+  /// To be called after a joint error: brings ranks that made different numbers of calls back in
+  /// step, in all groups. Frames and their entries stay; prefetches are dropped. Errors:
+  /// FrameMismatch, with the rounds of the ranks that did not call resync().
   [[nodiscard]] Result<void> resync();
   /// Ends the job on all ranks, which compare the programs that they ran. Prints the summary.
   [[nodiscard]] Result<void> finish();
   /// Runs the program and ends the job: by finish() if the program succeeds. An error is printed;
   /// an exception is sent to all ranks. Returns the exit code of the process.
   [[nodiscard]] int run(const std::function<Result<void>()>& program);
-  /// What the parts of a job share, for what stands on one (checkpoints.h).
+  /// The state that the parts of a job share, for users such as checkpoints.h.
   [[nodiscard]] JobContext& context();
   /// Prints a joint error once for all ranks; returns the exit code of the process.
   int fail(const Status& status);
-  /// The same without a job.
+  /// Prints an error without a job; returns the exit code of the process.
   static int report(const Status& status);
 
  private:
@@ -237,13 +237,13 @@ class CompiledFrame {
     return filled_like(results_.at(outcome.entry), *outputs);
   }
 
-  /// Commits to a later call with these inputs; the frame's calls must come in the order of the
-  /// commitments. The vote of a committed call travels while the call before it runs, so the call
-  /// itself hardly waits. Every rank must commit, or none. At the call, sizes, ints, bools and
-  /// marks must be the same; elements and floats may differ. A call that breaks its commitment is
+  /// Promises a later call with these inputs; the frame's calls must be made in the order of the
+  /// promises. The vote of a promised call runs while the call before it runs, so the call itself
+  /// hardly waits. Every rank must promise, or none. At the call, sizes, ints, bools, marks and
+  /// fields must be the same; elements and floats may differ. A call that breaks its promise is
   /// BadInput on all ranks, and ends the job if the other ranks are already running. finish() drops
-  /// commitments that are left. Errors: BadInput where a call of another thread is under way, and
-  /// nothing is committed to; of inputs that cannot be read the call tells.
+  /// promises that are left. Errors: BadInput during a call of another thread; nothing is then
+  /// promised. Inputs that cannot be read are the error of the call.
   Result<void> prefetch(In next) {
     const auto turn = runner_->enter();
     if (!turn) return turn.error();
@@ -272,10 +272,10 @@ class CompiledFrame {
     };
     return runner_->infer(std::move(observation), values, record, options);
   }
-  /// Writes what this rank has compiled of the frame to a file that Job::load, `lockstep run` and
-  /// `lockstep show` read: graphs, guards, decisions and lines, no weights (worker/saved). Asks no
-  /// other rank anything; ranks that run the same graphs write the same bytes. The file is there as
-  /// a whole or not at all. Errors: BadInput before the first call; Environment.
+  /// Writes this rank's entries of the frame to a file that Job::load, `lockstep run` and
+  /// `lockstep show` read: graphs, guards, decisions and lines, no weights (worker/saved). No other
+  /// rank takes part; ranks that run the same graphs write the same bytes. The file is written
+  /// completely or not at all. Errors: BadInput before the first call; Environment.
   [[nodiscard]] Result<void> save(const std::string& path, const SaveOptions& options = {}) const {
     const auto turn = runner_->enter();
     if (!turn) return turn.error();
@@ -283,8 +283,8 @@ class CompiledFrame {
     if (!program) return program.error();
     return write_program(path, *program);
   }
-  /// The time in which the last call agreed, without trace and compile; for a prefetched call, the
-  /// rest of its vote.
+  /// The time that the last call took to agree, without trace and compile; for a prefetched call,
+  /// the rest of its vote.
   [[nodiscard]] Duration last_agreement() const { return runner_->last_agreement(); }
 
   /// True: the last call compiled a new entry.
@@ -298,7 +298,7 @@ class CompiledFrame {
   [[nodiscard]] Result<void> read_inputs(In& in, Observation& observation) {
     try {
       return flatten(in, tree_, observation);
-    } catch (const std::runtime_error& error) {  // reading a number from a device that has failed
+    } catch (const std::runtime_error& error) {  // a number cannot be read from a failed device
       return environment_error(error.what());
     }
   }

@@ -1,4 +1,4 @@
-// What the frames of one job share. Owned by the job; internal to the files of this folder.
+// The state that the frames of one job share. Owned by the job; internal to this folder.
 #pragma once
 
 #include <functional>
@@ -28,38 +28,38 @@ class InferMode;
 
 /// What the calls of a job do once they are agreed on.
 enum class RunMode : std::uint8_t {
-  Compiled,     // they run built entries
-  Interpreted,  // they interpret graphs: no rank has a compiler
-  Traced,       // for `lockstep trace`: they write to the sheet, and their outputs have no values
-  Inferred,     // for `lockstep infer`: the same, and frames are asked for their classes of sizes
+  Compiled,     // run built entries
+  Interpreted,  // interpret graphs: no rank has a compiler
+  Traced,       // for `lockstep trace`: write to the sheet; outputs have no values
+  Inferred,     // for `lockstep infer`: as Traced; classes of sizes are inferred, too
 };
 
-/// What one frame's calls came to.
+/// Counts of one frame's calls.
 struct FrameCounts {
   std::string frame;
-  std::string group;   // of ranks that agree on it; empty: all of the job
-  bool alone = false;  // this rank decides for itself
-  bool shared = true;  // by all ranks of the job, and they run the same graphs of it
+  std::string group;   // that runs it; empty: all ranks of the job
+  bool alone = false;  // this rank decides alone
+  bool shared = true;  // all ranks of the job run the same graphs of it
   std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t nodes_compiled = 0, nodes_interpreted = 0;  // run, summed over calls
-  std::vector<shapes::Fingerprint> graphs;                  // that ran, in order of their first run
+  std::vector<shapes::Fingerprint> graphs;                  // run so far, in order of first run
   std::vector<std::string> advice;                          // recompile_advice.h; each once
 };
 
-/// The longest that one compile unit may take; the toolchain ends the compiler then.
+/// Time limit of one compile unit, at which the toolchain ends the compiler.
 inline constexpr std::chrono::minutes kBuildLimit{2};
 
-/// Some ranks of the job, as this rank takes part: its frames' calls are agreed here, or carry
-/// their collectives here. One thread.
+/// A set of ranks with this one, which agree on calls of frames, or run the collectives of frames.
+/// Single-threaded.
 struct GroupContext {
   Group group;
   collectives::Communicator* data = nullptr;
   GroupRounds* rounds = nullptr;
-  std::string label;  // of the group in keys of rounds
+  std::string label;  // the group's name in keys of rounds
   /// Null: collectives between devices go over `data`.
   collectives::DeviceData* device_data = nullptr;
-  std::set<std::string> frames;  // made over these ranks, by name
-  std::string last_frame;        // the latest of them on whose calls these ranks agree
+  std::set<std::string> frames;  // names of the frames made over these ranks
+  std::string last_frame;        // the last of them on whose calls these ranks agree
 
   [[nodiscard]] CallDriver& driver() const { return rounds->driver(); }
   [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string frame = {}) const {
@@ -68,56 +68,56 @@ struct GroupContext {
 };
 
 /// One call at a time (`turns`). With coordination off, calls are agreed in a group of one, while
-/// data collectives still go to all ranks: what happens without lockstep.
+/// data collectives still involve all ranks, as without lockstep.
 struct JobContext {
-  Turns turns{"a job"};  // of its calls and those of its frames and checkpoints
+  Turns turns{"a job"};  // for calls of the job, its frames and its checkpoints
   Settings settings;
   DecisionConfig decision;
   Log log;
   GroupContext everyone;                                    // all ranks
-  GroupContext alone;                                       // this one
-  std::map<std::string, GroupContext, std::less<>> groups;  // declared, by name
-  Nesting nesting;                                          // of all that were declared
+  GroupContext alone;                                       // this rank
+  std::map<std::string, GroupContext, std::less<>> groups;  // declared ones with this rank, by name
+  Nesting nesting;                                          // of all declared groups
   collectives::Watch* watch = nullptr;
-  BuildTools tools;                   // what units are built with
-  DType low_precision = DType::BF16;  // what Autocast casts to unless told
+  BuildTools tools;                   // for compile units
+  DType low_precision = DType::BF16;  // the default type of Autocast
   RunMode mode = RunMode::Compiled;
-  std::shared_ptr<Device> device;                 // where programs run; null: on the host
-  coordinator::ProfileStore* profiles = nullptr;  // null: this job has none, or this rank
+  std::shared_ptr<Device> device;                 // of programs; null: they run on the host
+  coordinator::ProfileStore* profiles = nullptr;  // null: this job, or this rank, has none
   RankSet profile_sharers;                        // ranks that see the same profiles as this one
-  /// What frames that all ranks share have learnt of their sizes, by name; a frame that has not
-  /// been called yet starts from what stands here, which a checkpoint has brought (checkpoints.h).
+  /// Profiles of the frames that all ranks share, by name. A frame that has not been called yet
+  /// starts from the one here, which a checkpoint has restored (checkpoints.h).
   std::map<std::string, coordinator::Profile> learnt;
-  std::set<std::string> told;
+  std::set<std::string> told;               // lines logged by tell()
   Recorder* recorder = nullptr;             // null: no record
-  InferMode* infer = nullptr;               // of RunMode::Inferred
-  TraceSheet* sheet = nullptr;              // of RunMode::Traced and Inferred
-  std::shared_ptr<coordinator::Feed> feed;  // null: nobody is to hear of the calls
+  InferMode* infer = nullptr;               // set in RunMode::Inferred
+  TraceSheet* sheet = nullptr;              // set in RunMode::Traced and Inferred
+  std::shared_ptr<coordinator::Feed> feed;  // null: calls are not reported
   RunTimes run;                             // of all frames
 
-  /// Calls run, compiled or interpreted; else they are traced only.
+  /// True if calls run, compiled or interpreted; false if they are traced only.
   [[nodiscard]] bool runs() const {
     return mode == RunMode::Compiled || mode == RunMode::Interpreted;
   }
   [[nodiscard]] int rank() const { return everyone.data->rank().value; }
-  /// Where a program's group takes part; null where it has not been declared or this rank is none
-  /// of its members.
+  /// The context of a program's group; null if it has not been declared or does not contain this
+  /// rank.
   [[nodiscard]] GroupContext* group(const Group& named) {
     if (named.name.empty()) return &everyone;
     const auto found = groups.find(named.name);
     return found == groups.end() ? nullptr : &found->second;
   }
-  /// Who agrees on the calls of a frame of that group.
+  /// The ranks that agree on the calls of a frame of that group.
   [[nodiscard]] GroupContext& agreeing(GroupContext& over, Consistency consistency) {
     return !settings.coordination || consistency == Consistency::Local ? alone : over;
   }
 
-  /// A line of this rank, said once however often it happens.
+  /// Logs a line of this rank, each text once only.
   void tell(const std::string& text) {
     if (told.insert(text).second)
       log.line("info", "lockstep: rank " + std::to_string(rank()) + ": " + text);
   }
-  /// Moves the votes of prefetched calls.
+  /// Advances the votes of prefetched calls.
   void poke() {
     everyone.driver().poke();
     for (auto& [name, group] : groups) group.driver().poke();
@@ -127,7 +127,7 @@ struct JobContext {
   void note(std::string_view event) {
     if (watch != nullptr) watch->seat().note(event, clock.now());
   }
-  /// "Busy and alive": peers that wait for this rank give it that long from now.
+  /// Time, from now, for which this rank counts as busy and alive to peers that wait for it.
   void busy_for(Duration time) {
     if (watch != nullptr) watch->seat().renew(clock.now() + time);
   }

@@ -12,7 +12,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// What every rank says, by value.
+/// The texts of all ranks, by value.
 Result<std::vector<RankValue>> all_say(CallDriver& driver, const std::string& mine) {
   const auto rank_table =
       driver.tree_join(rank_table_payload(driver.group().rank(), mine), join_rank_tables);
@@ -20,7 +20,7 @@ Result<std::vector<RankValue>> all_say(CallDriver& driver, const std::string& mi
   return rank_table_values(*rank_table);
 }
 
-/// The same in all processes of a host, and in no other.
+/// Identifies the host: equal in all processes of a host, and in no others.
 std::string host_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -44,7 +44,7 @@ Result<std::shared_ptr<Device>> open_nth(int index, Rank rank) {
   return std::shared_ptr<Device>(*std::move(device));
 }
 
-/// A sentence about this rank as one that others may say as well.
+/// A sentence about this rank without its number, so that other ranks may give the same one.
 std::string without_rank(std::string text, Rank self) {
   for (const char* const after : {"'s ", " has ", ": "}) {
     const std::string name = fmt::format("rank {}{}", self.value, after);
@@ -54,14 +54,14 @@ std::string without_rank(std::string text, Rank self) {
 }
 
 /// The startup of a group's NCCL communicators. Meanwhile the ranks exchange their progress,
-/// because the others would wait in vain for a rank on which the startup fails. Every rank takes
-/// part in the same rounds, and the last round has the same end for all.
+/// because peers of a rank on which the startup fails would wait in vain. Every rank takes part in
+/// the same rounds, and the last round has the same result on all.
 class NcclStartup {
  public:
   explicit NcclStartup(CallDriver& driver) : driver_(driver) {}
 
-  /// Neither started nor failed on this rank so far; reported now and then. True: failed on another
-  /// rank.
+  /// Reports, every 20 ms, that the startup has neither succeeded nor failed on this rank. Returns
+  /// true if it failed on another rank.
   bool under_way() {
     using namespace std::chrono_literals;
     if (clock_.now() < next_) return false;
@@ -69,8 +69,8 @@ class NcclStartup {
     next_ = clock_.now() + 20ms;
     return over_.has_value();
   }
-  /// `failure`: of this rank; none: started. Returns why the startup failed on some rank; empty: it
-  /// succeeded on all.
+  /// Reports the end on this rank; `failure` nullopt: it succeeded. Returns why the startup failed
+  /// on some rank; empty: it succeeded on all.
   Result<std::string> ended(const std::optional<Status>& failure) {
     std::string mine;
     if (failure) mine = (failure->code == Code::RankLost ? 'b' : 'a') + failure->message;
@@ -81,7 +81,7 @@ class NcclStartup {
  private:
   static constexpr const char* kUnderWay = "under way";
 
-  /// What NCCL says of a rank that has gone comes behind what that rank says itself.
+  /// Exchanges the ranks' progress. A rank's own failure goes before NCCL's report of a lost rank.
   void tell(const std::string& mine) {
     const auto said = all_say(driver_, mine);
     if (!said) {
@@ -104,7 +104,7 @@ class NcclStartup {
   std::optional<Result<std::string>> over_;
 };
 
-/// An id for a communicator, or why there is none, as it is broadcast.
+/// The broadcast payload: an id for a communicator, or why there is none.
 Bytes told_id(Rank self) {
   const auto made = collectives::nccl_unique_id(self);
   std::string text(1, made ? 'i' : '-');
@@ -181,7 +181,7 @@ Result<std::string> JobDevices::obstacle(const GroupContext& group, CallDriver& 
                      (*names)[1].ranks.phrase(), (*names)[1].value);
 }
 
-/// Why it did not work, on any of the ranks; empty: it did.
+/// Connects the group by NCCL. Returns why this failed on any rank; empty: it succeeded.
 Result<std::string> JobDevices::join(GroupContext& group, CallDriver& driver) {
   const Rank place = driver.group().rank();
   auto told =

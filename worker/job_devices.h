@@ -1,5 +1,5 @@
-// What a job on devices has of them: this rank's device, and what carries collectives between the
-// devices of its groups. Used by job.cpp.
+// The devices of a job: this rank's device, and the communicators between the devices of its
+// groups. Used by job.cpp.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace lockstep::worker {
 
-/// One thread. Goes after the frames and before the world.
+/// Single-threaded. Destroyed after the frames and before the world.
 class JobDevices {
  public:
   /// The context outlives it.
@@ -20,12 +20,13 @@ class JobDevices {
   /// Collective over all ranks, once. The ranks of a host take its devices in turn, in rank order.
   /// Sets context.device. Errors, joint: Environment, with what each rank lacks.
   [[nodiscard]] Result<void> open(CallDriver& everyone);
-  /// Collective over the group: by NCCL, if all of its ranks have it and a GPU of their own. Else
-  /// collectives go over the host, and the group's lowest rank says why. Errors: the driver's.
+  /// Collective over the group: connects it by NCCL, if all of its ranks have NCCL and a GPU of
+  /// their own. Else collectives go over the host, and the group's lowest rank logs why. Errors:
+  /// the driver's.
   [[nodiscard]] Result<void> connect(GroupContext& group, CallDriver& driver);
-  /// Collective: the end of what carries collectives between devices.
+  /// Collective: closes the communicators between devices.
   void close();
-  /// The job has failed: what is under way between devices ends, and nobody waits for its peers.
+  /// For a job that has failed: ends operations between devices without waiting for peers.
   void abort();
 
  private:

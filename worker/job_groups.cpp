@@ -46,7 +46,7 @@ Result<Group> JobGroups::declare(std::string name, const RankSet& members) {
   return mine;
 }
 
-/// Every rank hears what all ranks declare.
+/// Exchanges the declarations of all ranks and compares them.
 Result<std::vector<RankSet>> JobGroups::compare(const Result<Group>& mine) {
   collectives::Communicator& all = *world_.all;
   key_.attempt = 0;
@@ -63,11 +63,11 @@ Result<std::vector<RankSet>> JobGroups::compare(const Result<Group>& mine) {
   return compare_declarations(rank_table_values(round.result()));
 }
 
-/// Opens the group's own line. All ranks of the job hear whether that went well.
+/// Opens the group's own communicator. All ranks of the job learn whether this succeeded.
 Result<void> JobGroups::join(const Group& group) {
   RankStatus rank_status;
   if (!group.empty()) {
-    // Not that of all ranks, and with room for the board's "+ 1".
+    // Not 0, the id of all ranks, and below 2^63, for the board adds 1.
     const std::uint64_t id = shapes::fingerprint(group.label()).low >> 1 | 1;
     auto own = join_group(world_, group.members, id, group.label());
     if (own) {

@@ -1,4 +1,4 @@
-// The groups of one job as one rank has them: all ranks, this one alone, and those that the program
+// The groups of one job on one rank: all ranks, this rank alone, and those that the program
 // declares. Used by job.cpp.
 #pragma once
 
@@ -14,24 +14,25 @@
 
 namespace lockstep::worker {
 
-/// Owns what the job context's groups talk through. One thread; goes before the world.
+/// Owns the communicators and rounds of the job context's groups. Single-threaded; destroyed before
+/// the world.
 class JobGroups {
  public:
-  /// All outlive it. The observer hears of the rounds of all groups.
+  /// All outlive it. `rounds` observes the rounds of all groups.
   JobGroups(const World& world, JobContext& context, RoundObserver& rounds)
       : world_(world), context_(context), heard_by_(rounds) {}
 
   /// Fills in context.everyone and context.alone.
   [[nodiscard]] Result<void> open();
-  /// Job::group.
+  /// Implements Job::group.
   [[nodiscard]] Result<Group> declare(std::string name, const RankSet& members);
-  /// From here on the observer, one of several, hears of the calls of all groups. It outlives this.
+  /// Adds an observer of the calls of all groups from now on. It outlives this.
   void observe(CallObserver& observer);
-  /// Before the first call that this rank decides alone.
+  /// Records the group of this rank alone, before the first call that it decides alone.
   void record_alone();
-  /// All ranks, whatever the mode.
+  /// The driver of all ranks, also with coordination off.
   [[nodiscard]] CallDriver& everyone() { return context_.everyone.driver(); }
-  /// Over all groups.
+  /// Sum over all groups.
   [[nodiscard]] CallTimes times();
 
  private:
@@ -46,8 +47,8 @@ class JobGroups {
   std::vector<std::unique_ptr<collectives::Communicator>> own_;  // besides the world's
   std::deque<GroupRounds> rounds_;                               // of all groups
   std::set<std::string> names_;
-  std::map<std::string, std::vector<RankSet>> sets_;  // of all ranks
-  RoundKey key_;  // of the last declaration; counted apart from calls
+  std::map<std::string, std::vector<RankSet>> sets_;  // of all ranks, by group
+  RoundKey key_;  // of the last declaration; counted separately from calls
   bool alone_is_recorded_ = false;
 };
 

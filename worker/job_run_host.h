@@ -10,12 +10,12 @@
 
 namespace lockstep::worker {
 
-/// Each status round has a key of its own. A step over many elements
-/// has a lease, as a compile has: so much per element that none takes longer. One thread.
+/// Each status round has a key of its own. A step over many elements has a lease, as a compile has:
+/// an upper bound per element. Single-threaded.
 class JobRunHost final : public RunHost {
  public:
-  /// `over` carries the run's collectives. `bound` is called once the inputs have been bound: from
-  /// then on other holders may release them.
+  /// `over`: the ranks of the run's collectives. `bound` is called once the inputs have been bound:
+  /// from then on other holders may release them.
   JobRunHost(JobContext& job, GroupContext& agreed, GroupContext& over, std::function<void()> bound)
       : job_(job), agreed_(agreed), over_(over), bound_(std::move(bound)) {}
 
@@ -31,11 +31,11 @@ class JobRunHost final : public RunHost {
   [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override;
   collectives::DeviceData* device_data(std::string_view name) override;
   collectives::Watch* watch() override { return job_.watch; }
-  /// Not where calls are agreed in a group of one.
+  /// False if calls are agreed in a group of one.
   [[nodiscard]] bool reaches_all() const override;
 
-  /// A rank that fails alone (no memory for its part in the rest of the graph) leaves its peers to
-  /// wait in the next collective, so the watchdog ends the job with this rank's reason.
+  /// Ends the job by the watchdog, with this rank's reason, if this rank failed alone (such as: no
+  /// memory for the rest of the graph): its peers would wait in the next collective.
   void end_if_alone(const Result<std::vector<Array>>& outputs) const;
 
  private:

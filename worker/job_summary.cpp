@@ -43,10 +43,10 @@ shapes::Fingerprint program_fingerprint(const std::vector<FrameCounts>& frames) 
 
 namespace {
 
-/// Rows of the table at most; a job may have a group for every few of its ranks.
+/// Maximum number of rows of the table; a job may have a group for every few of its ranks.
 constexpr std::size_t kMostRows = 40;
 
-/// Digits before a line, by which lines of one rank stay in the order of its frames.
+/// Number of digits before a line that keep the lines of one rank in the order of its frames.
 constexpr std::size_t kPlaceDigits = 6;
 
 std::string placed(std::size_t place, const std::string& line) {
@@ -76,7 +76,7 @@ std::vector<RankValue> lines_in(const Bytes& payload) {
   return lines;
 }
 
-/// Nothing where all ranks have the line.
+/// The ranks that have a line; empty if all have it.
 std::string ranks_note(int ranks, const RankSet& of) {
   if (static_cast<int>(of.size()) == ranks) return "";
   return "  " + of.phrase();

@@ -26,8 +26,8 @@ void JobToolchain::open_directories() {
   context_.profiles = profiles_.get();
 }
 
-/// Equal on all ranks: all of it is compared at start. Ranks that decide for themselves, or forget
-/// what they saw, have nothing to keep.
+/// Equal on all ranks: these settings are compared at start. Ranks that decide alone, or without
+/// history, have nothing to store.
 bool JobToolchain::has_profiles() const {
   return !context_.settings.job_id.empty() && context_.settings.coordination &&
          context_.decision.automatic_dynamic;
@@ -49,7 +49,8 @@ Result<std::unique_ptr<Toolchain>> JobToolchain::open_toolchain() const {
   return std::unique_ptr<Toolchain>(*std::move(host));
 }
 
-/// A rank without a compiler takes what others build; without any there is nothing to take.
+/// A rank without a compiler takes the objects of others; if no rank has one, graphs are
+/// interpreted.
 Result<void> JobToolchain::agree_compiler(CallDriver& driver, const RoundKey& key) {
   auto compiler = open_toolchain();
   if (compiler) {
@@ -75,7 +76,7 @@ Result<void> JobToolchain::agree_compiler(CallDriver& driver, const RoundKey& ke
   return {};
 }
 
-/// Once for the job, or by each rank that goes its own way.
+/// Logged once for the job, or by each rank if coordination is off.
 void JobToolchain::say_interpreted(std::string why) const {
   if (context_.rank() != 0 && context_.settings.coordination) return;
   if (why.find("LOCKSTEP_CXX") == std::string::npos)
@@ -86,7 +87,7 @@ void JobToolchain::say_interpreted(std::string why) const {
                         why + ")");
 }
 
-/// One rank of those that see a directory keeps profiles in it.
+/// Finds the ranks that see one directory of profiles: one of them stores profiles in it.
 Result<void> JobToolchain::find_sharers(CallDriver& driver) {
   auto sharers = profile_sharers(driver, profiles_.get());
   if (!sharers) return sharers.error();

@@ -1,4 +1,4 @@
-// The compiler, artifact cache and profiles that a rank has on its host. Used by job.cpp.
+// The compiler, artifact cache and profiles of a rank on its host. Used by job.cpp.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace lockstep::worker {
 
-/// Owns the objects behind context.tools and context.profiles. One thread.
+/// Owns the objects behind context.tools and context.profiles. Single-threaded.
 class JobToolchain {
  public:
   /// The context outlives it.
@@ -16,8 +16,9 @@ class JobToolchain {
 
   /// Opens the directories. An unusable directory is logged; the job goes on without it.
   void open_directories();
-  /// Collective over the ranks that agree, once, with a key of its own: which ranks have a
-  /// compiler, and which see the same profiles. Errors, joint: Environment, as agree_toolchain.
+  /// Collective over the ranks that agree on calls, once, with a key of its own: finds which ranks
+  /// have a compiler and which see the same profiles. Errors, joint: Environment, as
+  /// agree_toolchain.
   [[nodiscard]] Result<void> agree(CallDriver& driver, RoundKey key);
   [[nodiscard]] BuildCost cost() const { return toolchain_ ? toolchain_->cost() : BuildCost{}; }
 

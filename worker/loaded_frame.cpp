@@ -19,7 +19,7 @@ std::string given_text(const Array& value) {
   return fmt::format("{}[{}]", dtype_name(value.dtype()), fmt::join(value.sizes(), ", "));
 }
 
-/// Why the value is none of the source; empty: it is one.
+/// Why `value` is not valid for the source; empty: it is.
 std::string misfit(const SourceSpec& spec, const Array& value) {
   bool fits = static_cast<bool>(value);
   if (fits && spec.kind == Kind::Tensor)
@@ -34,7 +34,7 @@ std::string misfit(const SourceSpec& spec, const Array& value) {
                      value ? given_text(value) : "nothing");
 }
 
-/// The first thing that is wrong with inputs for calls with this list; nullopt: nothing.
+/// The first error of inputs for a call with this list; nullopt: none.
 std::optional<Status> misfit(const SourceList& list, const std::vector<FieldSpec>& fields,
                              const NamedValues& inputs) {
   for (const SourceSpec& spec : list.sources()) {
@@ -55,7 +55,7 @@ std::optional<Status> misfit(const SourceList& list, const std::vector<FieldSpec
   return std::nullopt;
 }
 
-/// The value of a field; nullopt: the array is none.
+/// The value of a field; nullopt: the array is not valid for it.
 std::optional<FieldValue> field_value(const FieldSpec& spec, const Array& value) {
   const bool number = spec.type == FieldType::Bool || spec.type == FieldType::Int;
   if (number) {
@@ -70,7 +70,7 @@ std::optional<FieldValue> field_value(const FieldSpec& spec, const Array& value)
 
 std::string count_text(int ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
 
-/// The program was saved on another number of ranks than `here`.
+/// Error of a program that was saved on another number of ranks than `here`, unless it can run.
 std::optional<Status> other_number(const SavedProgram& program, int here, bool allowed,
                                    const std::string& path) {
   const auto bound = bound_to_ranks(program);
@@ -87,7 +87,7 @@ std::optional<Status> other_number(const SavedProgram& program, int here, bool a
                   first, here));
 }
 
-/// What the ranks of this job have to be and are not.
+/// Error if the ranks and groups of this job are not those that the program needs.
 std::optional<Status> wrong_ranks(const JobContext& job, const GroupContext& over,
                                   const SavedProgram& program, const LoadOptions& options,
                                   const std::string& path) {
@@ -134,7 +134,7 @@ std::optional<Status> wrong_here(const JobContext& job, const GroupContext& over
   return std::nullopt;
 }
 
-/// As the frame was made; what the entries are is part of what its ranks compare.
+/// The options of the saved frame; its entries' fingerprint is one that its ranks compare.
 FrameOptions frame_options(const SavedProgram& program, const LoadOptions& options) {
   using Complex = shapes::ShapeOptions::Complex;
   return {.group = options.group,
@@ -158,7 +158,7 @@ Result<LoadedFrame> load_frame(
                                  options.group.name));
   std::optional<Status> wrong =
       program ? wrong_here(job, *over, *program, options, path) : std::optional(program.error());
-  // Where ranks decide alone each has its own program.
+  // Ranks that decide alone may have different programs.
   const bool alone = program && program->consistency == Consistency::Local;
   GroupContext& meeting = job.agreeing(*over, Consistency::SameGraph);
   RoundKey round = meeting.round(RoundKey::Kind::Load, program ? program->frame : std::string());
@@ -242,7 +242,7 @@ Result<NamedValues> LoadedFrame::operator()(NamedValues inputs) {
   const auto readable = [&]() -> Result<void> {
     try {
       return read(inputs, observation, values_);
-    } catch (const std::runtime_error& error) {  // reading a number from a device that has failed
+    } catch (const std::runtime_error& error) {  // a number cannot be read from a failed device
       return environment_error(error.what());
     }
   }();

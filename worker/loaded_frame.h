@@ -1,5 +1,5 @@
 // A frame that was loaded from a saved program (worker/saved): called with values by name, since
-// the function and its types of inputs and outputs are not there. Made by Job::load.
+// there is no function with types of inputs and outputs. Made by Job::load.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,13 @@
 namespace lockstep::worker {
 
 struct LoadOptions {
-  Group group{};  // of the frame, as it was made with; all ranks of the job, unless given
-  /// What the program uses of own ops and host calls (host_definition() makes the latter).
+  Group group{};  // the frame's, as when it was saved; all ranks of the job, unless given
+  /// The own ops and host calls that the program uses (host_definition() makes the latter).
   std::vector<OwnDefinition> own_ops{};
   std::optional<CaptureOptions> recordings{};  // as FrameOptions
-  /// The function did not use the number of ranks (Job::size()), which its graphs do not tell: a
-  /// program without collectives of the frame's group and numbers of ranks runs on any number.
+  /// True: the function did not use the number of ranks (Job::size()), which its graphs do not
+  /// show. Then a program without collectives of the frame's group and without rank numbers runs on
+  /// any number of ranks.
   bool other_ranks = false;
 };
 
@@ -33,17 +34,17 @@ using NamedValues = std::map<std::string, Array>;
 class LoadedFrame {
  public:
   /// Outputs by name. Inputs that the caller moves are freed during the run, each after its last
-  /// reader. Errors, joint: those of a frame's call; BadInput where an input is missing, unknown or
-  /// of another kind, and where no saved entry serves the sizes, with what does not fit.
+  /// reader. Errors, joint: those of a frame's call; BadInput if an input is missing, unknown or of
+  /// another kind, and if no saved entry serves the sizes, with the reasons.
   [[nodiscard]] Result<NamedValues> operator()(NamedValues inputs);
-  /// In place of a call that this rank cannot make: all ranks get the error.
+  /// In place of a call that this rank cannot make: all ranks get the error `why`.
   [[nodiscard]] Status refuse(const Status& why);
   /// As CompiledFrame::prefetch.
   Result<void> prefetch(const NamedValues& next);
   /// As CompiledFrame::save.
   [[nodiscard]] Result<void> save(const std::string& path, const SaveOptions& options = {}) const;
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// What calls may give, entry by entry where these differ: sources with kinds, dtypes, dims.
+  /// The distinct lists of inputs of the entries: sources with kinds, dtypes, dims.
   [[nodiscard]] const std::vector<std::shared_ptr<const SourceList>>& inputs() const {
     return lists_;
   }
@@ -68,8 +69,8 @@ class LoadedFrame {
   std::vector<InputValue> values_;
 };
 
-/// Job::load of the program, or of why there is none; messages call it `path`. `add` makes a frame
-/// of the job.
+/// Implements Job::load; `program` may be the error of reading it, and messages name it `path`.
+/// `add` makes a frame of the job.
 [[nodiscard]] Result<LoadedFrame> load_frame(
     JobContext& job, Result<SavedProgram> program, const std::string& path,
     const LoadOptions& options,
