@@ -8,15 +8,15 @@
         while group.more(have_batch):
             step(batch)                                  # the ranks agree, then train_step(batch) runs
 
-A package without dependencies. It calls the C library liblockstep (lockstep.h has the contract), which
-it looks for in $LOCKSTEP_LIBRARY, beside itself, one and two folders up, and where the system keeps
-libraries. mpi4py is needed for groups of a communicator only; numpy arrays and torch tensors are known by
-their `shape` and `dtype`.
+The package calls the C library liblockstep (lockstep.h has the contract), which it looks for in
+$LOCKSTEP_LIBRARY, beside itself, one and two folders up, and where the system keeps libraries. mpi4py is
+needed only for groups of a communicator; numpy arrays and torch tensors are recognised by their `shape`
+and `dtype`.
 
-Functions marked collective are called by every rank in the same order and raise alike on all of
-them; after such an error the next call works, unless it is Gone; Group.resync() helps ranks that have
-made different calls. A group takes one call at a time, from any thread. A rank that does not come is named
-by the watchdog, which ends the process after the group's deadline with exit code 4 or 5.
+Functions marked collective are called by every rank in the same order and raise the same error on all of
+them. After such an error the next call works, unless it is Gone; Group.resync() helps ranks that have
+made different calls. A group takes one call at a time, from any thread. The watchdog names a missing
+rank and ends the process after the group's deadline with exit code 4 or 5.
 """
 
 from ._library import ABI, CODES

@@ -1,5 +1,5 @@
-"""liblockstep, found and loaded: its functions (lockstep.h has the contract; native/arguments.h says how they look from
-here) and its codes."""
+"""Finds and loads liblockstep: its functions (lockstep.h has the contract; native/arguments.h says how Python calls
+them) and its codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ except ImportError as error:
     raise ImportError("the extension lockstep._native was not found; install the package with pip, or build the target "
                       f"lockstep_native [{error}]") from None
 
-#: Of the interface that this package calls.
+#: The version of the library's interface that this package calls.
 ABI = 1
 
 
@@ -34,7 +34,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _load() -> Any:
-    """The functions of liblockstep, without their prefix."""
+    """Returns the functions of liblockstep, named without their prefix."""
     tried: List[str] = []
     for path in _candidates():
         try:

@@ -15,15 +15,15 @@ from .observation import Declared, Observation, free_declared
 class Agreed(NamedTuple):
     """What to run now."""
 
-    entry: Optional[int]          # the version; None: without one, the limit is reached
+    entry: Optional[int]          # the version; None: no version, because the limit is reached
     is_new: bool                  # built in this call
-    decision: Optional[Decision]  # of the version; without one, of this call if its inputs have fields
+    decision: Optional[Decision]  # of the version; without a version, of this call if its inputs have fields
 
 
 _CONSISTENCY = {"same_graph": 0, "same_collectives": 1, "shared_sizes": 2}
-#: Builds version `entry` for a decision; returns what stands for the program (text, bytes or None: only
-#: decisions are compared). What it relies on beyond the decision goes to decision.guard(). What it
-#: raises becomes the error of all ranks.
+#: Builds version `entry` for a decision; returns text or bytes that identify the program, or None to compare
+#: decisions only. What it relies on beyond the decision goes to decision.guard(). An exception becomes the error of
+#: all ranks.
 Build = Callable[[int, Decision], Any]
 
 
@@ -31,15 +31,15 @@ def program_bytes(program: Any) -> bytes:
     return program if isinstance(program, bytes) else str(program).encode()
 
 
-#: lockstep_agree_tested(): its code, the entry, whether it is new, the address of its decision, and whether some
-#: rank has not tested what its program relies on.
+#: The result of lockstep_agree_tested(): code, entry, whether it is new, address of its decision, and whether some rank
+#: has not tested what its program relies on.
 Said = Tuple[int, int, int, int, int]
 #: See native/module.cpp.
 BuildC = Callable[[int, int, int], Optional[Tuple[int, ...]]]
 
 
 def _builder(build: Optional[Build], raised: List[BaseException]) -> BuildC:
-    """For the library. What `build` raises goes to `raised`."""
+    """Wraps `build` as the library's callback. Its exceptions are appended to `raised`."""
 
     def build_c(entry: int, decision: int, built: int) -> Optional[Tuple[int, ...]]:
         try:
@@ -60,7 +60,7 @@ def _builder(build: Optional[Build], raised: List[BaseException]) -> BuildC:
 
 
 class HitVote:
-    """The vote on calls of one frame of which a rank expects the version of the call before."""
+    """The vote on calls of one frame that a rank expects to run the version of the previous call."""
 
     def __init__(self, agreement: Agreement, frame: str, build: Build) -> None:
         self._agreement, self._frame, self._name = agreement, frame, frame.encode()
@@ -68,9 +68,10 @@ class HitVote:
         self._build = _builder(build, self._raised)
 
     def __call__(self, observation: int, expected: Optional[int], untested: bool) -> Optional[Agreed]:
-        """Collective. `untested`: this rank has not found that what the version relies on beyond its inputs holds.
-        None: all run that of the call before, and have found it to hold. Else what was agreed on, and the ranks
-        have yet to test it. Raises as Agreement.agree(), which another rank may call."""
+        """Collective. `untested`: this rank has not verified the conditions that the version relies on beyond its
+        inputs. Returns None if all ranks run the version of the previous call and have verified its conditions; else
+        what was agreed on, whose conditions the ranks have yet to test. Raises like Agreement.agree(), which another
+        rank may call instead."""
         said_c = native.agree(self._agreement._handle, self._name, observation, untested, self._build)
         code, entry, is_new, _, some = said_c
         if code == 0 and entry == expected and not is_new and not some:
@@ -83,8 +84,8 @@ class HitVote:
 class Agreement:
     """Versions of functions on which the ranks of a group agree. Collective. `consistency` is
     "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: one
-    list of inputs has at most half as many versions; the last takes all sizes and ints as symbols,
-    but for sizes marked static."""
+    list of inputs has at most half as many versions; in the last, all sizes and ints are symbols,
+    except sizes marked static."""
 
     def __init__(self, group: Group, name: str = "world", consistency: str = "same_graph",
                  automatic_dynamic: bool = True, assume_at_least_two: bool = True,
@@ -93,7 +94,7 @@ class Agreement:
         self._decisions: Dict[Tuple[str, int], Decision] = {}
         self._declared: Declared = {}
         self._untested = False  # the ranks test together what a version relies on beyond its inputs (HitVote)
-        self._sites: List[CallSite] = []  # whose observations are freed with this
+        self._sites: List[CallSite] = []  # their observations are freed with this agreement
         config = _CONSISTENCY.get(consistency, -1), automatic_dynamic, assume_at_least_two, recompile_limit, settle
         code, self._handle = lib.agreement_create(group._handle, name, config)
         check(code)
@@ -101,8 +102,8 @@ class Agreement:
 
     def agree(self, frame: str, observation: Optional[Observation],
               build: Optional[Build] = None) -> Agreed:
-        """Collective, before each call of `frame`: which version runs. `build` makes the next one.
-        `observation` is None on a rank that cannot make the call, and brings that to all."""
+        """Collective, before each call of `frame`: returns the version to run. `build` makes a new one.
+        `observation` is None on a rank that cannot make the call: all ranks then fail."""
         raised: List[BaseException] = []
         with self.group._turns:
             handle = None if observation is None else self._observed(observation, raised)
@@ -114,7 +115,7 @@ class Agreement:
 
     def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
                raised: List[BaseException]) -> Agreed:
-        """`observation`: the library's, by address. `raised`: what a failure was caused by."""
+        """`observation`: address of the library's. `raised`: exceptions that may have caused a failure."""
         said_c = native.agree(self._handle, frame.encode(), observation or 0, self._untested, _builder(build, raised))
         return self._agreed(frame, said_c, raised)
 
@@ -134,16 +135,16 @@ class Agreement:
         return Agreed(entry, is_new != 0, known)
 
     def prefetch(self, frame: str, observation: Observation) -> None:
-        """Commits to a call of `frame` with these inputs, after those already committed to, so that its
-        vote is under way while the program works (Group.poke). On every rank or on none. Does not wait.
-        The call must have the same sizes, ints, bools, marks and fields: else BadInput with both values, on all
-        ranks where a version has to be built; where the others run theirs meanwhile, the watchdog ends
-        the job with it and exit code 2."""
+        """Commits to a call of `frame` with these inputs, after the calls already committed to, so that its
+        vote proceeds while the program works (Group.poke). Call it on every rank or on none. Does not wait.
+        The call must have the same sizes, ints, bools, marks and fields, else BadInput with both values: on all
+        ranks if a version has to be built; otherwise the other ranks are already running, so the watchdog ends
+        the job with this error and exit code 2."""
         with self.group._turns:
             self.group._promised = True
             handle = self._observed(observation, [])
             if handle is None:
-                return  # the call says so, on all ranks
+                return  # the call raises, on all ranks
             try:
                 check(lib.prefetch(self._handle, frame, handle))
             finally:
@@ -152,14 +153,14 @@ class Agreement:
     def audit(self, frame: str, observation: Optional[Observation], program: Any,
               collectives: Optional[List[str]] = None, is_new: bool = False, program_text: str = "",
               trouble: Optional[str] = None, *, issued: bool = False) -> Tuple[int, Optional[Finding]]:
-        """Collective, before each call of `frame`, in place of agree(): compares what the ranks are
-        about to run and changes nothing. `program`: text or bytes that stand for it. `program_text`:
-        for reports, a line of a few words, then its text, of which the first line that differs is
-        shown. `collectives`: their list in order, [] for none, None for not known; what follows a
-        tab in a line is shown and not compared. `issued`: they are those that this rank has issued
-        since its last audited call. Fields of the observation are not looked at. Returns how often the finding
-        has been made by now (1: show it; 0: there is none) and the finding. Raises, on all ranks and before
-        anything runs, where collectives do not match."""
+        """Collective, before each call of `frame`, instead of agree(): compares what the ranks are
+        about to run and changes nothing. `program`: text or bytes that identify the program. `program_text`:
+        for reports, a line of a few words, then the program's text, of which the first line that differs is
+        shown. `collectives`: their list in order, [] for none, None for not known; text after a tab in a
+        line is shown, but not compared. `issued`: the list is of collectives that this rank has issued
+        since its last audited call. Fields of the observation are ignored. Returns how often the finding
+        has been made so far (1: show it; 0: no finding) and the finding. Raises, on all ranks and before
+        anything runs, if collectives do not match."""
         calls = "\n".join(line.split("\t", 1)[0] for line in collectives or [])
         run = (is_new, lib.fingerprint_of(program_bytes(program)),
                0 if collectives is None else 3 if issued else 2 if collectives else 1,
@@ -172,13 +173,14 @@ class Agreement:
             return times, finding_of(report) if report else None
 
     def summary(self) -> str:
-        """Of the audit, for the end of the job."""
+        """Returns a summary of the audit, for the end of the job."""
         text: str = lib.audit_summary(self._handle)
         return text
 
     def _observed(self, observation: Observation,
                   raised: List[BaseException]) -> Optional[int]:
-        """A rank whose inputs cannot be declared still takes part, and brings that."""
+        """Returns the library's observation. None if the inputs cannot be declared: the rank then takes part with
+        that error."""
         try:
             return observation._handle(self._declared)
         except (Error, OverflowError, TypeError, ValueError) as error:

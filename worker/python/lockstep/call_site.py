@@ -14,12 +14,12 @@ _MOST_PLANS = 16
 
 
 def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
-    """What the extension needs to know to read values like this one (native/plan.cpp); None: it cannot.
-    Sources come in the order of Observation.of()."""
+    """Returns the tree by which the extension reads values like this one (native/plan.cpp); None: it cannot.
+    Sources are in the order of Observation.of()."""
     kind, holds = type(value), kind_of(value)
     if holds is not None:
         if holds == KEYS and (kind is not dict or any(type(key) is not str for key in value)):
-            return None  # 1 and True are equal, their names are not
+            return None  # 1 and True are equal as keys, but have different names
         children = tuple((key, plan_of(member, whole)) for key, member in members_of(value))
         if any(child is None for _, child in children):
             return None
@@ -36,7 +36,7 @@ def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
 
 
 class CallSite:
-    """Reads the inputs of calls into observations of the library that it keeps, one per structure."""
+    """Reads the inputs of calls into observations of the library, of which it keeps one per structure."""
 
     def __init__(self, whole: bool = False) -> None:
         """`whole`: as for Observation.of()."""
@@ -44,7 +44,7 @@ class CallSite:
         self._plans: List[Tuple[Any, int]] = []
 
     def read(self, value: Any) -> Optional[int]:
-        """The observation with this value, by address; None: no plan fits it. Raises BadInput."""
+        """Returns the address of the observation with this value; None: no plan fits it. Raises BadInput."""
         for i, (plan, handle) in enumerate(self._plans):
             code = plan.read(value)
             if code != _OTHER:
@@ -55,7 +55,7 @@ class CallSite:
         return None
 
     def learn(self, value: Any, observation: Observation) -> None:
-        """From now on values like this one are read by a plan; `observation` is of this one."""
+        """Makes a plan for values like this one; `observation` is of this value."""
         tree = plan_of(value, self._whole)
         if tree is None:
             return

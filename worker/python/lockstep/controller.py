@@ -1,4 +1,4 @@
-"""A controller: one process that has the workers of a job run saved programs, on tensors that stay there.
+"""A controller: one process that has the workers of a job run saved programs, on tensors that stay on the workers.
 
     mpirun -n 4 lockstep worker --address-file workers.address
 
@@ -30,7 +30,7 @@ from .observation import dtype_word
 from .turns import Turns
 
 _TENSOR, _INT, _FLOAT, _BOOL = range(4)
-#: By number: the name, and what numpy and memoryview call it.
+#: By number: the name, numpy's typestr, and memoryview's format.
 _DTYPES = (("bool", "|b1", "?"), ("u8", "|u1", "B"), ("i8", "|i1", "b"), ("i16", "<i2", "h"), ("i32", "<i4", "i"),
            ("i64", "<i8", "q"), ("f16", "<f2", "e"), ("bf16", "", ""), ("f32", "<f4", "f"), ("f64", "<f8", "d"))
 _BY_TYPESTR = {typestr: number for number, (_, typestr, _) in enumerate(_DTYPES) if typestr}
@@ -40,8 +40,8 @@ _BY_TORCH = {"bool": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 
              "float32": 8, "float64": 9}
 
 
-#: A tensor of this process, as the library takes it: the dtype, the sizes, the elements or their address; and what keeps
-#: those.
+#: A tensor of this process, as the library takes it (dtype, sizes, elements or their address), and the object that
+#: keeps the elements alive.
 _Local = Tuple[Tuple[int, Tuple[int, ...], Union[bytes, int]], Any]
 
 
@@ -73,7 +73,7 @@ def _local(value: Any, what: str) -> _Local:
 
 
 class _Noted:
-    """A call of C, in its turn; Ctrl-C while C waits: noted, asked for by C, and raised when C is back."""
+    """Takes the turn of a C call. Ctrl-C while C waits is noted, polled by C, and raised after C has returned."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
@@ -104,14 +104,14 @@ class _Noted:
 
 
 class RemoteTensor:
-    """A tensor of the workers: a handle. Sizes and elements are theirs. They free it once no such object is left."""
+    """A handle of a tensor on the workers, which have its sizes and elements. They free it once no handle is left."""
 
     def __init__(self, controller: Controller, handle: int) -> None:
         self._controller = controller
         self._handle = handle
 
     def __del__(self) -> None:
-        # On any thread: the controller's frees it.
+        # May run on any thread, so the controller frees the handle later.
         if getattr(self, "_handle", None):
             self._controller._dead.append(self._handle)
 
@@ -122,18 +122,18 @@ class RemoteTensor:
 
     @property
     def label(self) -> str:
-        """As it was put, or which output of which program it is."""
+        """The label given to put(), or the program and the name of the output."""
         return str(lib.tensors_name(self._handle, 0))
 
     def sizes(self) -> List[Tuple[int, ...]]:
-        """On every worker. Waits for all that makes it."""
+        """Returns the sizes on every worker. Waits until the tensor has been computed."""
         _, (workers, ndim), elements = self._controller._fetched(8, lib.controller_sizes, self._handle)
         flat = struct.unpack(f"={workers * ndim}q", elements)
         return [tuple(flat[w * ndim:(w + 1) * ndim]) for w in range(workers)]
 
     def fetch(self, worker: int = 0) -> Any:
-        """The tensor of one worker: a numpy array (of bf16 one of float32, which has the same values), or, where
-        there is no numpy, a memoryview (of bf16 of its bits). Waits for all that makes it."""
+        """Returns the tensor of one worker as a numpy array (bf16 as float32, with the same values) or, without
+        numpy, as a memoryview (bf16 as its bits). Waits until the tensor has been computed."""
         name, typestr, code = _DTYPES[lib.tensors_dtype(self._handle, 0)]
         width = {"bf16": 2}.get(name) or int(typestr[-1])
         _, shape, elements = self._controller._fetched(width, lib.controller_fetch, self._handle, worker)
@@ -156,7 +156,7 @@ _PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 def _nested(named: Mapping[str, Any]) -> Dict[str, Any]:
-    """{"layers[0].bias": b} as {"layers": [{"bias": b}]}."""
+    """Returns {"layers[0].bias": b} as {"layers": [{"bias": b}]}."""
     out: Dict[Any, Any] = {}
     for name, value in named.items():
         parts: List[Any] = [int(index) if index else key for key, index in _PART.findall(name)]
@@ -185,7 +185,7 @@ def _leaves(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
 
 
 def _empty(box: Any) -> None:
-    """Takes everything out of the containers of a box."""
+    """Empties a box and all containers in it."""
     inner = box.values() if isinstance(box, dict) else box if isinstance(box, (list, tuple)) else ()
     for value in inner:
         _empty(value)
@@ -205,18 +205,18 @@ class Program:
             lib.program_free(self._handle)
 
     def __call__(self, **inputs: Any) -> Dict[str, Any]:
-        """The outputs by name, before the program has run: RemoteTensors in dicts and lists, as their names say.
-        Inputs: RemoteTensors, numbers, tensors of this process (which are put on all workers), and dicts and lists
-        of them."""
+        """Returns the outputs by name, before the program has run: RemoteTensors in dicts and lists, according to
+        their names. Inputs: RemoteTensors, numbers, tensors of this process (which are put on all workers), and dicts
+        and lists of them."""
         return self._call(inputs, list(_leaves("", inputs)), boxed=False)
 
     def call_boxed(self, box: Dict[str, Any]) -> Dict[str, Any]:
-        """The same of inputs in a box, which is empty afterwards, with all containers in it: the workers free each
-        tensor during the run, if nobody else has it."""
+        """Calls the program with the inputs in a box, and empties the box and all containers in it: the workers free
+        each tensor during the run, if no other handle has it."""
         return self._call(box, list(_leaves("", box)), boxed=True)
 
     def _call(self, box: Dict[str, Any], leaves: List[Tuple[str, Any]], boxed: bool) -> Dict[str, Any]:
-        owners: List[int] = []  # handles of this call alone
+        owners: List[int] = []  # handles of this call only
         try:
             values = [self._given(name, given, owners) for name, given in leaves]
             leaves.clear()
@@ -229,7 +229,7 @@ class Program:
         return _nested(self._controller._named(out))
 
     def _given(self, name: str, given: Any, owners: List[int]) -> Tuple[str, int, int, int, int, float]:
-        """As the library takes it: the name, the kind, a tensor, whether it is moved, an int or bool, a float."""
+        """Returns an input as the library takes it: name, kind, tensor, whether it is moved, int or bool, float."""
         if isinstance(given, bool) or type(given).__name__ in ("bool_", "bool"):
             return name, _BOOL, 0, 0, int(given), 0.0
         if isinstance(given, numbers.Integral):
@@ -250,17 +250,17 @@ class Program:
 
 class Controller:
     """A controller of the workers that `lockstep worker` has started. `where`: their address file, or an address such
-    as "10.0.0.1:4700", for which the secret is that of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE; None: the address file
-    in the cache directory. `deadline`: how many seconds worker 0 may not be heard of while something is waited for.
-    One call at a time, from any thread: one that comes while a call of another thread is under way raises BadInput.
-    What fails on one worker fails on all, and is raised by the next thing that is done here. As a context manager it
-    ends the workers at the end; an exception that leaves the block leaves them to the next controller."""
+    as "10.0.0.1:4700", with the secret of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE; None: the address file in the cache
+    directory. `deadline`: seconds for which worker 0 may send nothing during a wait. Takes one call at a time, from any
+    thread: a call made during a call of another thread raises BadInput. A failure on one worker is a failure on all,
+    and is raised by the next call here. As a context manager it ends the workers at the end; an exception that leaves
+    the block leaves them to the next controller."""
 
     def __init__(self, where: Optional[os.PathLike[str] | str] = None, deadline: float = 60.0) -> None:
         self._handle = 0
         self._noted: Optional[_Noted] = None
         self._turns = Turns("a controller")
-        self._dead: Deque[int] = collections.deque()  # handles that nobody has any more
+        self._dead: Deque[int] = collections.deque()  # handles to be freed
         self._asked = lambda: self._noted is not None and self._noted.signal is not None
         with self._waiting():
             code, self._handle = native.connect(None if where is None else os.fsencode(where), deadline, self._asked)
@@ -268,38 +268,39 @@ class Controller:
         self.workers: int = lib.controller_workers(self._handle)
 
     def put(self, tensor: Any, label: str = "a tensor") -> RemoteTensor:
-        """A numpy array, a torch tensor of the host, a number, or what has Python's buffer: on every worker. A list of
-        them: one for each worker, whose sizes may differ."""
+        """Puts a numpy array, a torch tensor of the host, a number, or an object with the buffer protocol on every
+        worker; of a list, one item on each worker, whose sizes may differ."""
         each = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
         if isinstance(tensor, (list, tuple)) and len(each) != self.workers:
             raise ValueError(f"{len(each)} tensors are put on {self.workers} workers; give one for each")
         return RemoteTensor(self, self._put(each, label))
 
     def read(self, path: os.PathLike[str] | str, names: Sequence[str]) -> Dict[str, RemoteTensor]:
-        """Tensors of a safetensors file that each worker reads: "{rank}" in `path` is its number."""
+        """Has each worker read tensors of a safetensors file; "{rank}" in `path` stands for its number."""
         return self._named(self._made(lib.tensors_free, lib.controller_read, self._handle, os.fsencode(path), list(names)))
 
     def load(self, path: os.PathLike[str] | str) -> Program:
-        """A saved program: frame.save() or `lockstep trace --save` has made the file. The workers get it once."""
+        """Loads a saved program, a file of frame.save() or `lockstep trace --save`. It is sent to the workers once."""
         return Program(self, self._made(lib.program_free, lib.controller_load, self._handle, os.fsencode(path)))
 
     def take_over(self) -> List[RemoteTensor]:
-        """What the workers held when this controller came, with labels: once. What is not kept of it is dropped."""
+        """Returns the tensors, with labels, that the workers held when this controller connected. Works once; the
+        workers free those that are not kept."""
         return list(self._tensors(self._made(lib.tensors_free, lib.controller_take_over, self._handle)))
 
     def settle(self) -> None:
-        """Waits until the workers have done all that they were told."""
+        """Waits until the workers have carried out all commands."""
         with self._waiting():
             check(lib.controller_settle(self._handle))
 
     def finish(self) -> None:
-        """Ends the workers, once they have done all that they were told."""
+        """Ends the workers once they have carried out all commands."""
         with self._waiting():
             check(lib.controller_finish(self._handle))
 
     def close(self) -> None:
-        """Leaves the workers, with all that they have, to the next controller. Tensors and programs of this one are
-        of no use any more."""
+        """Leaves the workers, with their tensors, to the next controller. Tensors and programs of this one become
+        unusable."""
         with self._turns:
             handle, self._handle = self._handle, 0
             if lib is not None:
@@ -326,7 +327,7 @@ class Controller:
         return self._made(lib.tensors_free, lib.controller_put, self._handle, [array for array, _ in locals_], label)
 
     def _fetched(self, width: int, ask: Callable[..., Tuple[int, int]], *what: Any) -> Tuple[int, Tuple[int, ...], bytes]:
-        """The dtype, the sizes, and the elements, each of so many bytes."""
+        """Returns dtype, sizes, and elements of `width` bytes each."""
         handle = self._made(lib.fetched_free, ask, self._handle, *what)
         try:
             dtype, sizes, elements = lib.fetched_array(handle)
@@ -335,7 +336,7 @@ class Controller:
             lib.fetched_free(handle)
 
     def _made(self, free: Callable[[int], None], ask: Callable[..., Tuple[int, int]], *what: Any) -> int:
-        """The handle that `ask` gives; freed where Ctrl-C comes before anybody has it."""
+        """Returns the handle that `ask` gives; frees it if an error or Ctrl-C prevents that."""
         out = 0
         try:
             with self._waiting():

@@ -1,4 +1,4 @@
-"""What the group has decided of one version of a function."""
+"""What the group has decided for one version of a function."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Symbol(NamedTuple):
     source: str  # "batch.tokens.size(0)"
     min: Optional[int]
     hint: int    # an example, the same on all ranks
-    unbacked: bool = False  # it is marked so: no version may rely on its value
+    unbacked: bool = False  # marked unbacked: no version may rely on its value
 
 
 class Decision:
-    """What a version of a function is made for; the same on all ranks."""
+    """The sizes, symbols and fields for which a version of a function is made; the same on all ranks."""
 
     def __init__(self, handle: int, built: Optional[int] = None) -> None:
         self._built = built  # while the version is built
@@ -34,39 +34,40 @@ class Decision:
         self.symbols: Dict[str, Symbol] = {
             name: Symbol(name, s["source"], s["min"], s["hint"], _is_unbacked(handle, i))
             for i, (name, s) in enumerate(whole["symbols"].items())}
-        #: Of Observation.observe(): the joined value by name; of a union a tuple.
+        #: The joined values of Observation.observe() by name; a union is a tuple.
         self.fields: Dict[str, Any] = joined_fields(handle)
 
     def size(self, source: str, dim: int) -> Any:
-        """A number, or the Symbol."""
+        """Returns a number, or the Symbol."""
         found = self.inputs[source][dim]
         return self.symbols[found] if isinstance(found, str) else found
 
     def guard(self, condition: str, where: Optional[str] = None) -> None:
-        """While the version is built: it relies on this, such as "x.size(0) % 8 == 0" or
-        "x.size(0) * 2 <= Max(y.size(1), n)" (+ - * // % Mod Min Max; one of == != < <= > >=). False on
-        some rank is BranchDivergence on all; from then on the version fits only inputs for which it is
-        true. All ranks give the same ones. `where`: "kernel.py:41" (default: the caller's line).
+        """Adds a condition on which the version relies, while it is built: "x.size(0) % 8 == 0" or
+        "x.size(0) * 2 <= Max(y.size(1), n)" (+ - * // % Mod Min Max; one of == != < <= > >=). If it is false
+        on some rank, that is BranchDivergence on all; from then on the version fits only inputs for which it
+        is true. All ranks must give the same guards. `where`: "kernel.py:41" (default: the caller's line).
         Raises BadInput for a text that cannot be read; the build has then failed in any case."""
         check(lib.build_guard(self._built, condition, _place(where)))
 
     def uniform(self, size: str, what: str, where: Optional[str] = None) -> None:
-        """While the version is built: `what`, such as "all_reduce", needs this to be the same on all ranks: "x.size(0) * 2"
-        (operators as of guard()). Where it is not, now or in a later call of the version, that is ConstraintViolation on
-        all ranks, with the values. All ranks give the same ones. `where` and BadInput as for guard()."""
+        """Declares, while the version is built, that `what`, such as "all_reduce", needs a size equal on all ranks:
+        "x.size(0) * 2" (with the operators of guard()). If it differs, now or in a later call of the version, that is
+        ConstraintViolation on all ranks, with the values. All ranks must declare the same sizes. `where` and BadInput
+        as for guard()."""
         check(lib.build_uniform(self._built, size, what, _place(where)))
 
     def kept(self, of: str) -> Optional[bytes]:
-        """While the version is built: what this rank has kept under `of` by share(), in files that only this
-        user can write and whose SHA-256 is checked; None: nothing. Not collective."""
+        """Returns, while the version is built, what this rank has kept under `of` by share(), in files that only
+        this user can write and whose SHA-256 is checked; None: nothing. Not collective."""
         return self._bytes(lib.build_kept, of)
 
     def share(self, of: str, mine: Optional[bytes] = None) -> Optional[bytes]:
-        """While the version is built, collective: the bytes `mine` of rank 0, for all ranks with the same `of`,
-        which covers all that they depend on; these ranks keep them. None on other ranks, on all where rank 0
-        has none, and on those that lack them where there are more than 64 MiB. Called before the build on
-        ranks that wait for rank 0's, and after it there. Ranks that have kept the same bytes, by their SHA-256,
-        receive none. Raises Environment where other bytes have come."""
+        """Collective, while the version is built: returns the bytes `mine` of rank 0 on all ranks with the same `of`,
+        which covers all that the bytes depend on; these ranks keep them. Returns None on other ranks, on all ranks if
+        rank 0 has none, and, above 64 MiB, on ranks that lack them. Call it after the build on rank 0, and before the
+        build on ranks that wait for rank 0. Ranks that have kept the same bytes, by their SHA-256, receive no
+        transfer. Raises Environment if the received bytes are wrong."""
         return self._bytes(lib.build_share, of, mine)
 
     def _bytes(self, function: Callable[..., Tuple[int, Optional[bytes]]], of: str, *more: Any) -> Optional[bytes]:
@@ -79,7 +80,7 @@ class Decision:
 
 
 def _place(where: Optional[str]) -> str:
-    """Of the caller's caller, where none is given."""
+    """Returns `where`, by default the line of the caller's caller."""
     if where is not None:
         return where
     caller = sys._getframe(2)

@@ -9,14 +9,14 @@ from ._library import CODES, NUMBERS, lib
 
 
 class Finding(NamedTuple):
-    """What an audit found, or what an error says."""
+    """What an audit found, or the contents of an error."""
 
     code: str
     message: str
     source: str
     #: One row per distinct value: ranks as ranges ("0-2,7") and the value.
     ranks: Tuple[Tuple[str, str], ...]
-    #: All of it in one line.
+    #: Code, message and table in one line.
     text: str
 
 
@@ -27,12 +27,12 @@ def finding_of(report: int) -> Finding:
 
 
 class Error(Exception):
-    """A call that failed; on all ranks alike if it was collective. There is a subclass for every
+    """A call that failed; with the same error on all ranks if it was collective. There is a subclass for every
     code: FRAME_MISMATCH is lockstep.FrameMismatch, and so on."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.text)
-        #: All of what follows.
+        #: All of the following.
         self.finding = finding
         self.code = finding.code
         self.message = finding.message
@@ -40,15 +40,15 @@ class Error(Exception):
         self.source = finding.source
         #: The table by ranks: (("0-2", "8"), ("3", "9")).
         self.ranks = finding.ranks
-        #: What the process should exit with.
+        #: The exit code that the process should use.
         self.exit_code: int = lib.exit_code(NUMBERS[finding.code])
 
     def __str__(self) -> str:
-        return self.finding.text  # torch adds to the arguments, on each rank something else
+        return self.finding.text  # torch adds rank-specific text to the arguments
 
 
 class AbsentRanks(Error):
-    """Some ranks did not come to a call."""
+    """Some ranks did not make a call."""
 
 
 class FrameMismatch(Error):

@@ -12,19 +12,19 @@ _JOINS = {"equal": 0, "min": 1, "max": 2, "union": 3}
 _MOST_BYTES = 1024
 
 Value = Union[bool, int, str, bytes]
-#: name, number of the type, number of the join: what all ranks have to observe alike.
+#: Name, number of the type, number of the join: must be equal on all ranks.
 Spec = Tuple[str, int, int]
 
 
 def field_of(name: str, value: Any, join: str) -> Tuple[Spec, Value]:
-    """Raises TypeError and ValueError, which name the field."""
+    """Returns the field's spec and plain value. Raises TypeError and ValueError, which name the field."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a field is a str, not {type(name).__name__}")
     if not name:
         raise ValueError("a field has an empty name; name it, such as \"capacity\"")
     if join not in _JOINS:
         raise ValueError(f"{join!r} is no join for field {name}; use one of " + ", ".join(_JOINS))
-    # numpy's numbers have a plain one.
+    # numpy's numbers convert to plain ones by item().
     plain = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
     if isinstance(plain, bool):
         return (name, _BOOL, _JOINS[join]), plain
@@ -42,7 +42,7 @@ def field_of(name: str, value: Any, join: str) -> Tuple[Spec, Value]:
 
 
 def object_field(name: str, text: str) -> Tuple[Spec, Value]:
-    """What an object is known by; all ranks have the same."""
+    """Returns the field of a text that names an object; it must be equal on all ranks."""
     _check_length(name, text)
     return (name, _OBJECT, _JOINS["equal"]), text
 
@@ -75,7 +75,7 @@ def set_field(handle: int, number: int, spec: Spec, value: Value) -> None:
 
 
 def joined_fields(decision: int) -> Dict[str, Any]:
-    """Of a decision, by address: each its value, a union a tuple of values."""
+    """Returns the joined fields of a decision (by address): values by name, a union as a tuple."""
     out: Dict[str, Any] = {}
     for field in range(lib.decision_fields(decision)):
         kind = lib.decision_field_type(decision, field)

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class Group:
-    """The ranks that agree. `comm` is an mpi4py communicator, duplicated and otherwise left alone;
+    """The ranks that agree. `comm` is an mpi4py communicator, which is duplicated and otherwise not used;
     None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun, srun) has
-    started together, else this process. `alone`: this process, whoever has started it.
-    Collective. Of a launch with several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
+    started together, else this process. `alone`: this process only, whatever has started it.
+    Collective. If a launch has several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
     that it has loaded to its share of the cores (limit_threads()). As a context manager it finishes at the end,
-    collectively; an exception that leaves the block is told to the other ranks, whose next call raises Gone.
+    collectively; an exception that leaves the block is reported to the other ranks, whose next call raises Gone.
 
-    One call at a time, from any thread, of the group and of all that agrees in it: one that comes while a call of
-    another thread is under way raises BadInput there, and has touched nothing. Ranks make their calls in one order,
-    so a program with threads sees to it that this is the same on all."""
+    The group, with its agreements, takes one call at a time, from any thread: a call made during a call of another
+    thread raises BadInput there, and changes nothing. Ranks must make their calls in one order, so a program with
+    threads has to ensure that the order is the same on all ranks."""
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
                  report_folder: Optional[str] = None, *, alone: bool = False) -> None:
@@ -38,8 +38,8 @@ class Group:
         self._agreements: List[Agreement] = []
         self._told_busy: Optional[Callable[[float], None]] = None
         self._promised = False  # something has been prefetched
-        self._ends_apart = False  # no other rank waits for a call of this one's at its end
-        self._turns = Turns("a group")  # of its agreements' calls, too
+        self._ends_apart = False  # at its end no other rank waits for a call of this rank
+        self._turns = Turns("a group")  # also those of its agreements' calls
         together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
         if alone or (comm is None and not together):
             code, self._handle = lib.group_alone()
@@ -56,7 +56,7 @@ class Group:
                 limit_threads(ranks_of_launch())
         self.rank: int = lib.group_rank(self._handle)
         self.size: int = lib.group_size(self._handle)
-        # Before mpi4py finalises MPI. A copy of this process after a fork has nothing to say.
+        # Before mpi4py finalises MPI. A forked copy of this process does nothing.
         atexit.register(self._at_exit)
 
     def any(self, mine: object) -> bool:
@@ -72,63 +72,62 @@ class Group:
         return self._vote(lib.more, have)
 
     def settle(self) -> None:
-        """Collective: raises on all ranks if one is in trouble; before a checkpoint."""
+        """Collective: raises on all ranks if any has a local error. Call it before a checkpoint."""
         with self._turns:
             check(lib.settle(self._handle))
 
     def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
-        """This rank has failed; the next collective call raises `code` on all ranks, but for one whose
-        prefetched vote is out already."""
+        """Reports that this rank has failed: the next collective call raises `code` on all ranks. A call whose
+        prefetched vote has been cast is made first."""
         check(lib.trouble(self._handle, NUMBERS.get(code, 0), text))
 
     def busy(self, seconds: float) -> None:
-        """This process compiles: it does not count as stuck for that long from now."""
+        """This process is busy, such as compiling: it does not count as stuck for `seconds` from now."""
         check(lib.busy(self._handle, seconds))
         if self._told_busy is not None:
             self._told_busy(seconds)
 
     def note(self, text: str) -> None:
-        """What this process does from now on, for the watchdog and the status page. Never waits."""
+        """Says what this process does from now on, for the watchdog and the status page. Never waits."""
         check(lib.note(self._handle, text))
 
     def issues(self, text: str) -> None:
-        """This process is about to issue a collective of its own on all ranks of the group, the next in
-        its order; `text` begins with its name. For the watchdog, which names ranks that do not come to
-        it. Never waits."""
+        """This process is about to issue its next collective of its own on all ranks of the group; `text`
+        begins with its name. For the watchdog, which names ranks that do not issue it. Never waits."""
         check(lib.issues(self._handle, text))
 
     def stalls(self) -> None:
-        """The program's thread has not moved on for a while since issues(): this rank counts as waiting
+        """The program's thread has made no progress for a while since issues(): this rank counts as waiting
         in that collective. From any thread."""
         check(lib.stalls(self._handle))
 
     def resync(self, error: Optional[BaseException] = None) -> None:
-        """Collective, after an error that all ranks have: ranks that made different calls are in step
-        again. Versions stay, prefetches are dropped. `error`: what this rank alone has failed with;
-        the others get it in whatever call they are in, and this rank waits for them to come here.
-        Raises FrameMismatch where ranks are elsewhere and none has failed; it may be tried again."""
+        """Collective, after an error on all ranks: brings ranks that made different calls into step
+        again. Versions stay, prefetches are dropped. `error`: an error of this rank alone; the other ranks
+        get it in the call that they are in, and this rank waits until they call this function. Raises
+        FrameMismatch if ranks are in other calls and none has failed; it may be called again."""
         with self._turns:
             if error is not None and not isinstance(error, Error):
                 self.trouble(said(error))
             check(lib.resync(self._handle))
 
     def poke(self) -> None:
-        """Moves the vote of a prefetched call; for now and then while the program works. Never waits."""
+        """Advances the vote of a prefetched call; call it now and then while the program works. Never blocks."""
         check(lib.poke(self._handle))
 
     def finish(self) -> None:
-        """Collective: the end of the job on all ranks."""
+        """Collective: ends the job on all ranks."""
         with self._turns:
             check(lib.finish(self._handle))
 
     def leave(self, why: str) -> None:
-        """This rank ends without the others, whose next call raises Gone. Where they may be running a
-        prefetched call the watchdog ends the job at once, with this reason and exit code 3."""
+        """This rank ends without the others, whose next call raises Gone. If they may be running a
+        prefetched call, the watchdog ends the job at once, with this reason and exit code 3."""
         sys.stdout.flush()
         check(lib.leave(self._handle, why))
 
     def close(self) -> None:
-        """Frees the group; one that is neither finished nor left leaves."""
+        """Frees the group. A group that has been neither finished nor left is left first."""
         if self._handle and self._process == os.getpid():
             with self._turns:
                 if self._ends_apart:
@@ -165,6 +164,6 @@ class Group:
             lib.leave(self._handle, said(error))
         try:
             self.close()
-        except BadInput as refused:  # a thread that ends with the process has a call under way
+        except BadInput as refused:  # a thread that ends with the process is in a call
             if lib.leave(self._handle, said(refused)) != 0:
                 lib.group_close(self._handle)  # the library ends the job

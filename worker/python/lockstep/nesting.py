@@ -1,4 +1,4 @@
-"""Values that hold others, and what their members are called: mappings, dataclasses, named tuples, lists and tuples."""
+"""Values that hold others (mappings, dataclasses, named tuples, lists and tuples), and the names of their members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEYS, FIELDS, ITEMS = "keys", "fields", "items"
 
 
 def kind_of(value: Any) -> Optional[str]:
-    """By what a value holds others; None: it holds none."""
+    """Returns by what a value holds members (KEYS, FIELDS or ITEMS); None: it holds none."""
     if isinstance(value, Mapping):
         return KEYS
     if dataclasses.is_dataclass(value) and not isinstance(value, type) or _is_named(value):
@@ -24,7 +24,7 @@ def _is_named(value: Any) -> bool:
 
 
 def members_of(value: Any) -> List[Tuple[Any, Any]]:
-    """Each with its key, the name of its field, or its index."""
+    """Returns the members, each with its key, the name of its field, or its index."""
     kind = kind_of(value)
     if kind == KEYS:
         return [(key, value[key]) for key in value]
@@ -35,17 +35,17 @@ def members_of(value: Any) -> List[Tuple[Any, Any]]:
 
 
 def end_of(kind: str, key: Any) -> str:
-    """Of the name of such a member: "batch.tokens[0]" has ".tokens" and "[0]"."""
+    """Returns the end of a member's name: "batch.tokens[0]" consists of "batch", ".tokens" and "[0]"."""
     return f"[{key}]" if kind == ITEMS else f".{key}"
 
 
 def python_end_of(kind: str, key: Any) -> str:
-    """The same as Python writes it."""
+    """Returns the end of a member's name as Python source."""
     return f"[{key!r}]" if kind == KEYS else end_of(kind, key)
 
 
 def with_members(value: Any, members: Sequence[Any]) -> Any:
-    """A copy with other members, in the order of members_of()."""
+    """Returns a copy with other members, in the order of members_of()."""
     kind = kind_of(value)
     if kind == ITEMS:
         return type(value)(members)
@@ -58,7 +58,7 @@ def with_members(value: Any, members: Sequence[Any]) -> Any:
 
 
 def put(holder: Any, key: Any, member: Any) -> None:
-    """In a mapping, a dataclass or a list, in place."""
+    """Replaces a member of a mapping, a dataclass or a list in place."""
     if kind_of(holder) == FIELDS:
         object.__setattr__(holder, key, member)
     else:

@@ -1,4 +1,4 @@
-"""Inputs that are no arrays and no numbers: objects, and the order of a dict's keys."""
+"""Inputs other than arrays and numbers: objects, and the order of a dict's keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Key = Union[str, Callable[[Any], str]]
 
 
 class Opaque:
-    """An object whose contents a function may use, such as a tokenizer: another object is another
-    version of the function. `key` says what it is known by, as a str or a function of it that gives
-    one, the same in every process: objects of one key are one, and ranks with different keys get
-    ConstantMismatch. Without a key an object is itself alone, and ranks compare the order in which
+    """An object whose contents a function may use, such as a tokenizer: another object needs another
+    version of the function. `key` identifies the object: a str, or a function of the object that returns
+    one, the same in every process. Objects with one key count as equal, and ranks with different keys get
+    ConstantMismatch. Without a key an object equals only itself, and ranks compare the order in which
     they first met their objects ("object 1", "object 2"). No object is kept alive."""
 
     __slots__ = ("value", "key")
@@ -25,7 +25,7 @@ class Opaque:
 
 class ObjectTable:
     """The objects that one function has met, as weak references, by number. Numbers are given out in
-    order and never again."""
+    order and never reused."""
 
     def __init__(self) -> None:
         self._known: Dict[int, Tuple["weakref.ref[Any]", int]] = {}
@@ -50,7 +50,7 @@ class ObjectTable:
 
 
 def object_text(name: str, opaque: Opaque, table: Optional[ObjectTable]) -> str:
-    """What the ranks compare."""
+    """Returns the text of an object that the ranks compare."""
     if opaque.key is not None:
         text = opaque.key if isinstance(opaque.key, str) else opaque.key(opaque.value)
         if not isinstance(text, str):
@@ -67,7 +67,7 @@ _MOST_KEYS_BYTES = 512
 
 
 def key_order_text(keys: List[str]) -> str:
-    """The keys one behind the other; of many, or such with commas, their number and a digest."""
+    """Returns the keys separated by commas; if they are long or contain commas, their number and a digest."""
     text = ", ".join(keys)
     if len(text.encode()) <= _MOST_KEYS_BYTES and not any(", " in key for key in keys):
         return text

@@ -16,12 +16,12 @@ _DTYPES = {"bool": "bool", "uint8": "u8", "int8": "i8", "int16": "i16", "int32":
 _MARKS = {"dynamic": 1, "maybe_dynamic": 2, "unbacked": 3, "static": 4, "uniform": 5}
 _TENSOR, _INT, _FLOAT, _BOOL = range(4)
 
-#: name, kind, number of the dtype, number of dims: what a version of a function depends on.
+#: Name, kind, number of the dtype, number of dims: what a version of a function depends on.
 _Source = Tuple[str, int, int, int]
 
 
 def dtype_word(dtype: Any) -> str:
-    """"float32"; of numpy and torch alike."""
+    """Returns "float32", for numpy and torch dtypes alike."""
     return str(getattr(dtype, "name", dtype)).replace("torch.", "")
 
 
@@ -31,14 +31,14 @@ def _number_of(word: str) -> int:
 
 
 def is_known(dtype: Any) -> bool:
-    """lockstep has a name for it."""
+    """True if lockstep has a name for the dtype."""
     return _number_of(dtype_word(dtype)) >= 0
 
 
 def _dtype_number(name: str, dtype: Any, whole: bool) -> int:
     number = _number_of(dtype_word(dtype))
     if number < 0 and whole:
-        return _number_of("uint8")  # and its name is that of a source
+        return _number_of("uint8")  # its name is a source of its own
     if number < 0:
         raise TypeError(f"{name} has dtype {dtype}, which lockstep does not know; leave the input out "
                         "or convert it")
@@ -46,12 +46,12 @@ def _dtype_number(name: str, dtype: Any, whole: bool) -> int:
 
 
 def is_scalar(value: Any) -> bool:
-    # numpy's numbers are Numbers, its truth value (bool_, bool since 2.0) is none.
+    # numpy's numbers are numbers.Number, its truth value (bool_, bool since 2.0) is not.
     return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ in ("bool_", "bool")
 
 
 def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
-    """What a nested value holds, each with the end of its name; None: it is not nested."""
+    """Returns the members of a nested value, each with the end of its name; None: it is not nested."""
     kind = kind_of(value)
     if kind is not None:
         return ((end_of(kind, key), member) for key, member in members_of(value))
@@ -61,12 +61,12 @@ def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
 
 
 def is_jagged(value: Any) -> bool:
-    """Rows of torch of other lengths, one behind the other."""
+    """True for torch's jagged tensors: rows of different lengths, one after the other."""
     return bool(getattr(value, "is_nested", False)) and str(value.layout) == "torch.jagged"
 
 
 def walked(name: str, value: Any, depth: Optional[int] = None) -> Iterator[Tuple[str, Any]]:
-    """What a value holds that holds nothing else, by name; no deeper than `depth`."""
+    """Yields the leaves of a value by name, down to `depth`."""
     members = _members(value)
     if members is None:
         yield name, value
@@ -76,13 +76,13 @@ def walked(name: str, value: Any, depth: Optional[int] = None) -> Iterator[Tuple
 
 
 def gradient_of(value: Any) -> Optional[bool]:
-    """Whether a tensor needs a gradient; None: it is of no kind that could."""
+    """Returns whether a tensor requires a gradient; None: the value has no such attribute."""
     needed = getattr(value, "requires_grad", None)
     return needed if isinstance(needed, bool) else None
 
 
 class _Walk:
-    """Through nested inputs, which become sources with values, and fields."""
+    """Walks through nested inputs and turns them into sources with values, and fields."""
 
     def __init__(self, whole: bool, key_order: bool, objects: Optional[ObjectTable]) -> None:
         self.sources: List[_Source] = []
@@ -101,7 +101,7 @@ class _Walk:
         elif isinstance(value, Opaque):
             self._field(object_field(name, object_text(name, value, self._objects)))
         elif isinstance(value, str) or value is None:
-            # Not a size; that it is there, and what it is, is part of the name.
+            # Has no size: its presence and its value are part of the name.
             self.sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
         elif is_scalar(value):
             self._scalar(name, value.item() if hasattr(value, "item") else value)
@@ -144,7 +144,7 @@ class _Walk:
 
 
 def strides_of(value: Any) -> Optional[List[int]]:
-    """In elements; numpy gives bytes in an attribute, torch elements by a method."""
+    """Returns strides in elements: numpy has bytes in an attribute, torch elements by a method."""
     found = getattr(value, "strides", None)
     if found is not None and not callable(found):
         return [int(s) // max(int(value.itemsize), 1) for s in found]
@@ -187,11 +187,11 @@ class Observation:
     def of(cls, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]] = None,
            whole: bool = False, key_order: bool = False,
            objects: Optional[ObjectTable] = None) -> "Observation":
-        """The same of a mapping. `whole`: whether a tensor x needs a gradient is the bool x.requires_grad,
-        the order of its dims in memory the int x.layout (native/plan.h), a dtype without a name here is
-        part of one, as that of None is, and of values that cannot be observed the type counts.
+        """Makes an observation of a mapping. `whole`: requires_grad of a tensor x is the bool x.requires_grad, the
+        order of its dims in memory is the int x.layout (native/plan.h), a dtype that lockstep does not know is part of
+        a source's name, as None is, and of values that cannot be observed the type counts.
         `key_order`: the order of the keys of each dict x among the inputs is the field x.keys(), for
-        functions that go through dicts in their order. `objects` numbers those Opaque that have no key."""
+        functions that iterate over dicts. `objects` numbers each Opaque without a key."""
         out = cls.__new__(cls)
         out._observe(inputs, marks, _Walk(whole, key_order, objects))
         return out
@@ -209,9 +209,9 @@ class Observation:
     def observe(self, name: str, value: Value, join: str = "equal") -> "Observation":
         """Adds a field: an int, a bool, a str or bytes (of at most 1,024 bytes) which the ranks join
         before a version is built; the joined value is Decision.fields[name]. `join`: "equal" (ranks
-        that differ are ConstantMismatch), "min", "max" or "union" (a tuple of the distinct values, by
-        the lowest rank that has each). A version serves calls whose values its own absorbs: the same,
-        not below the min, not above the max, one of the union. Every rank observes the same fields,
+        that differ get ConstantMismatch), "min", "max" or "union" (a tuple of the distinct values, by
+        the lowest rank that has each). A version serves calls whose values are equal to the joined one, not
+        below the min, not above the max, or one of the union. Every rank must observe the same fields,
         or all get SourceMismatch. Returns this observation."""
         spec, plain = field_of(name, value, join)
         if name in self.names() or any(known[0] == name for known in self._fields):
@@ -220,7 +220,7 @@ class Observation:
         return self
 
     def names(self) -> List[str]:
-        """Of the sources, in the order in which they were given."""
+        """Returns the names of the sources, in the order in which they were given."""
         return [source[0] for source in self.sources]
 
     def _numbered(self, marks: Mapping[str, Mapping[int, str]]) -> List[Tuple[int, int, int]]:
@@ -237,7 +237,7 @@ class Observation:
         return out
 
     def _handle(self, declared: Declared) -> int:
-        """The library's observation with these values; until the next one of the same sources."""
+        """Returns the library's observation with these values; valid until the next one of the same sources."""
         what = (self.sources, *self._fields) if self._fields else self.sources
         handle = declared.get(what)
         if handle is None:

@@ -9,7 +9,7 @@ _SAID = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def share_of_cores(ranks: int) -> Optional[int]:
-    """How many threads a rank should have, of so many on this host; None: the environment says how many."""
+    """Returns the threads that each of `ranks` on this host should have; None: the environment sets the number."""
     if any(name in os.environ for name in _SAID):
         return None
     cores = os.cpu_count() or 1
@@ -18,8 +18,8 @@ def share_of_cores(ranks: int) -> Optional[int]:
 
 
 def limit_threads(ranks: int) -> None:
-    """Of the OpenMP and BLAS libraries that this process has loaded: not more than this rank's share of the cores,
-    on a host with so many ranks. By threadpoolctl; without it, or where the environment says how many, nothing."""
+    """Limits the threads of the OpenMP and BLAS libraries that this process has loaded to this rank's share of the
+    cores, on a host with `ranks` ranks. Does nothing without threadpoolctl, or if the environment sets the number."""
     share = share_of_cores(ranks)
     try:
         from threadpoolctl import ThreadpoolController
@@ -32,7 +32,7 @@ def limit_threads(ranks: int) -> None:
 
 
 def ranks_of_launch() -> int:
-    """On this host, of Open MPI's, MPICH's or torchrun's launch; 1 where none of them has started this process."""
+    """Returns the number of ranks on this host that Open MPI, MPICH or torchrun launched; 1: no such launcher."""
     for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"):
         found = os.environ.get(name, "")
         if found.isdigit() and int(found) > 0:

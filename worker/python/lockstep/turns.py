@@ -1,4 +1,4 @@
-"""One call at a time, for what several threads of a program hold."""
+"""One call at a time, for objects that several threads of a program share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .errors import BadInput, Finding
 
 
 class Turns:
-    """The turn of a call, from before it touches anything of this package until it has returned, as a context
-    manager: a call of another thread in between raises BadInput with both threads, and has touched nothing. A
-    thread that has the turn may take it again, for a call within a call."""
+    """The turn of a call, as a context manager: from before it touches anything of this package until it has
+    returned. A call of another thread in between raises BadInput with both threads, and changes nothing. A thread
+    that has the turn may take it again, for a call within a call."""
 
     def __init__(self, of: str) -> None:
         self._of = of  # "a group"
         self._lock = threading.RLock()
-        self._thread = 0  # that took the turn last
+        self._thread = 0  # the thread that took the turn last
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):

@@ -25,7 +25,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 def _named(function: Callable[..., Any], args: Tuple[Any, ...],
            kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments by the names of the parameters."""
+    """Returns the arguments by the names of the parameters."""
     code = getattr(function, "__code__", None)
     names = list(code.co_varnames[:code.co_argcount]) if code is not None else []
     if getattr(function, "__self__", None) is not None:
@@ -49,14 +49,14 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
     on what its inputs are, and on the version of it that runs. Making the wrapper is collective.
 
     `observe` maps the arguments to the inputs that count (default: all, by their names). `build`
-    makes version `entry` for a decision and returns the callable that runs in place of `function`;
-    it may carry `program_text`, which is compared between ranks. Without it `function` itself runs.
+    makes version `entry` for a decision and returns the callable that runs instead of `function`; it
+    may have an attribute `program_text`, which is compared between ranks. Without it `function` itself runs.
     `fields` maps the arguments to values that the ranks join, such as {"capacity": (512, "max")}
     (Observation.observe). `key_order`: the order of the keys of each dict among the inputs counts: with
     another order another version runs, and ranks whose orders differ get ConstantMismatch. Objects
-    that are no arrays and no numbers are inputs as Opaque.
+    other than arrays and numbers are passed as Opaque.
     `wrapper.last` is the last Agreed; `wrapper.prefetch(*args)` commits to a call with these arguments
-    (Agreement.prefetch). An exception of the function is told to the other ranks at their next call."""
+    (Agreement.prefetch). An exception of the function is reported to the other ranks at their next call."""
     frame = name or _name_of(function)
     versions: Dict[int, Callable[..., Result]] = {}
     own = agreement or Agreement(group, f"agreed {frame}")
@@ -84,7 +84,7 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
             try:
                 observation = observed(*args, **kwargs)
             except Exception:
-                return  # the call says so, on all ranks
+                return  # the call raises, on all ranks
             own.prefetch(frame, observation)
 
     site = CallSite()
@@ -106,7 +106,7 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
                         observation = observation_of(inputs)
                         site.learn(seen, observation)
         except Exception:
-            # The other ranks are on their way into the call: this one takes part, with its trouble.
+            # The other ranks are about to make the call: this rank takes part, with its error.
             own.agree(frame, None, make)
             raise
         return own.agree(frame, observation, make) if read is None else own._agree(
@@ -132,10 +132,10 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
             observe: Optional[Callable[..., Mapping[str, Any]]] = None,
             report: Optional[Callable[[Finding], None]] = None) -> Callable[..., Result]:
     """Wraps a callable that has a compiler of its own: before each call the ranks compare what they
-    are about to run and change nothing. `program(*args)` gives what stands for this rank's program
-    (text or bytes), `collectives(*args)` the list of its collectives (default: not known). Each new
-    finding goes to `report` (default: one line on stderr, from rank 0). Raises on all ranks before
-    collectives that would not match."""
+    are about to run and change nothing. `program(*args)` returns text or bytes that identify this rank's
+    program, `collectives(*args)` the list of its collectives (default: not known). Each new finding goes to
+    `report` (default: one line on stderr, from rank 0). Raises on all ranks before collectives that would
+    not match."""
     frame = name or _name_of(function)
     own = agreement or Agreement(group, f"audited {frame}")
     seen: Set[bytes] = set()
@@ -168,7 +168,7 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
 
 @contextlib.contextmanager
 def _told(group: Group, code: str) -> Iterator[None]:
-    """An exception that leaves the block is brought to the other ranks at the next call."""
+    """Reports an exception that leaves the block to the other ranks at the next call."""
     try:
         yield
     except BaseException as error:
