@@ -42,7 +42,7 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
-// Of the folder programs.
+// In the folder files.
 [[nodiscard]] std::function<int()> declare_run(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_show(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_worker(CLI::App& app);
