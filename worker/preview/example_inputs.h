@@ -1,5 +1,4 @@
-// Inputs of other sizes than those that a program gave, for a run that only has to show whether it
-// goes well.
+// Inputs with other sizes than the program's own, for a run that only tests whether it succeeds.
 #pragma once
 
 #include <optional>
@@ -11,14 +10,14 @@
 
 namespace lockstep::worker {
 
-/// What elements are made of.
+/// The elements of a tensor whose sizes differ from the given ones.
 enum class Elements : std::uint8_t {
-  Given,  // those that were given, from the first on, again and again
-  Zero,   // zeros where sizes differ
+  Given,  // the given elements, repeated
+  Zero,
 };
 
 /// Inputs with the sizes and ints of `observation`; floats and bools as given. Elements that are
-/// not in the host's memory count as zeros. nullopt: more than 2^24 elements in one of them.
+/// not in the host's memory become zeros. nullopt: an input has more than 2^24 elements.
 [[nodiscard]] std::optional<Inputs> example_inputs(const Observation& observation,
                                                    std::span<const InputValue> given,
                                                    Elements elements);

@@ -15,7 +15,7 @@ Status refused(const std::string& frame, std::string_view what) {
   return bad_input(fmt::format("infer {}: {}", frame, what));
 }
 
-/// The point as hints, and as what this rank sees.
+/// Writes the point into the decision, as hints, and into the observation.
 void put(const shapes::SizePoint& point, Decision& decision, Observation& seen) {
   for (std::size_t i = 0; i < point.size(); ++i) decision.symbols[i].hint = point[i];
   for (std::size_t s = 0; s < decision.sources.size(); ++s)
@@ -24,7 +24,7 @@ void put(const shapes::SizePoint& point, Decision& decision, Observation& seen) 
         seen.values[seen.list->offsets()[s] + d] = point[dim.symbol];
 }
 
-/// nullopt: all outputs have the sizes that the graph says, as far as they are known before.
+/// Error if an output differs from the graph's sizes, as far as these are known before the run.
 std::optional<Status> other_sizes(const Graph& graph, const std::vector<Array>& outputs,
                                   const shapes::Valuation& values) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -42,12 +42,12 @@ std::optional<Status> other_sizes(const Graph& graph, const std::vector<Array>& 
   return std::nullopt;
 }
 
-/// One question, point by point.
+/// Answers one question, point by point.
 class Inference {
  public:
   Inference(InferQuestion question, const InferOptions& options)
       : question_(std::move(question)), options_(options) {
-    // As an entry that has seen every size.
+    // No lower bound of 2: as in an entry that has seen every size.
     for (SymbolDecision& symbol : question_.decision.symbols)
       if (symbol.min) symbol.min = 0;
   }
@@ -124,7 +124,7 @@ class Inference {
         example.run_error.reset();
         return;
       }
-      // What failed first, with elements of the program's own, says most.
+      // Reports the first failure, with the program's own elements: it is the most useful.
       if (!example.run_error) example.run_error = std::move(failed);
     }
   }
@@ -145,7 +145,7 @@ class Inference {
   InferredFrame out_;
 };
 
-/// Takes the dims and ints of inputs one by one.
+/// Makes a decision from the dims and ints of inputs.
 class About {
  public:
   About(const Observation& seen, const std::optional<std::vector<SymbolDecision>>& symbols)
@@ -193,7 +193,7 @@ class About {
 
   const Observation& seen_;
   bool all_;
-  std::map<std::string, SymbolDecision> named_;  // those that have not been met
+  std::map<std::string, SymbolDecision> named_;  // not found among the inputs so far
   Decision out_;
 };
 

@@ -1,8 +1,7 @@
-// Valid inputs of a traced function, inferred: the classes of sizes that one entry serves each, as
-// a cover of a box (shapes/size_classes.h). The function is traced at the least point of each class
-// and the graph run there by the interpreter. Asks no other rank anything; what ranks would answer
-// together is answered as if all were like this one. Called by those who ask, never by anything
-// that decides.
+// Infers valid inputs of a traced function: the classes of sizes, each served by one entry, as a
+// cover of a box (shapes/size_classes.h). The function is traced at the least point of each class,
+// and the graph is run there by the interpreter. No other rank takes part; questions of the group
+// are answered as if all ranks were like this one. Called for users only, never for a decision.
 #pragma once
 
 #include <functional>
@@ -23,20 +22,20 @@ namespace lockstep::worker {
 struct InferOptions {
   /// The values of each size and int that is a symbol.
   shapes::Range box{0, 64};
-  std::size_t classes = 64;  // at most
-  /// Which dims and ints are symbols, by name: "x.size(0)". nullopt: those of the frame's entry
-  /// with the most of them for inputs like these; without an entry all that are not marked static.
+  std::size_t classes = 64;  // maximum number
+  /// The dims and ints that are symbols, by name: "x.size(0)". nullopt: those of the frame's entry
+  /// for inputs like these that has most symbols; without an entry all that are not marked static.
   std::optional<std::set<std::string>> symbols{};
   /// As SizeClassLimits::solver.
   shapes::PointSolver solver{};
 };
 
-/// What the trace and the run at the example of one class came to.
+/// Result of the trace and the run at the example of one class.
 struct ExampleTrace {
   std::optional<Status> error;         // of the trace
-  std::optional<Status> run_error;     // of the run; the trace was well
-  std::string not_run;                 // why it was not run, though the trace was well
-  std::vector<std::string> given;      // TraceReliance::values: hold for the inputs that were given
+  std::optional<Status> run_error;     // of the run; the trace succeeded
+  std::string not_run;                 // why it was not run, though the trace succeeded
+  std::vector<std::string> given;      // TraceReliance::values: hold for the given inputs
   std::shared_ptr<const Graph> graph;  // null: error
 };
 
@@ -44,36 +43,35 @@ struct InferredFrame {
   std::string frame, group;
   int ranks = 1;  // of its group
   shapes::SizeBox box;
-  std::vector<std::string> names;  // of the box's sides
+  std::vector<std::string> names;  // names of the box's sides
   shapes::SizeClasses cover;
   std::vector<ExampleTrace> examples;  // by class
 };
 
-/// What is asked about. Sizes of the observation are those of the inputs that were given; they are
-/// replaced by those of each point.
+/// The function and inputs to infer about. The observation has the sizes of the given inputs, which
+/// are replaced by those of each point.
 struct InferQuestion {
-  Decision decision;  // its hints and bounds of sizes are not looked at
+  Decision decision;  // its hints and bounds of sizes are ignored
   Observation observation;
   std::span<const InputValue> values;  // by source
-  /// For a trace under this decision, with these inputs.
+  /// Makes the setup of a trace under a decision, with an observation.
   std::function<TraceSetup(const Decision&, const Observation&)> setup;
   std::function<void(Trace&)> body;
   /// Runs a graph on inputs; null: examples are not run.
   std::function<Result<std::vector<Array>>(const Graph&, Inputs)> run;
 };
 
-/// Errors: BadInput (a box that is none, a name that is no size of the inputs, sizes that the
-/// frame's constraints rule out altogether).
+/// Errors: BadInput (an invalid box, or static sizes that the frame's constraints rule out).
 [[nodiscard]] Result<InferredFrame> infer_classes(InferQuestion question,
                                                   const InferOptions& options);
 
-/// A decision for inputs like these: dims and ints that are `symbols`, by their sources, are
-/// symbols of that kind; nullopt: all that are not marked static. Errors: BadInput (a source that
-/// is no size or int of them).
+/// A decision for inputs like these: the dims and ints named by the sources of `symbols` are such
+/// symbols; nullopt: all that are not marked static. Errors: BadInput (a source that is no size or
+/// int of the inputs).
 [[nodiscard]] Result<Decision> decision_about(
     const Observation& observation, const std::optional<std::vector<SymbolDecision>>& symbols);
 
-/// One line of JSON: an element of "frames" in what `lockstep infer --json` prints.
+/// One line of JSON: an element of "frames" in the output of `lockstep infer --json`.
 [[nodiscard]] std::string infer_json(const InferredFrame& frame);
 
 }  // namespace lockstep::worker

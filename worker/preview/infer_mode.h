@@ -1,6 +1,6 @@
 // A program that `lockstep infer` has started: it is traced (trace_sheet.h), and at the first call
-// of each frame that was asked for its classes of sizes are inferred and written down. Internal to
-// the command and the frames of a job.
+// of each requested frame its classes of sizes are inferred and written. Internal to the command
+// and the frames of a job.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 
 namespace lockstep::worker {
 
-/// One thread.
+/// Single-threaded.
 class InferMode {
  public:
   [[nodiscard]] static Result<std::unique_ptr<InferMode>> open(const std::string& folder);
-  /// Asked for, and not told yet. Null: not so.
+  /// The request for the classes of a frame, until they are written; else null.
   [[nodiscard]] const InferRequest::Asked* asked(std::string_view group, std::string_view frame,
                                                  std::string_view structure) const;
   [[nodiscard]] const shapes::Range& box() const { return request_.box; }
-  /// Errors: Environment.
+  /// Writes the classes of a frame. Errors: Environment.
   [[nodiscard]] Result<void> tell(const InferredFrame& frame, const std::string& structure);
-  /// Every frame that was asked for has been told.
+  /// True if the classes of every requested frame have been written.
   [[nodiscard]] bool done() const { return request_.frames.empty(); }
 
  private:
   std::string folder_;
-  InferRequest request_;  // what is left of it
+  InferRequest request_;  // without the frames that have been written
 };
 
 }  // namespace lockstep::worker

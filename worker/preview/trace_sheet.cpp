@@ -76,7 +76,7 @@ void TraceSheet::write(const Line& line) {
   while (!rest.empty()) {
     const ssize_t n = ::write(fd_, rest.data(), rest.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // the reader finds a line that is cut
+    if (n <= 0) return;  // the reader finds the cut line
     rest.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -139,7 +139,7 @@ void TraceSheet::stop(const std::string& why, bool for_a_peer) {
   Line line("stop");
   line.json["why"] = why;
   write(line);
-  // Peers look for it when they find that this rank does not come.
+  // Peers that wait for this rank in vain look for this file.
   if (std::FILE* mark = std::fopen(mode_.stopped(rank_.value).c_str(), "we")) {
     std::fputs(for_a_peer ? "for a peer\n" : "of its own\n", mark);
     std::fclose(mark);

@@ -1,6 +1,6 @@
-// What one rank tells `lockstep trace` of the calls that it made: a file of JSON lines in the
-// folder that the command names (LOCKSTEP_TRACE), internal to the two (cli/trace_report.h reads
-// it). And the end of such a rank, which comes where its program needs what only a run can give.
+// One rank's report of its calls to `lockstep trace`: a file of JSON lines in the folder that the
+// command names (LOCKSTEP_TRACE), internal to the two (cli/trace_report.h reads it). Also ends such
+// a rank when its program needs a value that only a run can give.
 #pragma once
 
 #include <cstdint>
@@ -21,41 +21,41 @@
 
 namespace lockstep::worker {
 
-/// One rank's file. Calls and rounds are told by the thread that makes them; stop() and excuse()
-/// may come from the watchdog's, too.
+/// One rank's file. Used by the thread that makes calls and rounds; stop() and excuse() also by the
+/// watchdog's thread.
 class TraceSheet {
  public:
-  /// Makes the file. Errors: Environment (it cannot be written, or is there already).
+  /// Makes the file. Errors: BadInput (it exists already), Environment (it cannot be written).
   [[nodiscard]] static Result<std::unique_ptr<TraceSheet>> open(const TraceMode& mode, Rank rank,
                                                                 int size, bool mirrors);
   ~TraceSheet();
   TraceSheet(const TraceSheet&) = delete;
   TraceSheet& operator=(const TraceSheet&) = delete;
 
-  /// What stop() does before the process ends, once: the rank takes leave of its peers.
+  /// Sets how stop() takes leave of the peers before the process ends.
   void leave_by(std::function<void()> leave) { leave_ = std::move(leave); }
-  /// What a reader should know of this rank; said once each.
+  /// Writes a remark on this rank for readers, each text once only.
   void note(const std::string& text);
 
   struct Call {
     std::string_view frame, group;
     const CallOutcome& outcome;
-    const Entry* entry = nullptr;  // that it compiled or reused
-    const Graph* graph = nullptr;  // that was traced for it or is reused; null: none
+    const Entry* entry = nullptr;  // compiled or reused by the call; null: none
+    const Graph* graph = nullptr;  // traced or reused by the call; null: none
     shapes::Fingerprint fingerprint;
   };
   void call(const Call& call);
-  /// As many calls as were asked for have been made.
+  /// True if as many calls as requested have been made.
   [[nodiscard]] bool full() const { return mode_.calls != 0 && made_ >= mode_.calls; }
-  /// A failure outside of calls. `what`: "finish", "the start".
+  /// Writes a failure outside of calls. `what`: "finish", "the start".
   void failed(std::string_view what, const Status& status);
-  /// The job came to its end.
+  /// Writes that the job has ended.
   void finished();
-  /// Ends this process, successfully, right here: what was printed goes out, nothing else of the
-  /// program runs. `why` goes on from "rank 0 stopped after call 2: ".
+  /// Ends this process at once, successfully: flushes its output, runs nothing else of the program.
+  /// `why` continues "rank 0 stopped after call 2: ".
   [[noreturn]] void stop(const std::string& why);
-  /// The verdict with which the process is about to leave. Where it came about because a peer has
-  /// stopped, this rank stops, too; otherwise it returns.
+  /// Called with the verdict with which the process is about to leave. If its cause is a peer that
+  /// has stopped, stops this rank, too; else returns.
   void excuse(const Status& verdict);
 
  private:
@@ -73,7 +73,7 @@ class TraceSheet {
   std::set<shapes::Fingerprint> known_;
   std::set<std::string> noted_;
   std::function<void()> leave_;
-  std::mutex stopping_;  // taken once
+  std::mutex stopping_;  // locked once, never unlocked
 };
 
 }  // namespace lockstep::worker

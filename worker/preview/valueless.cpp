@@ -32,7 +32,7 @@ std::shared_ptr<const FarMemory> missing(const Graph& graph, const std::string& 
       fmt::format("output '{}' of {} has no {}", output, graph.name, what), needed);
 }
 
-/// nullopt where one of them is known only when the graph runs.
+/// nullopt if a size is known only in the run.
 std::optional<std::vector<std::int64_t>> sizes_of(const Node& node,
                                                   const shapes::Valuation& values) {
   std::vector<std::int64_t> out;

@@ -11,13 +11,13 @@
 
 namespace lockstep::worker {
 
-/// Is told, in one sentence, of an output that is needed and not there; goes on from "stopped: ".
+/// Receives one sentence about an output whose value is needed but missing; continues "stopped: ".
 using NeededValue = std::function<void(const std::string& what)>;
 
-/// The outputs of `graph` for these inputs, in its order. An output that is an input is that input,
-/// one that is a number made of sizes has its value. Whoever reads another one calls `needed` first
-/// and then gets its sentence as an error; so does whoever asks for a size that is known only when
-/// the graph runs. Errors: BadInput (inputs that do not fit the graph).
+/// The outputs of `graph` for these inputs, in its order. An output that is an input is that input;
+/// one that is a number made of sizes has its value. Reading any other output, or a size that is
+/// known only in the run, calls `needed`, then fails with the same sentence. Errors: BadInput
+/// (inputs that do not fit the graph).
 [[nodiscard]] Result<std::vector<Array>> valueless_outputs(const Graph& graph, const Inputs& inputs,
                                                            const NeededValue& needed);
 
