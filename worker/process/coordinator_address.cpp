@@ -19,13 +19,13 @@ using coordinator::Secret;
 
 constexpr std::string_view kSuffix = ".port";
 
-/// A coordinator that a file tells of.
+/// A coordinator that was found by its port file.
 struct Candidate {
-  std::string name;  // as a user may call it
+  std::string name;  // by which a user may name it
   PortFile at;
 };
 
-/// Somebody is there; on another machine that may take a moment to find out.
+/// True if a server accepts connections there; waits for at most half a second.
 bool listens(const Endpoint& endpoint) {
   constexpr int kPatienceMs = 500;
   boost::system::error_code failed;
@@ -45,7 +45,7 @@ std::string job_of(const std::string& file_name) {
   return stem.substr(0, stem.rfind('.'));
 }
 
-/// The coordinators that jobs of this host host; files of processes that were killed go.
+/// The coordinators that jobs of this host host. Removes files of coordinators that do not listen.
 std::vector<Candidate> hosted(const Settings& settings) {
   std::vector<Candidate> out;
   std::error_code failed;
@@ -73,7 +73,7 @@ Status ambiguous(const std::vector<Candidate>& all) {
       "{} coordinators listen on this host; say which by name or address:{}", all.size(), names));
 }
 
-/// The only one that listens.
+/// The only coordinator that listens on this host.
 Result<PortFile> any(const Settings& settings) {
   std::vector<Candidate> all = hosted(settings);
   auto own = PortFile::read(default_port_file(settings));
@@ -102,7 +102,7 @@ Result<PortFile> named(const Settings& settings, const std::string& job) {
                   job));
 }
 
-/// Where to go, with the secret that was found beside it.
+/// The address, with the secret of its port file, if any.
 Result<PortFile> look_up(const Settings& settings, std::string where) {
   if (where.empty() && settings.coordinator != kNoCoordinator) where = settings.coordinator;
   if (where.empty()) return any(settings);

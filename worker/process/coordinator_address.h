@@ -1,5 +1,5 @@
-// Which coordinator a process speaks to, and with which secret: from a word of the command line,
-// the environment, or the port file that a coordinator leaves.
+// The address and secret of the coordinator that a process connects to: from the command line, the
+// environment, or the port file of a coordinator.
 #pragma once
 
 #include <string>
@@ -13,21 +13,21 @@ struct CoordinatorAddress {
   coordinator::Endpoint endpoint;
   coordinator::Secret secret;
 
-  /// `where`: "127.0.0.1:4711"; a port file; or the name of a job that runs on this host and whose
-  /// rank 0 hosts the coordinator. Empty: LOCKSTEP_COORDINATOR, else the only one that listens on
-  /// this host. The secret is that of `token_file`, else of LOCKSTEP_TOKEN, else of
-  /// LOCKSTEP_TOKEN_FILE, else of the port file; a bare address also has that of a port file where
-  /// it is the address in it. Errors:
-  /// BadInput (no address; several listen, which are named), Environment (no such file, nobody
-  /// listens), Version (no secret is known, or its file is others' to read).
+  /// `where`: "127.0.0.1:4711"; a port file; or the name of a job on this host whose rank 0 hosts
+  /// the coordinator. Empty: LOCKSTEP_COORDINATOR, else the only coordinator that listens on this
+  /// host. The secret is that of `token_file`, else of LOCKSTEP_TOKEN, else of LOCKSTEP_TOKEN_FILE,
+  /// else of the port file; for a bare address of the port file that has this address, if any.
+  /// Errors: BadInput (an invalid address; several coordinators listen, which are named),
+  /// Environment (no such file, none listens), Version (no secret is known, or other users can read
+  /// its file).
   [[nodiscard]] static Result<CoordinatorAddress> find(const Settings& settings,
                                                        const std::string& where,
                                                        const std::string& token_file);
 };
 
-/// Where a coordinator leaves its address unless it is told otherwise.
+/// The port file of `lockstep coordinator`, unless it is given another.
 [[nodiscard]] std::string default_port_file(const Settings& settings);
-/// Where the one that the job's rank 0, process `pid`, hosts does so.
+/// The port file of the coordinator that the job's rank 0, process `pid`, hosts.
 [[nodiscard]] std::string job_port_file(const Settings& settings, const std::string& job, int pid);
 
 }  // namespace lockstep::worker

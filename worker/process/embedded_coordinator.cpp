@@ -12,10 +12,10 @@
 namespace lockstep::worker {
 namespace {
 
-/// How long the end of the job may wait for goodbyes.
+/// Maximum time for which the end of the job waits for ranks to disconnect.
 constexpr std::chrono::milliseconds kGoodbyes{5'000};
 
-/// Signals are for the program's own threads.
+/// Blocks signals while a thread is created: they are for the program's own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -38,7 +38,7 @@ coordinator::ServerOptions options_of(const Settings& settings, const Log& log) 
   options.version = LOCKSTEP_VERSION;
   options.store = settings.stores_dir();
   options.signals = false;
-  // The watchdogs of the host see the end of a process themselves, and end the job with a report.
+  // The watchdogs of the host detect the end of a process and end the job with a report.
   options.unsaid = {Kind::Lost, Kind::Absent};
   options.say = [log](const std::string& line) { log.line("info", "lockstep: " + line); };
   return options;

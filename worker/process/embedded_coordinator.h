@@ -1,6 +1,6 @@
-// The coordinator of a job that nobody gave one: rank 0 hosts it, on a thread of its own, at
-// loopback and with a secret of its own, for as long as the job. The ranks of that host report to
-// it; those of other hosts would need one that listens for them (lockstep coordinator).
+// The coordinator of a job that has none configured: rank 0 hosts it for the duration of the job,
+// on a thread of its own, at loopback and with a secret of its own. The ranks of that host report
+// to it; those of other hosts would need `lockstep coordinator`.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ namespace lockstep::worker {
 /// Listens, and serves until it is destroyed.
 class EmbeddedCoordinator {
  public:
-  /// Leaves its address and secret for `lockstep status` in job_port_file(). Errors: Environment
+  /// Writes its address and secret to job_port_file(), for `lockstep status`. Errors: Environment
   /// (no socket, no thread, no directory).
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedCoordinator>> start(const Settings& settings,
                                                                           const std::string& job,
                                                                           const Log& log);
-  /// Gives ranks that are about to exit cleanly a moment to do so.
+  /// Waits, at most 5 s, until all ranks have disconnected, then stops.
   ~EmbeddedCoordinator();
   EmbeddedCoordinator(const EmbeddedCoordinator&) = delete;
   EmbeddedCoordinator& operator=(const EmbeddedCoordinator&) = delete;

@@ -22,7 +22,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// Another for another start, where anybody says so.
+/// The job's name; different starts have different names if they can be told apart.
 std::string job_name(const Settings& settings, int size) {
   const bool told_apart = !settings.job_id.empty() || !settings.launch.empty() || size > 1;
   return settings.job_name() + (told_apart ? "" : fmt::format("-{}", ::getpid()));
@@ -35,7 +35,7 @@ coordinator::Incarnation fresh_incarnation() {
   return coordinator::Incarnation(std::bit_cast<std::uint64_t>(some));
 }
 
-/// What rank 0 tells the others of the coordinator that it hosts, and the host that it is on.
+/// Rank 0's broadcast: its host, and the address and secret of the coordinator that it hosts.
 Bytes written(const std::optional<coordinator::PortFile>& at) {
   ByteWriter out;
   out.u64(at ? host_id() : 0);
@@ -46,7 +46,7 @@ Bytes written(const std::optional<coordinator::PortFile>& at) {
   return std::move(out).take();
 }
 
-/// nullopt: none, or on another host.
+/// Reads that broadcast. nullopt: there is no coordinator, or it is on another host.
 std::optional<CoordinatorAddress> read(const Bytes& bytes) {
   ByteReader in(bytes);
   const std::uint64_t host = in.u64();
@@ -58,18 +58,18 @@ std::optional<CoordinatorAddress> read(const Bytes& bytes) {
   return CoordinatorAddress{*at, coordinator::Secret(spelled.begin(), spelled.end())};
 }
 
-/// Lets a verdict reach the watchdog for as long as there is one that needs it.
+/// Passes verdicts of the coordinator to the watchdog while it exists.
 struct Obedience {
   std::mutex mutex;
-  collectives::Watch* watch = nullptr;  // null: the job is at its end, or over TCP
+  collectives::Watch* watch = nullptr;  // null: the job is ending, or the ranks use TCP
   void obey(const Status& verdict) {
     const std::lock_guard lock(mutex);
     if (watch != nullptr) watch->end_job(verdict);
   }
 };
 
-/// A process speaks for one rank of one job: the first world that it joins, for as long as that
-/// lasts. Worlds beside it are parts of the same job.
+/// The right of one world of this process to report to a coordinator: the first that it joins,
+/// until that ends. Worlds beside it are parts of the same job.
 class Voice {
  public:
   Voice() : taken_(!in_use().test_and_set()) {}
@@ -88,14 +88,15 @@ class Voice {
   bool taken_;
 };
 
-/// What a rank holds until its board goes; in this order, so that the publisher goes first.
+/// Held by a rank until its board is destroyed. Members are in this order, so that the publisher is
+/// destroyed first.
 struct Reporting {
   Voice voice;
   std::unique_ptr<EmbeddedCoordinator> coordinator;
   std::unique_ptr<coordinator::Publisher> publisher;
 };
 
-/// Those who said where their coordinator is, and those who want none, host none.
+/// Starts rank 0's coordinator, unless one is configured or switched off or the rank is alone.
 std::unique_ptr<EmbeddedCoordinator> host_one(const World& world, const Settings& settings,
                                               const Log& log) {
   if (!settings.coordinator.empty() || world.all->rank().value != 0 || world.all->size() == 1)
@@ -137,7 +138,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
   auto feed = std::make_shared<coordinator::Feed>();
   if (self.value == 0) feed->configure(configuration);
   const auto obedience = std::make_shared<Obedience>();
-  // Over TCP watchdogs see all ranks by themselves, sooner and better than the coordinator does.
+  // Over TCP the watchdogs see all ranks themselves, and sooner than the coordinator.
   if (world.mesh == nullptr) obedience->watch = world.watch.get();
   auto publisher = coordinator::Publisher::start(
       *world.board, {.coordinator = at->endpoint,

@@ -1,5 +1,5 @@
-// Has a job's rank report to a coordinator: the one that is configured, else one that rank 0 hosts
-// for its host. The job never waits for it and comes to the same whether or not it is there.
+// Makes a job's rank report to a coordinator: the configured one, else one that rank 0 hosts for
+// its host. The job never waits for the coordinator, and its result does not depend on it.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,12 @@
 
 namespace lockstep::worker {
 
-/// Collective, once per world, by every rank of it: one broadcast, whatever the configuration. From
-/// here on this rank reports, until the world ends, unless another world of this process does; under
-/// MPI it ends the job where the coordinator's verdict meets it in a wait. `configuration` is what
-/// the coordinator shows of the job. What the calls tell goes into the result; null where nobody is
-/// to hear of it. What is wrong with the coordinator is a line of the log, not an error of the job:
-/// topic `info` for rank 0, `debug` for the others, for the coordinator says what is wrong with one.
-/// Errors: those of the broadcast.
+/// Collective over the world, once per world: one broadcast, whatever the configuration. From then
+/// on this rank reports until the world ends, unless another world of this process does. Under MPI
+/// the coordinator's verdict ends the job if it reaches this rank in a wait. `configuration`: shown
+/// by the coordinator. Returns the feed for reports of calls; null: calls are not reported.
+/// A failure of the coordinator is a line of the log, not an error of the job: topic `info` on rank
+/// 0, `debug` on others, whose failures the coordinator reports. Errors: those of the broadcast.
 [[nodiscard]] Result<std::shared_ptr<coordinator::Feed>> publish_progress(
     World& world, const Settings& settings, const Log& log, const std::string& build,
     const std::string& configuration);

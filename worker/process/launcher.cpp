@@ -16,10 +16,10 @@ std::string contents(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// A process as /proc tells of it.
+/// A process, from /proc.
 struct Process {
   int parent = 0;
-  std::string started;  // in ticks since the machine was
+  std::string started;  // in ticks since the machine started
 };
 
 Process process(int pid) {
@@ -34,8 +34,8 @@ Process process(int pid) {
   return out;
 }
 
-/// The process that has started this host's ranks: the nearest above this one that has no `marker`
-/// in its environment. Shells and tools between the two have it, as the rank has.
+/// The process that started this host's ranks: the nearest ancestor without `marker` in its
+/// environment. Shells and tools in between have it, as the rank has.
 std::string starter(const std::string& marker) {
   int pid = ::getppid();
   for (int depth = 0; depth < 64 && pid > 1; ++depth) {
@@ -48,7 +48,7 @@ std::string starter(const std::string& marker) {
   return fmt::format("process {} started {}", pid, process(pid).started);
 }
 
-/// `name` says how many ranks there are, or how many hosts they are on.
+/// True if the variable `name`, a number of ranks or hosts, is `wanted`; nullopt: it is not set.
 std::optional<bool> says(const Variables& variable, const char* name, int wanted) {
   const auto told = number_in<int>(variable(name));
   return told ? std::optional(*told == wanted) : std::nullopt;
@@ -69,14 +69,14 @@ std::optional<Launcher> of_open_mpi(const Variables& variable) {
   if (!out) return out;
   out->one_host = says(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", out->size);
   out->offers_mpi = !variable("PMIX_RANK").empty();
-  // Numbers of jobs come again; the address of the server that is asked does not while it runs.
+  // Job numbers are reused; the address of a server is not while it runs.
   for (const char* name : {"PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3"})
     out->id += variable(name) + " ";
   if (variable("PMIX_NAMESPACE").empty()) out->id = starter("OMPI_COMM_WORLD_RANK");
   return out;
 }
 
-/// MPICH, Intel MPI, srun --mpi=pmi2 and others.
+/// For MPICH, Intel MPI, srun --mpi=pmi2 and others.
 std::optional<Launcher> of_pmi(const Variables& variable) {
   auto out = numbered(Launcher::Kind::Pmi, variable("PMI_RANK"), variable("PMI_SIZE"));
   if (!out) return out;
@@ -88,7 +88,7 @@ std::optional<Launcher> of_pmi(const Variables& variable) {
 }
 
 std::optional<Launcher> of_slurm(const Variables& variable) {
-  // What is no step of tasks, such as a script or an interactive shell, has a number beyond an int.
+  // A batch script or an interactive shell has a step number beyond an int.
   const auto step = number_in<int>(variable("SLURM_STEP_ID"));
   if (!step) return std::nullopt;
   auto out =
@@ -101,7 +101,7 @@ std::optional<Launcher> of_slurm(const Variables& variable) {
   return out;
 }
 
-/// torchrun, also with --no-python. Its store holds MASTER_PORT, where nobody else can meet.
+/// For torchrun, also with --no-python. Its store uses MASTER_PORT, so ranks cannot meet there.
 std::optional<Launcher> of_torchrun(const Variables& variable) {
   if (variable("TORCHELASTIC_RUN_ID").empty()) return std::nullopt;
   auto out = numbered(Launcher::Kind::Torchrun, variable("RANK"), variable("WORLD_SIZE"));
@@ -117,7 +117,7 @@ std::optional<Launcher> of_torchrun(const Variables& variable) {
 }  // namespace
 
 std::optional<Launcher> launcher_of(const Variables& variable) {
-  // A daemon of theirs that srun has started passes srun's variables on, so those come last.
+  // Daemons of other launchers that srun has started pass srun's variables on, so Slurm is last.
   if (auto told = of_open_mpi(variable)) return told;
   if (auto told = of_pmi(variable)) return told;
   // torchrun within a step of srun's starts ranks of its own.

@@ -1,5 +1,5 @@
-// What mpirun, mpiexec, srun or torchrun tell a process that they have started: by the variables
-// that they set, which are the same whichever MPI a program is built with.
+// What mpirun, mpiexec, srun or torchrun tell a process that they start, by environment variables.
+// These do not depend on the MPI that the program is built with.
 #pragma once
 
 #include <functional>
@@ -9,26 +9,25 @@
 namespace lockstep::worker {
 
 struct Launcher {
-  enum class Kind { OpenMpi, Pmi, Slurm, Torchrun };  // whose variables told
+  enum class Kind { OpenMpi, Pmi, Slurm, Torchrun };  // whose variables were found
   Kind kind = Kind::OpenMpi;
   int rank = 0, size = 1;
-  std::optional<bool> one_host;  // all ranks are on it; nullopt: it does not say
-  /// What an MPI would join the others by is there. Without it a process is alone to its MPI, on
-  /// purpose: a child of a rank, say.
+  std::optional<bool> one_host;  // all ranks are on one host; nullopt: not known
+  /// True: the variables by which an MPI joins the ranks are set. Without them a process is alone
+  /// to its MPI, on purpose: such as a child of a rank.
   bool offers_mpi = false;
-  /// The same for all ranks of one host, and for no other launch on it.
+  /// Identifies the launch: equal on all ranks of one host, and different for other launches on it.
   std::string id;
 };
 
-/// The value of a variable; empty where it is not set.
+/// The value of a variable; empty if it is not set.
 using Variables = std::function<std::string(const char* name)>;
 
-/// nullopt: nobody has started this process together with others, as far as the variables say.
-/// Within a batch job only what srun has started as a task of a step counts: its variables are set
-/// in the script, too, where one process runs.
+/// nullopt: by its variables this process was not started together with others. Slurm counts only
+/// in a task of a step of srun: its variables are also set in a batch script, which is one process.
 [[nodiscard]] std::optional<Launcher> launcher_of(const Variables& variable);
 
-/// "mpirun -x NAME=VALUE …": how it is told to give the ranks a variable.
+/// "mpirun -x NAME=VALUE …": the option of a launcher that gives the ranks a variable.
 [[nodiscard]] std::string with_variable(Launcher::Kind kind, const std::string& name,
                                         const std::string& value);
 

@@ -26,7 +26,7 @@ std::string CompileMark::text() const {
 bool Log::on(std::string_view topic) const {
   if (topics_.contains("off")) return false;
   if (topics_.contains(std::string(topic))) return true;
-  return topic == "info" && !topics_.empty();  // any topic asks for the plain lines too
+  return topic == "info" && !topics_.empty();  // any topic includes "info"
 }
 
 void Log::line(std::string_view topic, std::string_view text) const {

@@ -7,8 +7,8 @@
 
 namespace lockstep::worker {
 
-/// Where a compile stands, as log lines carry it: "[r3|0/1_1]" is rank 3, frame 0, its second
-/// compile, one restart.
+/// The compile that a log line is about: "[r3|0/1_1]" is rank 3, frame 0, its second compile, one
+/// restart.
 struct CompileMark {
   int rank = 0, frame = 0, entry = 0, attempt = 0;
   [[nodiscard]] std::string text() const;

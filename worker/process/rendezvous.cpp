@@ -26,7 +26,7 @@ Result<Secret> secret_of(const Settings& settings, const Endpoint& at) {
   std::error_code failed;
   const std::filesystem::path folder = settings.cache_dir;
   std::filesystem::create_directories(folder.parent_path(), failed);
-  ::mkdir(folder.c_str(), 0700);  // where it is there already, reading says what is wrong with it
+  ::mkdir(folder.c_str(), 0700);  // errors are found when the secret is read
   return collectives::own_secret(settings.cache_dir + "/rendezvous.token");
 }
 
@@ -42,7 +42,7 @@ Status on_several_hosts(const Launcher& launcher) {
       "LOCKSTEP_RENDEZVOUS");
 }
 
-/// What the ranks of a job are, wherever they meet.
+/// The options that do not depend on the place of the rendezvous.
 collectives::TcpOptions tcp_options_of(Rank rank, int size, const Settings& settings,
                                        std::string build) {
   collectives::TcpOptions out;

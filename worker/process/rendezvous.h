@@ -1,6 +1,6 @@
-// Where and with which secret the processes of a job meet over TCP: where LOCKSTEP_RENDEZVOUS says,
-// or where those that torchrun, or in a build without MPI any launcher, has started on one host
-// find each other.
+// The place and secret of the rendezvous of a job's processes over TCP: the one in
+// LOCKSTEP_RENDEZVOUS; else, for processes on one host started by torchrun, or in a build without
+// MPI by any launcher, a file.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@
 
 namespace lockstep::worker {
 
-/// nullopt: nothing names a rendezvous. An address or a file; with an address the secret is
-/// LOCKSTEP_TOKEN, or what LOCKSTEP_TOKEN_FILE holds; where there is neither and the rendezvous is
-/// on loopback, one of this user's, made in the cache directory at first use. `build` tells builds
-/// of the program apart. Errors: BadInput (no address), Version (no secret though other machines
-/// reach the address, or its file is others' to read), Environment.
+/// The rendezvous that the settings name, an address or a file; nullopt: none. The secret of an
+/// address is LOCKSTEP_TOKEN, else that in LOCKSTEP_TOKEN_FILE, else, on loopback, one of this
+/// user, made in the cache directory at first use. `build` identifies the build of the program.
+/// Errors: BadInput (an invalid address, no rank or world size), Version (no secret though other
+/// machines reach the address, or other users can read its file), Environment.
 [[nodiscard]] Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& settings,
                                                                            std::string build);
 
-/// The same for what `launcher` has started, where no MPI joins it: ranks of one host meet by a
-/// file in the cache directory that is named after the launch. Errors: Environment where they are
-/// not on one host, with what to set.
+/// The rendezvous of processes that `launcher` has started and no MPI joins: ranks of one host meet
+/// by a file in the cache directory that is named after the launch. nullopt: a single process.
+/// Errors: Environment if they are not on one host, with the variable to set.
 [[nodiscard]] Result<std::optional<collectives::TcpOptions>> launched_rendezvous(
     const Settings& settings, const std::optional<Launcher>& launcher, std::string build);
 

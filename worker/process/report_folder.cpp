@@ -16,7 +16,7 @@ constexpr std::size_t kMostJobs = 64;
 
 std::string all_reports(const Settings& settings) { return settings.cache_dir + "/reports"; }
 
-/// Oldest first; a folder is as old as its newest file.
+/// The folders of reports, oldest first; a folder is as old as its newest file.
 std::vector<std::pair<fs::file_time_type, fs::path>> by_age(const Settings& settings) {
   std::vector<std::pair<fs::file_time_type, fs::path>> out;
   std::error_code failed;

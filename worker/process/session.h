@@ -1,5 +1,5 @@
-// One process's part in a job from its start on: the ranks that it joined, and the coordinator and
-// the record that follow its calls. Held by a Job and by a group of the C library.
+// One process's part in a job: the ranks that it joined, and the coordinator and the record that
+// observe its calls. Held by a Job and by a group of the C library.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace lockstep::worker {
 
-/// Tells builds of a program or library apart: the fingerprint of its file. Read once per path.
+/// Identifies the build of a program or library: the fingerprint of its file. Read once per path.
 [[nodiscard]] const std::string& build_of(const std::string& path);
 
 /// Members are destroyed in reverse order: observers of calls before the world.
@@ -28,8 +28,8 @@ class Session {
   /// Collective: the ranks compare their configurations. `build`: build_of(). Errors:
   /// startup_round().
   [[nodiscard]] Result<void> compare(std::string configuration, std::string build);
-  /// Collective, after that: this rank reports to a coordinator, as `settings` say. Errors:
-  /// publish_progress().
+  /// Collective, after compare(): makes this rank report to a coordinator, as `settings` say.
+  /// Errors: publish_progress().
   [[nodiscard]] Result<void> publish(const Settings& settings, const Log& log);
   /// Opens this rank's file of the record, if the settings name a folder. `config` and `program`
   /// as in RecordHeader. Errors: Recorder::open().
@@ -51,8 +51,8 @@ class Session {
   std::unique_ptr<Recorder> recorder_;
 };
 
-/// The stores of this user, as `settings` say where. `report` receives what the disk fails to do
-/// later. Errors: the stores'.
+/// Opens the stores of this user, at the places in `settings`. `report` receives later errors of
+/// the disk. Errors: the stores'.
 [[nodiscard]] Result<std::unique_ptr<coordinator::ArtifactStore>> open_artifacts(
     const Settings& settings, std::function<void(const Status&)> report);
 [[nodiscard]] Result<std::unique_ptr<coordinator::ProfileStore>> open_profiles(

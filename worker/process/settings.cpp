@@ -34,7 +34,7 @@ std::string default_cache_dir() {
   return fmt::format("/tmp/lockstep-{}", getuid());
 }
 
-/// PMIx (Open MPI's mpirun, others) or Slurm.
+/// The launch's id by PMIx (Open MPI's mpirun, others) or Slurm.
 std::string launch_id() {
   const std::string pmix = variable("PMIX_NAMESPACE");
   if (!pmix.empty()) return pmix;
@@ -72,12 +72,12 @@ Result<int> whole_number(const char* name, int least, const std::optional<int>& 
   return bad(name, text, fmt::format("a whole number from {} up", least));
 }
 
-/// Where the processes of a job meet, and which of them this one is.
+/// Reads where the processes of a job meet, and the rank of this one.
 Result<void> read_rendezvous(Settings& settings) {
   settings.rendezvous = variable("LOCKSTEP_RENDEZVOUS");
   if (settings.rendezvous.empty() && !settings.trace) return {};
   const auto launcher = launcher_from_environment();
-  // A command that is no rank needs neither number; who meets is asked for both by rendezvous_of().
+  // A command that is no rank needs neither number; for ranks rendezvous_of() requires both.
   const auto told = [&](int Launcher::*which) {
     if (launcher) return std::optional((*launcher).*which);
     return settings.trace ? std::nullopt : std::optional(Settings::kUntold);
@@ -91,7 +91,7 @@ Result<void> read_rendezvous(Settings& settings) {
                fmt::format("a number below LOCKSTEP_WORLD_SIZE, which is {}", *size));
   settings.rank = *rank;
   settings.world_size = *size;
-  if (settings.launch.empty())  // of a file its name: its folder is a private one
+  if (settings.launch.empty())  // the name of a file, without its private folder
     settings.launch = std::filesystem::path(settings.rendezvous).filename();
   return {};
 }

@@ -14,7 +14,7 @@ namespace {
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// MPI, and its end in time. Destroyed after the watch has entered the clean exit.
+/// MPI, and its end within a time limit. Destroyed after the watch has entered the clean exit.
 struct Session {
   std::optional<collectives::MpiSession> mpi;
   Duration patience{0};
@@ -32,7 +32,7 @@ struct Session {
     mpi.reset();
   }
 
-  /// Ranks without a clean exit on the board have not come to the end.
+  /// The verdict: ranks without a clean exit on the board have not reached the end.
   [[nodiscard]] Status nobody_came() const {
     Status verdict{Code::Stuck, ""};
     RankSet missing;
@@ -69,7 +69,7 @@ Status nobody_started(Duration patience) {
       ""};
 }
 
-/// The launcher and the MPI of this build are not of one kind: each process is alone to its MPI.
+/// The launcher and the MPI of this build do not match: each process is alone to its MPI.
 Status not_the_launchers(int launched) {
   return environment_error(
       fmt::format("{} processes were started together, but to the MPI of this build ({}) each "
