@@ -116,7 +116,7 @@ class FrameRunner {
   /// Before the first call: has `tracer` trace the function; the bodies of calls are not used.
   /// Captured variables are then not checked.
   void trace_by(DistantTracer tracer);
-  /// The time in which the last call agreed: look-up, votes and exchanges, without trace and
+  /// The time that the last call took to agree: look-up, votes and exchanges, without trace and
   /// compile.
   [[nodiscard]] Duration last_agreement() const { return agreement_; }
 

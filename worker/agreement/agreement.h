@@ -35,7 +35,7 @@ struct Audited {
   std::optional<Status> finding;  // nullopt: all ranks run the same
 };
 
-/// What the caller compiled.
+/// The program that the caller compiled.
 struct Built {
   /// Fingerprint of the program, compared between ranks; left zero, only decisions are compared.
   shapes::Fingerprint program;
@@ -115,7 +115,7 @@ class Agreement {
   /// Errors, the same on all ranks, before anything runs: GraphDivergence (collectives that would
   /// not match), FrameMismatch, the local error of a rank, and those of Communicator::poll.
   [[nodiscard]] Result<Audited> audit(std::string_view frame, AuditedCall own);
-  /// What the audit has found so far, for a summary.
+  /// The findings so far, for a summary.
   [[nodiscard]] const AuditLedger& findings() const { return ledger_; }
 
   /// From now on each frame starts, at its first call, from its profile in `store`, and commits

@@ -19,7 +19,7 @@
 
 namespace lockstep::worker {
 
-/// What one rank is about to run, and what it sees of its inputs.
+/// The program that one rank is about to run, and its inputs.
 struct AuditedCall {
   Observation observation;
   shapes::Fingerprint program;

@@ -117,7 +117,7 @@ struct CodeCache {
   /// One line per entry that is not superseded and does not fit.
   [[nodiscard]] std::vector<Misfit> explain(const Observation& observation) const;
   /// The entry to run among those that fit on every rank: fewest symbols, then lowest index.
-  /// Requires a mask that lookup() gave, not empty.
+  /// Requires a mask of lookup() that is not empty.
   [[nodiscard]] int pick(std::uint64_t mask) const;
   /// Number of entries that are not superseded.
   [[nodiscard]] int live() const;

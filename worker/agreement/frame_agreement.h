@@ -51,8 +51,8 @@ class FrameAgreement {
   void promise(Observation observation, RankStatus rank_status) {
     rounds_.promise(call_, cache_, std::move(observation), std::move(rank_status));
   }
-  /// The error of a call that sees `given` where something else was promised; it names the first
-  /// source that differs, with both values. nullopt: the promise is kept, or nothing was promised.
+  /// The error of a call with `given` if something else was promised; it names the first source
+  /// that differs, with both values. nullopt: the promise is kept, or nothing was promised.
   /// Floats and the elements of tensors are runtime values and may differ, except for branches that
   /// an entry took on them; so may the order of dims, on which no entry depends.
   [[nodiscard]] std::optional<Status> broken(const Observation& given) const;

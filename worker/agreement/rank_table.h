@@ -19,7 +19,8 @@ namespace lockstep::worker {
 /// The row of several ranks that have the same value.
 [[nodiscard]] Bytes rank_table_payload(const RankSet& ranks,
                                        const std::optional<std::string>& value);
-/// For the ordered tree (collectives/tree.h). An unreadable payload counts as an empty table.
+/// The join for the ordered tree (collectives/tree.h). An unreadable payload counts as an empty
+/// table.
 [[nodiscard]] Bytes join_rank_tables(std::span<const std::byte> lower,
                                      std::span<const std::byte> higher);
 /// One row per distinct value, by lowest rank.

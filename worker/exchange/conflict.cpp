@@ -56,7 +56,7 @@ bool marked_both_ways(const DimCell& cell) {
   return cell.marked(Mark::Static) && (cell.marked(Mark::Dynamic) || cell.marked(Mark::Unbacked));
 }
 
-/// What is wrong and what to do next; `what` is the source or dim as users write it.
+/// The error and its remedy; `what` is the source or dim as users write it.
 std::string sentence(Code code, std::string_view what, Mark mark) {
   switch (code) {
     case Code::SourceMismatch:

@@ -59,7 +59,7 @@ struct Decision {
   /// The field with that name, or nullptr.
   [[nodiscard]] const JoinedField* field(std::string_view name) const;
   /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked
-  /// ones are counted apart. Guards of the trace are over these.
+  /// ones are counted separately. Guards of the trace are over these.
   [[nodiscard]] std::vector<shapes::Symbol> trace_symbols() const;
   /// The backed symbols that follow those: a trace's host values (host_value.h).
   [[nodiscard]] std::vector<shapes::Symbol> host_symbols(std::size_t count) const;
