@@ -4,7 +4,8 @@
     lockstep.torch.watch()
 
 From then on each collective of any process group is compared with those of the other ranks before it is issued, and
-what a rank compiles is told to them; nobody waits for that. Where a program needs the ranks themselves, for lockstep.agreed():
+ranks report to each other what they compile; no rank waits for that. For lockstep.agreed() a program needs the ranks
+themselves:
 
     with lockstep.torch.group() as ranks:
         step = lockstep.agreed(train_step, ranks)

@@ -40,7 +40,7 @@ def _deadline() -> float:
 
 
 def _show_told() -> None:
-    """At the level that LOCKSTEP_LOG names, among its topics."""
+    """Logs at the level that LOCKSTEP_LOG names, among its topics."""
     names = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
     level = next((names[word] for word in os.environ.get("LOCKSTEP_LOG", "").split(",") if word in names), None)
     if level is not None:
@@ -52,7 +52,7 @@ def _show_told() -> None:
 
 
 def _watch_when_begun(policy: str, deadline: float) -> None:
-    """From the end of init_process_group() on, by whatever name it is called."""
+    """Begins the watch at the end of init_process_group(), under whatever name it is called."""
     begin: Any = dist.init_process_group
 
     @functools.wraps(begin)
@@ -66,14 +66,14 @@ def _watch_when_begun(policy: str, deadline: float) -> None:
 
 
 def _show_from(script: str) -> None:
-    """What is not caught is shown from the script's own lines on."""
+    """Shows uncaught exceptions from the script's own lines on."""
     shown: Any = sys.excepthook
 
     def show(kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
         users = trace
         while users is not None and users.tb_frame.f_code.co_filename != script:
             users = users.tb_next
-        if users is not None or isinstance(error, SyntaxError):  # of the script itself: it has no line that runs
+        if users is not None or isinstance(error, SyntaxError):  # a SyntaxError of the script has no line that runs
             error, trace = error.with_traceback(users), users
         shown(kind, error, trace)
     sys.excepthook = show
@@ -86,11 +86,11 @@ def _run_script(given: str) -> None:
             source = file.read()
     except OSError as error:
         _fail(f"{given} cannot be read: {error.strerror}")
-    if not getattr(sys.flags, "safe_path", False):  # which Python has from 3.11 on
+    if not getattr(sys.flags, "safe_path", False):  # since Python 3.11
         sys.path[0] = os.path.dirname(script)
     module = types.ModuleType("__main__")
     module.__file__ = script
-    sys.modules["__main__"] = module  # by which multiprocessing and pickle find what is the script's
+    sys.modules["__main__"] = module  # where multiprocessing and pickle find the script's names
     _show_from(script)
     exec(compile(source, script, "exec"), vars(module))
 

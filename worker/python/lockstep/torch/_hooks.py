@@ -23,7 +23,7 @@ _c10d: Any = importlib.import_module("torch.distributed.distributed_c10d")
 
 
 def default_store() -> Any:
-    """The store of init_process_group. Seen in 2.15."""
+    """Returns the store of init_process_group. Seen in 2.15."""
     find = getattr(_c10d, "_get_default_store", None)
     if find is None:
         raise RuntimeError(f"torch {torch.__version__} does not show the store of init_process_group; open "
@@ -33,7 +33,7 @@ def default_store() -> Any:
 
 
 def store_host(store: Any) -> Optional[str]:
-    """Where a store over TCP is kept; None: it is of another kind. underlying_store: seen in 2.15."""
+    """Returns the host of a store over TCP; None: it is of another kind. underlying_store: seen in 2.15."""
     seen = 0
     while seen < 8 and hasattr(store, "underlying_store"):
         store, seen = store.underlying_store, seen + 1
@@ -46,11 +46,11 @@ class _Thread(threading.local):
 
     late: Optional[BaseException] = None     # what `started` raised, to be raised by the next hook
     code: Optional[types.CodeType] = None    # of the compile that has started
-    handled: Optional[BaseException] = None  # by the program, around the call
+    handled: Optional[BaseException] = None  # the exception that the program is handling around the call
 
 
 class FrameEvents:
-    """torch.compile's frames, as they come, on any thread. Hooks of torch._dynamo seen in 2.15: the guard-complete hook,
+    """Events of torch.compile's frames, on any thread. Hooks of torch._dynamo seen in 2.15: the guard-complete hook,
     compile callbacks, bytecode hooks."""
 
     def __init__(self, looked_up: Callable[[bool], bool], started: Callable[[Compile], None],
@@ -58,14 +58,13 @@ class FrameEvents:
                  ended: Callable[[Optional[BaseException], bool], None],
                  backward: Callable[[bool], None],
                  unraised: Callable[[BaseException, types.CodeType], None]) -> None:
-        """`looked_up`(found), after look_up(True): the guards of a frame with versions have been tested; False: it
-        compiles in any case. Must not raise. `started`: a frame is compiled, for the first time or after it was
-        looked up in vain; not called for compiles within a compile. `traced`: the code of a frame, the code
-        that runs in its place, and what it was traced to, before anything of it runs; not called where nothing was
-        traced. `ended`: of the compile that started, with what it failed with, and whether the frame then runs without a
-        graph; must not raise. `backward`(starts): the build of a backward graph within the backward pass
-        starts or has ended. `unraised`: what `started` raised, where this version of torch passes nothing
-        on from there, and the frame then runs without a graph."""
+        """`looked_up`(found), after look_up(True): the guards of a frame with versions have been tested; if False, it
+        will compile. Must not raise. `started`: a frame begins to compile, for the first time or because no version
+        fits; not called for compiles within a compile. `traced`: gets the code of a frame, the code that runs instead,
+        and the result of the trace, before anything of it runs; not called if nothing was traced. `ended`: the compile
+        has ended; gets its error, and whether the frame then runs without a graph; must not raise. `backward`(starts):
+        the build of a backward graph within the backward pass starts or has ended. `unraised`: gets the exception of
+        `started` if this version of torch does not propagate it, and the frame then runs without a graph."""
         try:
             callback: Any = importlib.import_module("torch._dynamo.callback")
             convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
@@ -80,12 +79,12 @@ class FrameEvents:
             raise RuntimeError(f"torch {torch.__version__} lacks a hook that lockstep.torch.watch() needs "
                                f"({error}); lockstep.agreed() and lockstep.torch.group() work "
                                "without it") from error
-        never_compile(__name__.split(".", 1)[0])  # what runs between frames of the program
+        never_compile(__name__.split(".", 1)[0])  # functions of lockstep run between frames of the program
         self._started, self._traced, self._ended, self._backward = started, traced, ended, backward
         self._unraised = unraised
         self._of = _Thread()
         self._looked_up = looked_up
-        self._before: Optional[Tuple[Any]] = None  # the hook that was there before
+        self._before: Optional[Tuple[Any]] = None  # the hook that was set before
         self._register()
         self._bytecode = register(self._bytecode_hook)
 
@@ -94,11 +93,11 @@ class FrameEvents:
         self._callbacks.register_end_callback(self._end)
 
     def _is_registered(self) -> bool:
-        """torch.compiler.reset() takes all callbacks away, and no other hook."""
+        """True if the callbacks are registered: torch.compiler.reset() removes all callbacks, but no other hook."""
         return self._start in self._callbacks.start_callbacks
 
     def look_up(self, on: bool) -> None:
-        """Whether `looked_up` is called."""
+        """Sets whether `looked_up` is called."""
         if on and self._before is None:
             self._before = (self._set_hook(self._looked_up),)
         elif not on and self._before is not None:
@@ -124,7 +123,7 @@ class FrameEvents:
             self._backward(True)
 
     def _begin(self) -> None:
-        self._of.handled = sys.exc_info()[1]  # by the program, around the call
+        self._of.handled = sys.exc_info()[1]  # the program handles it around the call
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code is not self._entrance:
             frame = frame.f_back
@@ -139,7 +138,7 @@ class FrameEvents:
             raise late
         if not self._is_registered():
             self._register()
-            self._begin()  # late, and before anything runs
+            self._begin()  # late, but before anything runs
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and _output_of(frame) is None:
             frame = frame.f_back
@@ -163,7 +162,7 @@ class FrameEvents:
         self._ended(error, error is not None and self._goes_on(error))
 
     def _goes_on(self, error: BaseException) -> bool:
-        """torch runs the frame without a graph after this error."""
+        """Returns whether torch runs the frame without a graph after this error."""
         exc: Any = importlib.import_module("torch._dynamo.exc")
         config: Any = importlib.import_module("torch._dynamo.config")
         if not isinstance(error, Exception) or not (config.suppress_errors or
@@ -176,7 +175,7 @@ class FrameEvents:
 
 
 def _output_of(frame: types.FrameType) -> Optional[Any]:
-    """What torch has traced, where `frame` is that of the compile. Seen in 2.8, in 2.11 (tracer_output) and in 2.15."""
+    """Returns the result of the trace if `frame` is that of the compile. Seen in 2.8, 2.11 (tracer_output) and 2.15."""
     for output in (frame.f_locals.get("output"), getattr(frame.f_locals.get("tracer_output"), "output_graph", None)):
         if hasattr(output, "graph"):
             return output
@@ -188,7 +187,7 @@ class _Probe(Exception):
 
 
 def _passes_on(callback: Any) -> bool:
-    """What a callback raises at the start of a compile comes out of it. Not in 2.8; in 2.15."""
+    """Returns whether a compile propagates what its start callback raises. Not in 2.8; in 2.15."""
     def fails(args: Any) -> None:
         raise _Probe
     handler = callback.CompilationCallbackHandler()
@@ -204,7 +203,7 @@ def _passes_on(callback: Any) -> bool:
 
 class BackwardGraphs:
     """Backward graphs as AOTAutograd splits them off. joint_custom_pass, which is called right before the split,
-    and the name of the local variable there: seen in 2.15. Another version may show none."""
+    and the name of the local variable there: seen in 2.15. Other versions may show no graphs."""
 
     def __init__(self) -> None:
         self._config: Any = importlib.import_module("torch._functorch.config")
@@ -223,8 +222,8 @@ class BackwardGraphs:
         return self._before(joint, inputs) if callable(self._before) else joint
 
     def take(self) -> Optional[List[Any]]:
-        """Those since it was last called, as GraphModules; None: some came from a cache, or this version shows
-        none. To be called soon: a frame holds what its callers hold."""
+        """Returns the graphs since the last call, as GraphModules; None: some are from a cache, or this version shows
+        none. Call it soon: a frame keeps alive what its callers hold."""
         frames, self._frames = self._frames, []
         hits, self._hits = self._hits, _cache_hits()
         found = [frame.f_locals.get("bw_module") for frame in frames]
@@ -242,7 +241,7 @@ def _cache_hits() -> int:
 
 
 def _frame_state(code: types.CodeType, closure: Any) -> Any:
-    """What torch has seen of the sizes of a frame's inputs, by source; None: this version does not show it.
+    """Returns torch's record of the sizes of a frame's inputs, by source; None: this version does not show it.
     torch._dynamo.pgo: seen in 2.8, 2.11 and 2.15."""
     try:
         pgo: Any = importlib.import_module("torch._dynamo.pgo")
@@ -253,7 +252,7 @@ def _frame_state(code: types.CodeType, closure: Any) -> Any:
 
 
 def sizes_seen(code: types.CodeType, closure: Any) -> Dict[str, Seen]:
-    """In all compiles of a frame so far."""
+    """Returns the sizes of all compiles of a frame so far."""
     def one(value: Any) -> Optional[int]:
         return value if type(value) is int else None
     found: Dict[str, Seen] = {}
@@ -270,7 +269,7 @@ def _auto_dynamic() -> type:
 
 
 def see_sizes(code: types.CodeType, closure: Any, seen: Mapping[str, Seen]) -> None:
-    """As though this process had compiled the frame for these, too: what is not always the same becomes a symbol."""
+    """Records sizes as though this process had compiled the frame for them, too: those that vary become symbols."""
     state = _frame_state(code, closure)
     if state is None:
         return
@@ -279,23 +278,23 @@ def see_sizes(code: types.CodeType, closure: Any, seen: Mapping[str, Seen]) -> N
         known = state[source].size if source in state else None
         if isinstance(sizes, list):
             if isinstance(known, tuple) and len(known) != len(sizes):
-                continue  # of other dims there
+                continue  # the peer has another number of dims
             other = pgo.FrameStateSizeEntry.make_size(tuple(pgo.auto_dynamic if size is None else size for size in sizes))
         elif isinstance(known, tuple):
-            continue  # a tensor here, a number there
+            continue  # a tensor here, a number on the peer
         else:
             other = pgo.FrameStateSizeEntry.make_scalar(pgo.auto_dynamic if sizes is None else sizes)
         state[source] |= other
 
 
 def never_compile(package: str) -> None:
-    """torch.compile leaves functions of this package alone. Seen in 2.15."""
+    """Makes torch.compile skip functions of this package. Seen in 2.15."""
     rules: Any = importlib.import_module("torch._dynamo.trace_rules")
     rules.add(package)
 
 
 def wrapped_function(frame: types.FrameType) -> Optional[Any]:
-    """The function that torch.compile has wrapped, where `frame` is the wrapper. Seen in 2.15."""
+    """Returns the function that torch.compile has wrapped, if `frame` is the wrapper's. Seen in 2.15."""
     code = frame.f_code
     if code.co_name not in ("compile_wrapper", "_fn") or not code.co_filename.endswith("_dynamo/eval_frame.py"):
         return None
@@ -303,7 +302,8 @@ def wrapped_function(frame: types.FrameType) -> Optional[Any]:
 
 
 def called_module(frame: types.FrameType) -> Optional[Any]:
-    """The module whose forward() is called, where `frame` is torch's code for it, with hooks or without. Seen in 2.15."""
+    """Returns the module whose forward() is called, if `frame` is torch's code for that, with or without hooks. Seen in
+    2.15."""
     code = frame.f_code
     if code.co_name not in ("_call_impl", "inner") or not code.co_filename.endswith("nn/modules/module.py"):
         return None
@@ -311,8 +311,8 @@ def called_module(frame: types.FrameType) -> Optional[Any]:
 
 
 def passing(error: Exception) -> BaseException:
-    """The same, of a subclass that torch.compile hands to its caller as it is; others it wraps in
-    one of its own. Seen in 2.15."""
+    """Returns the error as an instance of a subclass that torch.compile passes to its caller unchanged; others it wraps
+    in an exception of its own. Seen in 2.15."""
     exc: Any = importlib.import_module("torch._dynamo.exc")
     kind = type(error)
     made = type(kind.__name__, (kind, exc.ShortenTraceback), {
@@ -325,17 +325,17 @@ def passing(error: Exception) -> BaseException:
 
 class Kernels:
     """Functions in front of operators of torch.distributed (namespace c10d), for eager and compiled
-    calls alike. Not a dispatch mode, with which torch would compile nothing. A kernel of the dispatch key
+    calls alike. Not a dispatch mode, under which torch would compile nothing. A kernel of the dispatch key
     BackendSelect, which these operators leave free, and OpOverload.redispatch(): seen in 2.15."""
 
     def __init__(self, before: Dict[str, Callable[..., Any]], after: Callable[[Any], None]) -> None:
-        """`before`: by name of an operator ("allreduce_"), called with its arguments; `after`: with what that gave, once
-        the operation has been issued."""
+        """`before`: functions by the name of an operator ("allreduce_"), called with its arguments. `after`: called
+        with the result of `before` once the operation has been issued."""
         self._library = _torch.library.Library("c10d", "IMPL")
         keys = _torch._C._dispatch_keyset_full_after(_torch._C.DispatchKey.BackendSelect)
         for name, call in before.items():
             operator = getattr(_torch.ops.c10d, name, None)
-            if operator is not None:  # this version has it
+            if operator is not None:  # this version of torch has the operator
                 self._library.impl(name, self._kernel(operator.default, call, after, keys), "BackendSelect",
                                    with_keyset=True)
 
@@ -353,12 +353,13 @@ class Kernels:
 
 
 def group_of(handle: Any) -> Any:
-    """The ProcessGroup of an operator's argument. Seen in 2.15."""
+    """Returns the ProcessGroup of an operator's argument. Seen in 2.15."""
     return _torch.distributed.ProcessGroup.unbox(handle)
 
 
 def reduction(handle: Any) -> str:
-    """ "sum", of an operator's argument; "" where this version does not tell. Seen in 2.15, not in 2.8."""
+    """Returns the reduction of an operator's argument, such as "sum"; "": this version does not show it. Seen in 2.15,
+    not in 2.8."""
     if not hasattr(_torch.distributed.ReduceOp, "unbox"):
         return ""
     op = _torch.distributed.ReduceOp.unbox(handle).op
@@ -371,7 +372,7 @@ _reductions: Dict[Any, str] = {}
 
 
 def group_named(name: str) -> Any:
-    """The ProcessGroup that graphs call by this name; None: there is none. Seen in 2.15."""
+    """Returns the ProcessGroup that graphs call by this name; None: no such group. Seen in 2.15."""
     try:
         return _c10d._resolve_process_group(name)
     except (AttributeError, RuntimeError, ValueError):
@@ -379,23 +380,25 @@ def group_named(name: str) -> Any:
 
 
 def groups_made() -> List[Tuple[Any, List[int]]]:
-    """The process groups of this process and their ranks of the job, as they were made. Seen in 2.15."""
+    """Returns the process groups of this process with their ranks of the job, in the order of their making. Seen in
+    2.15."""
     return [(group, list(ranks)) for group, ranks in _c10d._world.pg_group_ranks.items()]
 
 
 def _groups_counted() -> Optional[int]:
-    """What torch names a group by that only its ranks make, beside these. Seen in 2.8, 2.11 (pg_names), 2.15 (group_count)."""
+    """Returns the count by which torch names a group that only its ranks make, besides their ranks. Seen in 2.8, 2.11
+    (pg_names), 2.15 (group_count)."""
     code = getattr(getattr(_c10d, "_hash_ranks_to_str", None), "__code__", None)
     return None if code is None else (
         int(_c10d._world.group_count) if "group_count" in code.co_names else len(_c10d._world.pg_names))
 
 
 class GroupMaking:
-    """Around each call that makes a process group, new_group() and what stands on it: every rank of the job comes, or, with
-    use_local_synchronization, the ranks of the group. _new_group_with_tag: seen in 2.8 and 2.15."""
+    """Wraps each call that makes a process group, new_group() and what uses it: every rank of the job makes the call,
+    or, with use_local_synchronization, the ranks of the group. _new_group_with_tag: seen in 2.8 and 2.15."""
 
     def __init__(self, around: Callable[[List[int], List[int], Optional[int]], ContextManager[None]]) -> None:
-        """`around`(ranks of the group, ranks that come, how many groups this rank has where that must be alike)."""
+        """`around`(ranks of the group, ranks that make the call, number of groups of this rank if it must be equal)."""
         self._makes: Any = getattr(_c10d, "_new_group_with_tag", None)
         if self._makes is None:
             return
@@ -422,8 +425,8 @@ class GroupMaking:
 
 
 def elements_of(node: Any) -> List[Any]:
-    """Of each tensor that goes into a node of a graph the product of its sizes that are no numbers, as sympy has it. Seen
-    in 2.15."""
+    """Returns, for each tensor that goes into a node of a graph, the product of its symbolic sizes as a sympy
+    expression. Seen in 2.15."""
     found = []
     for value in [arg.meta.get("example_value", arg.meta.get("val")) for arg in node.all_input_nodes]:
         sizes = [size.node.expr for size in getattr(value, "shape", ()) if not isinstance(size, int)]
@@ -432,8 +435,8 @@ def elements_of(node: Any) -> List[Any]:
 
 
 def sources_without_value(graph: Any) -> Dict[str, str]:
-    """torch's names of the sources of sizes of inputs that have no value while they are traced, by symbol. grapharg: seen in
-    2.15."""
+    """Returns torch's names of the sources of input sizes that have no value during the trace, by symbol. grapharg:
+    seen in 2.15."""
     found: Dict[str, str] = {}
     for node in graph.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None) if node.op == "placeholder" else None
@@ -449,7 +452,7 @@ def name_of_source(source: Any) -> str:
 
 
 def hint(size: Any) -> Optional[int]:
-    """A size of a tensor in a graph: the one of this call; None: not known before it runs. Seen in 2.15."""
+    """Returns the value in this call of a tensor's size in a graph; None: not known before it runs. Seen in 2.15."""
     if isinstance(size, int):
         return size
     try:
@@ -460,15 +463,15 @@ def hint(size: Any) -> Optional[int]:
 
 
 def nested_graphs(output: Any) -> Dict[str, Any]:
-    """The graphs within a frame's, such as those of checkpointed regions, by name. Seen in 2.15."""
+    """Returns the graphs within a frame's graph, such as those of checkpointed regions, by name. Seen in 2.15."""
     modules = getattr(output, "nn_modules", None) or {}
     return {name: module.graph for name, module in modules.items()
             if isinstance(module, torch.fx.GraphModule)}
 
 
 def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: bool) -> None:
-    """A size that is a symbol. torch's symbols are never 0 or 1, so one that may be has no value while
-    it is traced. hint_override: since 2.10."""
+    """Marks a size as a symbol. torch's symbols are never 0 or 1, so a size that may be has no value during
+    the trace. hint_override: since 2.10."""
     if least is None or least < 2:
         unbacked = _torch._dynamo.decorators.mark_unbacked
         hinted = {"hint_override": hint} if "hint_override" in inspect.signature(unbacked).parameters else {}
@@ -484,26 +487,26 @@ def _stance() -> Any:
 
 
 def compiles() -> bool:
-    """Whether torch.compile compiles now: it is not disabled, and no stance forbids it. Seen in 2.15."""
+    """Returns whether torch.compile compiles now: it is not disabled, and no stance forbids it. Seen in 2.15."""
     config: Any = importlib.import_module("torch._dynamo.config")
     return not config.disable and _stance() == "default"
 
 
 def looks_up() -> bool:
-    """Whether a frame that has versions is looked up among them; under a dispatch mode PyTorch runs it as it is.
+    """Returns whether torch looks up the versions of a frame; under a dispatch mode it runs the frame uncompiled.
     Seen in 2.15."""
     return bool(_stance() == "default" and _torch._C._len_torch_dispatch_stack() == 0)
 
 
 def _at_once(aot: Any) -> Dict[str, bool]:
-    """The backward graph is built with the forward graph. Seen in 2.15."""
+    """Returns the setting by which the backward graph is built with the forward graph. Seen in 2.15."""
     return {"force_non_lazy_backward_lowering": True} if hasattr(aot, "force_non_lazy_backward_lowering") else {}
 
 
 @contextlib.contextmanager
 def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
-    """Only sizes and ints that are marked become symbols, each one of its own, and backward graphs are traced,
-    not taken from a cache (which keeps what is built of them). dynamic_sources: seen in 2.15."""
+    """Within, only marked sizes and ints become symbols, each its own, and backward graphs are traced, not
+    taken from the cache of their builds. dynamic_sources: seen in 2.15."""
     dynamo: Any = importlib.import_module("torch._dynamo.config")
     shapes: Any = importlib.import_module("torch.fx.experimental._config")
     aot: Any = importlib.import_module("torch._functorch.config")
@@ -515,7 +518,7 @@ def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
 
 
 def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
-    """What torch.compile would call with a graph and its inputs. Seen in 2.15."""
+    """Returns the function that torch.compile would call with a graph and its inputs. Seen in 2.15."""
     if backend == "inductor":
         return _torch._TorchCompileInductorWrapper(mode, options, dynamic)
     return _torch._TorchCompileWrapper(backend, mode, options, dynamic)
@@ -523,8 +526,8 @@ def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
 
 @contextlib.contextmanager
 def artifacts_apart() -> Iterator[Callable[[], Optional[bytes]]]:
-    """What inductor keeps within, and nothing else, by the function that it gives; None: nothing. Of the program's
-    own torch.compiler.save_cache_artifacts() it is no part. CacheArtifactManager.with_fresh_cache: seen in
+    """Yields a function that returns what inductor has cached within, and nothing else; None: nothing. The program's
+    own torch.compiler.save_cache_artifacts() does not include it. CacheArtifactManager.with_fresh_cache: seen in
     2.8 and 2.15."""
     manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
 
@@ -536,50 +539,51 @@ def artifacts_apart() -> Iterator[Callable[[], Optional[bytes]]]:
 
 
 def load_artifacts(saved: bytes) -> None:
-    """Of graphs and of kernels' settings; what else torch keeps concerns other frames as well. Seen in 2.15."""
+    """Loads artifacts of graphs and of kernels' settings; torch's other artifacts concern other frames as well. Seen in
+    2.15."""
     manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
     found = manager.deserialize(saved) or {}
     manager.populate_caches({kind: found[kind] for kind in ("inductor", "autotune") if kind in found})
 
 
 def inductor_folder() -> str:
-    """Where inductor keeps what it builds. Seen in 2.15."""
+    """Returns the folder in which inductor keeps what it builds. Seen in 2.15."""
     folder: str = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
     return folder
 
 
 def inductor_builds() -> int:
-    """How many graphs it has built and not found in its cache on disk. Seen in 2.15."""
+    """Returns how many graphs inductor has built because its cache on disk lacked them. Seen in 2.15."""
     counters: Any = importlib.import_module("torch._dynamo.utils").counters
     return int(counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"])
 
 
 def shape_env_of(inputs: Sequence[Any]) -> Any:
-    """Of the frame that is compiled. Seen in 2.15."""
+    """Returns the ShapeEnv of the frame that is being compiled. Seen in 2.15."""
     context = _torch._guards.TracingContext.try_get()
     mode = context.fake_mode if context is not None else _torch._guards.detect_fake_mode(inputs)
     return None if mode is None else mode.shape_env
 
 
 def equals_of(shape_env: Any) -> List[Tuple[Any, Any]]:
-    """Sizes, and what each equals in the others. Seen in 2.15."""
+    """Returns the sizes that equal expressions of others, each with that expression. Seen in 2.15."""
     return [(symbol, shape_env.simplify(symbol)) for symbol in shape_env.replacements]
 
 
 def ranges_of(shape_env: Any) -> Dict[Any, Tuple[Optional[int], Optional[int]]]:
-    """The least and the largest value of each other size and int; None: there is none. Seen in 2.15."""
+    """Returns the least and the largest value of each other size and int; None: no bound. Seen in 2.15."""
     return {symbol: (int(allowed.lower) if allowed.lower.is_Integer else None,
                      int(allowed.upper) if allowed.upper.is_Integer else None)
             for symbol, allowed in shape_env.var_to_range.items() if symbol not in shape_env.replacements}
 
 
 def least_size(shape_env: Any) -> int:
-    """What torch takes for granted of a size. Seen in 2.15."""
+    """Returns the least value that torch assumes of a size. Seen in 2.15."""
     return int(shape_env._default_value_range().lower)
 
 
 def is_implied(condition: Any, ranges: Mapping[Any, Tuple[Optional[int], Optional[int]]]) -> bool:
-    """By the ranges of its sizes. Seen in 2.15."""
+    """Returns whether the ranges of its sizes imply a condition. Seen in 2.15."""
     values: Any = importlib.import_module("torch.utils._sympy.value_ranges")
     without_end = importlib.import_module("torch.utils._sympy.numbers").int_oo
     known = values.bound_sympy(condition, {
@@ -590,7 +594,7 @@ def is_implied(condition: Any, ranges: Mapping[Any, Tuple[Optional[int], Optiona
 
 
 def needs_a_value(error: BaseException) -> bool:
-    """The trace needed a size that has no value while it is traced. Seen in 2.15."""
+    """Returns whether a trace failed because it needed a size that has no value during the trace. Seen in 2.15."""
     shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
     seen: Optional[BaseException] = error
     while seen is not None:

@@ -1,4 +1,4 @@
-"""What compile() gives back: a function for a function, a module for a module."""
+"""The results of compile(): a function for a function, a module for a module."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import torch
 
 
 def as_given(model: Any, agreed: Any) -> Any:
-    """`model`, called through `agreed`, which it has as an attribute."""
+    """Returns a function or module like `model` that calls `agreed`, which is its attribute."""
     if not isinstance(model, torch.nn.Module):
         return _function(model, agreed)
     return _class_of(tuple(name for name in _CONTAINER if hasattr(type(model), name)))(model, agreed)
 
 
 def outside(function: Any, name: str, called: str, file: str, line: int) -> Any:
-    """The same with a code of its own, in no file of this package, which torch.compile leaves alone. `called`: by reports."""
+    """Returns a copy of the function with a code of its own, outside the files of this package, which torch.compile
+    skips. `called`: its name in reports."""
     code = function.__code__.replace(co_name=name, co_filename=file, co_firstlineno=line)
     if hasattr(code, "co_qualname"):
         code = code.replace(co_qualname=called)
@@ -25,11 +26,11 @@ def outside(function: Any, name: str, called: str, file: str, line: int) -> Any:
 
 
 def _function(model: Any, agreed: Any, like: Any = None) -> Any:
-    """With the signature of `like`; default: the model's."""
+    """Returns a function that calls `agreed`, with the signature of `like` (default: the model's)."""
     is_compiling = torch.compiler.is_compiling
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # within another function that is compiled
+        if is_compiling():  # within the compile of another function
             return model(*args, **kwargs)
         return agreed(*args, **kwargs)
     made: Any = functools.update_wrapper(outside(call, "call", "call", f"<{agreed.name}>", 1),
@@ -43,9 +44,9 @@ def _plain(module: Any) -> Any:
 
 
 class CompiledModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """A module with the parameters, attributes and items of the compiled one, which is `_orig_mod`, as torch.compile has it:
-    no instance of its class, of which who goes through modules() would find two. `forward` is its own, with the signature of
-    the compiled one's. Copies, and what is saved of it, are of that one, not compiled."""
+    """A module with the parameters, attributes and items of the compiled module, which is `_orig_mod`, as in
+    torch.compile. Not an instance of its class, so that modules() finds only one. It has its own `forward`, with the
+    signature of the compiled module's. Copying or saving it copies or saves `_orig_mod`, uncompiled."""
 
     def __init__(self, module: torch.nn.Module, agreed: Any) -> None:
         super().__init__()
@@ -71,7 +72,7 @@ class CompiledModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 _OWN = ("__class__", "_orig_mod", "training", "forward", "agreed")
-#: What makes a module a container.
+#: The methods that make a module a container.
 _CONTAINER = ("__len__", "__getitem__", "__setitem__", "__delitem__", "__iter__", "__contains__", "__reversed__")
 
 
@@ -87,7 +88,7 @@ CompiledModule.__getattr__ = outside(_getattr, "__getattr__", "__getattr__", "<a
 
 @functools.lru_cache(maxsize=None)
 def _class_of(container: Tuple[str, ...]) -> Type[CompiledModule]:
-    """With these methods of a container."""
+    """Returns the class of compiled modules with these methods of a container."""
     def method(name: str) -> Any:
         def call(self: Any, *args: Any) -> Any:
             return getattr(self._orig_mod, name)(*args)

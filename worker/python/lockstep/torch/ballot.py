@@ -1,4 +1,4 @@
-"""What the ranks of a group vote on, and compare, before a frame. Without torch."""
+"""The votes and comparisons of a group's ranks before a frame. Without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
 
 
 class Ballot:
-    """Of the ranks of `group`, which reports call `title`. Collective, each call but trouble(), finding() and summary()."""
+    """The votes of the ranks of `group`, which reports call `title`. Every method except trouble(), finding() and
+    summary() is collective."""
 
     def __init__(self, group: Group, title: str) -> None:
         self.group = group
@@ -23,15 +24,16 @@ class Ballot:
         self._handle = self._agreement._handle
 
     def enter(self, name: str, new: bool, issued: List[str]) -> int:
-        """Before the frame `name`: this rank needs a `new` version of it, and has issued these collectives since it was
-        called last. How often what differs has been found; 0: nothing does. Raises FrameMismatch where a rank enters
-        another frame."""
+        """Votes before the frame `name`: `new` says whether this rank needs a new version of it, `issued` are its
+        collectives since the last call. Returns how often the difference has been found; 0: no difference. Raises
+        FrameMismatch if a rank enters another frame."""
         code, times = lib.audit(self._handle, name, None, _run_of(new, issued) if issued else _RUNS[new])
         check(code)
         return int(times)
 
     def compare(self, name: str, inputs: Optional[Observation], graph: GraphText, trouble: Optional[str]) -> int:
-        """What `name` was traced to. `trouble`: it was not, and why. As enter()."""
+        """Compares the graphs of the frame `name`, and returns and raises like enter(). `trouble`: why it was not
+        traced, or None."""
         times, _ = self._agreement.audit(name, inputs, compared(graph.nodes), graph.collectives, is_new=True,
                                          program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
         return times
@@ -40,11 +42,11 @@ class Ballot:
         return self.group.all(mine)
 
     def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
-        """This rank has failed: the next call raises on all."""
+        """Reports that this rank has failed: the next call raises on all ranks."""
         self.group.trouble(text, code)
 
     def finding(self) -> Finding:
-        """Of the last call that has found something."""
+        """Returns the finding of the last call that found a difference."""
         return finding_of(lib.finding(self._handle))
 
     def summary(self) -> str:
@@ -52,7 +54,7 @@ class Ballot:
 
 
 def _run_of(new: bool, issued: List[str]) -> Tuple[Any, ...]:
-    """lockstep_run"""
+    """Returns a lockstep_run."""
     words = "needs a new version" if new else "has a version"
     return (new, lib.fingerprint_of(words.encode()), _ISSUED, lib.fingerprint_of(compared(issued).encode()), words,
             "\n".join(issued), None)

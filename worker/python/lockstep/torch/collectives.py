@@ -16,7 +16,7 @@ from ._hooks import inductor_folder
 
 #: Folders of torch and lockstep.
 INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
-#: Folders of Python's own modules that call what they are given.
+#: Folders of Python's own modules that call functions of their callers.
 _STANDARD = tuple(os.path.dirname(str(module.__file__)) for module in (contextlib, concurrent.futures))
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
            torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
@@ -28,37 +28,39 @@ def dtype_name(dtype: Any) -> str:
 
 
 def tensor_text(dtype: Any, sizes: Optional[List[Any]]) -> str:
-    """ "f32[4, 16]"; sizes that are None are not known; no list: they may differ between ranks."""
+    """Returns "f32[4, 16]". A size None is not known; without a list, sizes may differ between ranks and are
+    omitted."""
     if sizes is None:
         return dtype_name(dtype)
     return f"{dtype_name(dtype)}[{', '.join('?' if size is None else str(size) for size in sizes)}]"
 
 
 def is_user(file: str) -> bool:
-    """Whether the code of a file is the user's: not torch's, lockstep's or Python's, nor generated."""
+    """Returns whether the code of a file is the user's: not torch's, lockstep's or Python's, nor generated."""
     return not file.startswith((*INSIDE, "<", _generated())) and os.path.dirname(file) not in _STANDARD
 
 
 def _generated() -> str:
-    """The folder of inductor's code, where there can be any."""
+    """Returns the folder of inductor's generated code, if there can be any."""
     return _folder(os.environ.get("TORCHINDUCTOR_CACHE_DIR")) if "torch._inductor" in sys.modules else "<"
 
 
 @functools.lru_cache(maxsize=8)
 def _folder(_: Optional[str]) -> str:
-    """By the setting that it depends on: torch makes the folder each time that it is asked for."""
+    """Caches the folder by the setting that it depends on: torch creates the folder at each call."""
     return inductor_folder()
 
 
 def user_place(frame: Optional[types.FrameType]) -> str:
-    """ "train.py:41": the line of the innermost function that is neither torch's nor lockstep's."""
+    """Returns the line of the innermost function of the user's code: "train.py:41"."""
     while frame is not None and not is_user(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 def module_path(module: torch.nn.Module) -> str:
-    """ "layers.3": where `module`, which is being called, stands in the outermost module that is; "" for that one."""
+    """Returns the path of `module`, which is being called, in the outermost module being called: "layers.3"; "" for the
+    outermost one."""
     outermost: Any = module
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
@@ -69,16 +71,16 @@ def module_path(module: torch.nn.Module) -> str:
     return ".".join(part for part in path.split(".") if part not in ("_orig_mod", "_fsdp_wrapped_module"))
 
 
-#: Of graphs: what is between two ranks.
+#: Operations in graphs between two ranks.
 POINT_TO_POINT = ("isend", "irecv", "batch_p2p_ops")
-#: Collectives of graphs: the word, and whether all ranks have the same sizes.
+#: Collectives in graphs: the word, and whether all ranks have the same sizes.
 _IN_GRAPHS: Dict[str, Tuple[str, bool]] = {
     "all_to_all_single": ("all_to_all_single", False), "wait_tensor": ("", False),
 }
 
 
 def graph_word(operator: Any) -> Optional[Tuple[str, bool]]:
-    """Of a node's target: its word and whether ranks must have the same sizes; None: no collective."""
+    """Returns the word of a node's target and whether ranks must have the same sizes; None: not a collective."""
     space = str(getattr(operator, "namespace", getattr(operator, "_qualified_op_name", "")))
     name = str(getattr(operator, "__name__", "")).split(".")[0]
     if not space.startswith("_c10d_functional"):
@@ -88,5 +90,5 @@ def graph_word(operator: Any) -> Optional[Tuple[str, bool]]:
 
 
 def needs_equal_sizes(word: str) -> bool:
-    """Whether a collective of graphs has operands of the same sizes on all ranks."""
+    """Returns whether a collective in graphs needs operands of the same sizes on all ranks."""
     return word not in ("all_to_all_single", *POINT_TO_POINT)

@@ -1,4 +1,4 @@
-"""compile(): in place of torch.compile, with sizes that all ranks have agreed on."""
+"""compile(): replaces torch.compile, with sizes on which all ranks have agreed."""
 
 from __future__ import annotations
 
@@ -43,43 +43,41 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
             disable: bool = False, name: Optional[str] = None, consistency: str = "same_graph",
             marks: Optional[Marks] = None, fields: Optional[Fields] = None, recompile_limit: int = 8,
             process_group: Any = None, group: Any = None) -> Any:
-    """torch.compile(model), a function or a module, for a job in which every rank compiles. Starts
-    watch(), where it has not been called, over `process_group`.
+    """Compiles a function or a module like torch.compile(model), for a job in which every rank compiles. Starts
+    watch() over `process_group`, if it has not been called.
 
-    While its graphs have no collectives each rank compiles for itself, waits for nobody, and may call it alone, as
-    under watch(). From the first graph with collectives on, or with `group`, `marks` or `fields`
-    from the first call on, ranks make each call together: those of `group`, else of the one process group that the first
-    graph with collectives uses, else (or where it uses several) the watched ones:
+    While its graphs have no collectives, each rank compiles for itself, waits for no other, and may call it alone, as
+    under watch(). From the first graph with collectives on, or with `group`, `marks` or `fields` from the first call
+    on, ranks make each call together: those of `group`, else of the one process group that the first graph with
+    collectives uses, else (or if it uses several) the watched ranks.
 
-    Before each call they agree on the sizes, ints, bools, dtypes, layouts and needs of a gradient of the
-    inputs, and on a version that fits all of them. Where none does, all ranks trace one at the same sizes:
-    those that have been alike so far as numbers, others as symbols. The conditions on sizes that the graph
+    Before each such call the ranks agree on the sizes, ints, bools, dtypes, layouts and requires_grad of the
+    inputs, and on a version that fits all of them. If none does, all ranks trace one at the same sizes: sizes
+    that have been equal so far as numbers, others as symbols. The conditions on sizes that the graph
     relies on are tested on every rank's inputs (else BranchDivergence), and the graphs compared (else
-    GraphDivergence), before anything runs. torch's other guards are voted. Errors, alike on
-    all ranks: those of Agreement.agree(); a trace or build that failed is CompileError. What the function
-    itself raises is this rank's own.
+    GraphDivergence), before anything runs. torch's other guards are voted on. Errors, equal on all ranks: those of
+    Agreement.agree(); CompileError for a failed trace or build. An exception of the function itself is this rank's own.
 
-    A version is made for the order of dims in memory that a tensor has on all ranks. Where ranks or calls differ,
-    and where there are gaps between its elements, the version runs on a contiguous copy; what it writes into it
-    is written back, and a result that is a view of it is one of the copy. A tensor that shares memory with another
-    argument is not copied: where its layout is not that of the version, all ranks compile one for it.
+    A version is made for the order of dims in memory that a tensor has on all ranks. If ranks or calls differ in it,
+    or there are gaps between elements, the version runs on a contiguous copy; its writes to the copy are written
+    back, and a result that is a view of the tensor is a view of the copy. A tensor that shares memory with another
+    argument is not copied: if its layout is not that of the version, all ranks compile a version for it.
 
-    `marks` as for Observation; marks set by torch._dynamo.mark_dynamic() and its kin on the tensors of the
-    first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value; if
+    `marks` as for Observation; marks set by torch._dynamo.mark_dynamic() and similar functions on the tensors of the
+    first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value. If
     the model needs its value, calls with such sizes run without a compiled version, on all ranks, which is
-    told once with the reason; then each collective is voted before it is issued. So it is past
+    reported once with the reason; then each collective is voted on before it is issued. The same applies past
     `recompile_limit`. `fields` maps the arguments to values that the ranks join before each trace, such as
-    {"capacity": (512, "max")} (Observation.observe()); the function reads the joined one in
-    `agreed.fields["capacity"]`, also while it is traced and where it runs without a compiled version.
-    `dynamic`: False: every size is a number; True: none is, where the trace allows it. `consistency`:
+    {"capacity": (512, "max")} (Observation.observe()); the function reads the joined value in
+    `agreed.fields["capacity"]`, also during the trace and without a compiled version.
+    `dynamic`: False: every size is a number; True: every size is a symbol where the trace allows it. `consistency`:
     "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are compiled as they are
-    met, with the agreed sizes as symbols. Other parameters as torch.compile.
+    reached, with the agreed sizes as symbols. Other parameters as for torch.compile.
 
-    The result of a function is a function, of a module a module with its parameters, attributes and items, which has it as
-    `_orig_mod`, and the signature of its forward(). Where its class counts, `model.forward = compile(model.forward)`
-    leaves it as it is. `agreed` has
-    `last` (the Agreed of the last call that was made together), `fields`, `fallbacks` (calls without a compiled version)
-    and `agreement`."""
+    The result for a function is a function; for a module, a module with its parameters, attributes and items and the
+    signature of its forward(), which has the original as `_orig_mod`. If the class counts,
+    `model.forward = compile(model.forward)` keeps it. The result's `agreed` has `last` (the Agreed of the last call
+    that was made together), `fields`, `fallbacks` (number of calls without a compiled version) and `agreement`."""
     if model is None:  # used as a decorator with arguments
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                                  options=options, disable=disable, name=name, consistency=consistency, marks=marks,
@@ -94,7 +92,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
     if fullgraph:
         _refuse_hooks(model)
     watched = the_watch(process_group)
-    if watched is None:  # LOCKSTEP_COORDINATION=off, which watch() has said
+    if watched is None:  # LOCKSTEP_COORDINATION=off, which watch() has reported
         return torch.compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
                              options=None if options is None else dict(options))
     agreed = Compiled(model, name or _frame_of(model), watched, consistency, marks or {}, fields, dynamic, fullgraph,
@@ -104,7 +102,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
 
 
 def _refuse_hooks(model: Any) -> None:
-    """Of modules around a model whose own code for communication breaks every graph."""
+    """Refuses wrappers of a model whose own code for communication breaks every graph."""
     fsdp = getattr(torch.distributed, "fsdp", None)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise TypeError("DistributedDataParallel runs code of its own that has no graph; wrap what is compiled, "
@@ -123,11 +121,11 @@ def _frame_of(model: Any) -> str:
 
 
 class _Traced(BaseException):
-    """The graph is there; nothing of it is to run yet."""
+    """Raised when a graph has been traced, before anything of it runs."""
 
 
 class _HasCollectives(BaseException):
-    """A graph with collectives has been traced, and nothing of it has run."""
+    """Raised when a graph with collectives has been traced, before anything of it runs."""
 
 
 class _Left(Exception):
@@ -135,28 +133,28 @@ class _Left(Exception):
 
 
 class _Call:
-    """One under way."""
+    """A call that is being made."""
 
     __slots__ = ("args", "kwargs", "observation", "outcome", "until_the_end")
 
     def __init__(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         self.args, self.kwargs = args, kwargs
-        self.observation: Optional[int] = None                       # the library's, by address
-        self.outcome: Union[None, Agreed, BaseException] = None      # where a version was left
+        self.observation: Optional[int] = None                       # address of the library's
+        self.outcome: Union[None, Agreed, BaseException] = None      # set if a version was left
         self.until_the_end: Optional[contextlib.ExitStack] = None
 
 
 class Compiled:
-    """What compile() has made: `name`; `last`, the last call's Agreed; `fields`, the joined values of its version, or of
-    the one that is traced; `fallbacks`, how many calls ran without a compiled version; `agreement`."""
+    """A function compiled by compile(): `name`; `last`, the last call's Agreed; `fields`, the joined values of its
+    version, or of the one being traced; `fallbacks`, number of calls without a compiled version; `agreement`."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
                  fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, group: Any,
                  backend: Any, built_with: Optional[str]) -> None:
-        """`group`: whose ranks agree from the first call on; None: see compile(). `built_with`: options of inductor; None: it
-        is another backend."""
+        """`group`: its ranks agree from the first call on; None: see compile(). `built_with`: options of inductor;
+        None: another backend."""
         self._together = group is not None or fields is not None or bool(marks)
-        self._process_group = group if group is not None else watched.process_group  # whose ranks do so
+        self._process_group = group if group is not None else watched.process_group  # its ranks make calls together
         self._apart: Optional[Callable[..., Any]] = None  # the function as each rank compiles it for itself
         self.fallbacks = 0
         self._recompile_limit = recompile_limit
@@ -164,17 +162,17 @@ class Compiled:
         self._marks, self._dynamic, self._fullgraph, self._backend = marks, dynamic, fullgraph, backend
         self._signature: Any = model.forward if isinstance(model, torch.nn.Module) else model
         self._versions = Versions(fields is not None)
-        self.fields = self._versions.fields  # no property, as the function that is traced reads it
+        self.fields = self._versions.fields  # not a property, because the traced function reads it
         self._call: Optional[_Call] = None
         self._told_why = self._is_tracing = False
         self._built_with, self._fields = built_with, fields
         self._nth = watched.count(name)
-        self._lines: List[str] = []  # of the graph that was traced last
+        self._lines: List[str] = []  # nodes of the graph that was traced last
         self._site = CallSite(whole=True)
 
     @functools.cached_property
     def agreement(self) -> Agreement:
-        """Collective at its first use, which the first call that all make together is."""
+        """Collective at its first use: in the first call that all ranks make together."""
         made = Agreement(self._frames.group, f"compile {self.name}", self._consistency,
                          automatic_dynamic=self._dynamic is not False, recompile_limit=self._recompile_limit)
         made._untested = True
@@ -195,7 +193,7 @@ class Compiled:
         frames = self._watch.votes_of(self._process_group)
         with frames.waiting(self.name):
             try:
-                self.__dict__["_frames"] = frames  # of which the agreement is
+                self.__dict__["_frames"] = frames  # needed by self.agreement
                 self.agreement
             except ConfigMismatch as error:
                 message = "ranks call different functions of lockstep.torch.compile() together for the first time"
@@ -226,7 +224,8 @@ class Compiled:
         return self._apart(*args, **kwargs)
 
     def _without_collectives(self, graph: Any, inputs: List[Any]) -> Any:
-        """The backend of a rank that compiles for itself. Of a function in pieces the next call is made together."""
+        """The backend of a rank that compiles for itself. If a piece of a function (fullgraph=False) has collectives,
+        the next call is made together."""
         groups = groups_of(graph)
         if groups:
             if len(groups) == 1 and groups[0] is not None and not self._together:
@@ -247,7 +246,7 @@ class Compiled:
                 frames.instead = self._tested
                 try:
                     out = self._run(version, version.found, call)
-                    if frames.instead is not None:  # PyTorch has looked nothing up
+                    if frames.instead is not None:  # PyTorch has not looked up any version
                         frames.instead = None
                         self._agreed(call)
                     elif call.outcome is not None:
@@ -265,7 +264,7 @@ class Compiled:
                 call.until_the_end.close()
 
     def _agreed(self, call: _Call) -> Optional[Version]:
-        """A vote on the version, if there was none yet."""
+        """Returns the version to run; votes on it unless that has been done."""
         try:
             self._versions.settle(self._agree(call) if call.outcome is None else call.outcome)
         except GraphDivergence as error:
@@ -280,7 +279,7 @@ class Compiled:
         return self._versions.of_last
 
     def _slowly(self, call: _Call) -> Any:
-        """A vote on the version, and another one on its guards."""
+        """Runs a call with a vote on the version, and another one on its guards."""
         version = self._agreed(call)
         if version is None:
             self.fallbacks += 1
@@ -298,14 +297,14 @@ class Compiled:
     def _copied(self, version: Version, call: _Call) -> Contiguous:
         try:
             copied = Contiguous(version.contiguous, self._positional(call.args), call.args, call.kwargs)
-        except Exception as error:  # the others are on their way into the vote on guards
+        except Exception as error:  # the other ranks are about to vote on the guards
             self._frames.fails(self.name, error)
             raise
         call.args, call.kwargs = copied.args, copied.kwargs
         return copied
 
     def _run(self, version: Version, run: Callable[..., Any], call: _Call) -> Any:
-        """Collectives that the graph has issued, as it did in a run that the ranks have compared, need no vote."""
+        """Runs a version. Collectives that the graph issues as in a run that the ranks have compared need no vote."""
         frames, votes = self._frames, self._frames.votes
         try:
             return run(*call.args, **call.kwargs)
@@ -316,7 +315,7 @@ class Compiled:
                     self._watch.notes.clear()
 
     def _tested(self, found: bool) -> Any:
-        """The vote on a call like the last one, when PyTorch has tested the guards of its version: True, or a
+        """Votes on a call like the last one, after PyTorch has tested the guards of its version. Returns True, or a
         class to be raised before the version runs."""
         call, last = self._call, self.last
         assert call is not None and call.observation is not None and last is not None
@@ -333,13 +332,13 @@ class Compiled:
     def _read(self, call: _Call) -> bool:
         try:
             call.observation = self._site.read((call.args, call.kwargs))
-        except Exception:  # which is brought to all by the vote
+        except Exception:  # all ranks get it in the vote
             return False
         return call.observation is not None
 
     def _on_recompile(self) -> None:
-        """What compiles in a version all the same, because of guards that the decision knows nothing of, has the
-        agreed sizes as symbols."""
+        """Called when a frame within a version compiles nonetheless, because of guards unknown to the decision: makes
+        the agreed sizes symbols there."""
         call = self._call
         decision = self._versions.decision
         if call is not None and decision is not None:
@@ -349,22 +348,22 @@ class Compiled:
             call.until_the_end.enter_context(tracing_as_decided(example.dynamic_ints))
 
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
-        """The same, of graphs that ranks have traced, with the first node that differs. Collective."""
+        """Returns the error with the first node in which the ranks' traced graphs differ. Collective."""
         lines, self._lines = self._lines, []
         _, seen = self.agreement.audit(f"the graph of {self.name}", None, compared(lines), None, is_new=True,
                                        program_text="\n".join([f"{len(lines)} nodes", *lines]))
         where = None if seen is None else re.search(r"from line \d+ on \(.*?\)(?=; )", seen.message)
         if where is None:
-            return error  # it is about something else
+            return error  # the graphs do not differ
         message = f"{error.message}; in {title_of(self._process_group)} the graphs differ {where.group()}"
         return GraphDivergence(error.finding._replace(message=message,
                                                       text=error.finding.text.replace(error.message, message)))
 
     def _agree(self, call: _Call) -> Agreed:
-        with self._frames.waiting(self.name):  # on something else than a frame
+        with self._frames.waiting(self.name):  # not on a frame
             try:
                 read, observation = call.observation, None
-                if read is None and self._fields is None:  # which no plan reads
+                if read is None and self._fields is None:  # no plan reads fields
                     read = self._site.read((call.args, call.kwargs))
                 if read is None:
                     with _told(self._frames.group, "BAD_INPUT"):
@@ -372,7 +371,7 @@ class Compiled:
                         if self._fields is None:
                             self._site.learn((call.args, call.kwargs), observation)
             except Exception:
-                self.agreement.agree(self.name, None, self._build)  # the others are on their way into the call
+                self.agreement.agree(self.name, None, self._build)  # the other ranks are about to make the call
                 raise
             if read is None:
                 return self.agreement.agree(self.name, observation, self._build)
@@ -404,17 +403,17 @@ class Compiled:
         return list(_named(self._signature, args, {}))
 
     def _make(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """Version `entry`; returns what ranks compare of it."""
+        """Makes version `entry`; returns the text of it that ranks compare."""
         example = Example(decision, self._positional(args), args, kwargs)
         guards: List[SizeGuard] = []
         uniform: List[UniformSize] = []
         copy, backend = self._copy(f"v{entry}"), self._tracing(example.names, guards, uniform)
         version = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic, backend=backend)
-        # Finds the same compiled code, at less cost: with fullgraph PyTorch prepares for compiling on every call.
+        # Finds the same compiled code at lower cost: with fullgraph PyTorch prepares a compile on every call.
         found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
         made = Version(version, found, made_contiguous(decision), [])
         if not self._fullgraph or not compiles():
-            # What runs before the first graph would run twice.
+            # Not traced now: code before the first graph would run twice.
             self._versions.keep(entry, made)
             return "in pieces"
         self._is_tracing = True
@@ -428,7 +427,7 @@ class Compiled:
         finally:
             self._is_tracing = False
             self._watch.progress.compile_ends()
-        # A backend that finds a graph in its cache adds them in another order than one that builds it.
+        # Sorted: a backend that finds a graph in its cache adds guards in another order than one that builds it.
         for guard in sorted({known.condition: known for known in reversed(guards)}.values()):
             decision.guard(guard.condition, guard.place or self.name)
         for known in uniform:
@@ -439,26 +438,26 @@ class Compiled:
         return compared(self._lines) or "nothing"
 
     def _sharing(self, decision: Decision) -> contextlib.AbstractContextManager[None]:
-        """Where inductor builds, once for all ranks."""
+        """With inductor, lets rank 0 build once for all ranks."""
         if self._built_with is None:
             return contextlib.nullcontext()
         name = f"{self.name} {self._nth} {self._built_with}"
         return SharedBuild(decision, name, self._frames.group.rank == 0, self._watch.progress.compile_starts).building()
 
     def _copy(self, which: str) -> Callable[..., Any]:
-        """A function of its own for torch.compile, whose versions torch keeps by code."""
+        """Returns a copy of the function with its own code, by which torch keeps versions."""
         model = self._model
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return model(*args, **kwargs)
-        name = f"{re.sub('[^0-9a-zA-Z]', '_', self.name)}_{self._nth}_{which}"  # by which torch keeps what it has seen
+        name = f"{re.sub('[^0-9a-zA-Z]', '_', self.name)}_{self._nth}_{which}"  # the key of torch's record of sizes
         made: Callable[..., Any] = outside(call, name, self.name, *_place(model, self.name))
         made.__qualname__ = f"{self.name} ({which})"
         return made
 
     def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard], uniform: List[UniformSize]) -> Callable[..., Any]:
-        """The backend, whose results do not run while the version is traced; then what the graph relies
-        on goes to `guards` and `uniform`."""
+        """Returns the backend. During the trace of a version its results do not run, and it adds what the graph relies
+        on to `guards` and `uniform`."""
         def backend(graph: Any, inputs: List[Any]) -> Any:
             shape_env = shape_env_of(inputs) if self._is_tracing else None
             if shape_env is not None and self._consistency == "same_graph":  # before the backend changes the graph
@@ -477,7 +476,7 @@ class Compiled:
 
 
 def _place(model: Any, name: str) -> Tuple[str, int]:
-    """The file and the line of what is compiled."""
+    """Returns the file and the line of the compiled function."""
     function = type(model).forward if isinstance(model, torch.nn.Module) else inspect.unwrap(model)
     code = getattr(function, "__code__", None)
     if code is None or not is_user(code.co_filename):

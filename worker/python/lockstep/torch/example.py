@@ -1,4 +1,4 @@
-"""Inputs that are the same on all ranks, made for a decision: a version is traced with them."""
+"""Inputs for the trace of a version: made from a decision, so equal on all ranks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ._hooks import mark_size
 from .layout import order_of
 from .nested import rebuilt
 
-#: Marks that a program sets on tensors, by the attribute that torch keeps them in, and lockstep's word.
+#: Marks that a program sets on tensors: torch's attribute, and lockstep's word.
 _MARKED = (("_dynamo_weak_dynamic_indices", "maybe_dynamic"), ("_dynamo_dynamic_indices", "dynamic"),
            ("_dynamo_unbacked_indices", "unbacked"), ("_dynamo_static_indices", "static"))
 
 
 class Example:
-    """`args` and `kwargs` like those of the call, with tensors of the decision's sizes and its ints."""
+    """`args` and `kwargs` like those of the call, with the sizes and ints of the decision."""
 
     def __init__(self, decision: Decision, names: List[str], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
                  marks_only: bool = False) -> None:
-        """`names`: of the positional arguments. `marks_only`: `args` and `kwargs` are those of the call,
+        """`names`: those of the positional arguments. `marks_only`: `args` and `kwargs` are those of the call,
         with their sizes marked."""
         self._decision, self._marks_only = decision, marks_only
         #: lockstep's names of sizes and ints on which a version may rely, by torch's names of their sources.
         self.names: Dict[str, str] = {}
-        self._made: Dict[int, torch.Tensor] = {}  # by the tensor of the call: one may be there twice
+        self._made: Dict[int, torch.Tensor] = {}  # by the id of the call's tensor, which may occur twice
         #: torch's names of ints that are symbols.
         self.dynamic_ints: List[str] = []
         self.args = tuple(rebuilt(value, f"L['args'][{i}]", names[i], self._leaf) for i, value in enumerate(args))
@@ -51,11 +51,11 @@ class Example:
             self._mark(value, value._values, f"{path}._values", f"{name}.values()")
             self._mark(value, value._offsets, f"{path}._offsets", f"{name}.offsets()")
             rows = self._decision.size(f"{name}.offsets()", 0)
-            if isinstance(rows, Symbol):  # and so is one less
+            if isinstance(rows, Symbol):  # then the number of rows, one less, is a symbol too
                 mark_size(value, 0, rows.min, rows.hint - 1, False)
             return value
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
-            return value  # a tensor of its own kind, such as a DTensor
+            return value  # a subclass of Tensor, such as DTensor
         sizes = [self._decision.size(name, dim) for dim in range(value.dim())]
         numbers = [size.hint if isinstance(size, Symbol) else size for size in sizes]
         made = value if self._marks_only else self._made.get(id(value))
@@ -66,7 +66,7 @@ class Example:
         return made
 
     def _mark(self, value: torch.Tensor, made: torch.Tensor, path: str, name: str) -> None:
-        """The sizes of `made` that are symbols; `value`: as it is in the call."""
+        """Marks the sizes of `made` that are symbols. `value`: the call's tensor."""
         for dim in range(made.dim()):
             size = self._decision.size(name, dim)
             if not isinstance(size, Symbol) or not size.unbacked:
@@ -76,7 +76,7 @@ class Example:
 
 
 def _zeros_like(value: torch.Tensor, sizes: List[int], order: Optional[List[int]]) -> torch.Tensor:
-    """With this order of dims in memory, or that of `value`."""
+    """Returns zeros with this order of dims in memory, or that of `value`."""
     strides = value.stride()
     if order is None:
         order = sorted(range(value.dim()), key=lambda dim: (-strides[dim], dim))
@@ -88,7 +88,7 @@ def _zeros_like(value: torch.Tensor, sizes: List[int], order: Optional[List[int]
 
 
 def marks_of(value: Any, name: str, out: Dict[str, Dict[int, str]], dynamic: bool) -> None:
-    """Adds the marks that the program has set on tensors within `value`. `dynamic`: sizes without a mark are
+    """Adds to `out` the marks that the program has set on tensors within `value`. `dynamic`: sizes without a mark are
     maybe_dynamic."""
     for at, leaf in walked(name, value):
         if not isinstance(leaf, torch.Tensor):

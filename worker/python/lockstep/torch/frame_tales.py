@@ -1,5 +1,5 @@
-"""What ranks tell each other of the frames that they compile: a compile under way, inputs, sizes, the graph. What peers
-have told is read, never waited for. Pure: without torch."""
+"""What ranks report to each other about the frames that they compile: a running compile, inputs, sizes, the graph. The
+reports (tales) of peers are read, never waited for. Pure: without torch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import re
 import zlib
 from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
-#: What a rank has seen of a source in all its compiles of a frame: an int; the sizes of a tensor; None in place of
-#: what was not always the same.
+#: What a rank has seen of a source in all its compiles of a frame: an int, or the sizes of a tensor; None for values
+#: that varied.
 Seen = Union[None, int, List[Optional[int]]]
-#: A rank tells so many bytes in all; of further graphs it tells that they differ, not where.
+#: Bytes that a rank reports in all. Of further graphs it reports only digests: that they differ, not where.
 MOST_TOLD = 1 << 20
 _Frame = Tuple[str, str]  # its name and its closure
 _MOST_SHOWN = 200  # characters of a node
-#: A pass backward that is built when it is first needed.
+#: The name of a backward pass that is built when it is first needed.
 BACKWARD = "a backward pass"
 _NAMED = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): |waits for ranks? ([0-9,-]+)|rank ([0-9]+) does not move on")
 _VALUE = re.compile(r": \w+\[[^\]]*\]$")
@@ -28,7 +28,7 @@ Lines = Tuple[Sequence[str], Sequence[str]]
 
 
 class Told(NamedTuple):
-    """As it is posted."""
+    """A tale as it is posted."""
 
     frame: str
     digest: str
@@ -38,23 +38,23 @@ class Told(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """Of a forward or a backward pass."""
+    """The graph of a forward or a backward pass."""
 
     digest: str       # of its nodes, without places
     collectives: str  # digest of its collectives
-    nodes: str        # packed; what follows a tab in one is its place. "": they are not told
+    nodes: str        # packed; text after a tab is the node's place. "": not reported
 
 
 class Tale(NamedTuple):
-    """What a rank has told of a version of a frame."""
+    """What a rank has reported about a version of a frame."""
 
     frame: str              # "Block.forward (model.py:30)"
     version: int            # of the frame on its rank, from 1
-    compiles: bool          # it is under way, and the rest is not known yet
+    compiles: bool          # still compiling: the rest is not known yet
     forward: Optional[Graph] = None
     backward: Optional[Graph] = None  # None: this rank does not know it
-    closure: str = ""       # what tells frames of one place in the program apart
-    inputs: Mapping[str, str] = {}  # "f32[3, 4]" of the call that it was compiled for
+    closure: str = ""       # distinguishes frames of one place in the program
+    inputs: Mapping[str, str] = {}  # "f32[3, 4]", in the call that it was compiled for
     sizes: Mapping[str, Seen] = {}
 
     @property
@@ -68,7 +68,7 @@ class Tale(NamedTuple):
                     " ".join(graph.nodes or "-" for graph in graphs if graph), (self.version, int(self.compiles)))
 
     def differs(self, other: "Tale") -> bool:
-        """In what both know."""
+        """Returns whether graphs differ that both know."""
         return any(mine and theirs and mine.digest != theirs.digest for mine, theirs in self._pairs(other))
 
     def collectives_differ(self, other: "Tale") -> bool:
@@ -79,7 +79,7 @@ class Tale(NamedTuple):
 
 
 def tale_of(told: Told) -> Optional[Tale]:
-    """None: it is no tale."""
+    """Returns the tale; None: it is not one."""
     try:
         about = json.loads(told.about)
         digests, nodes = told.digest.split(), told.graph.split()
@@ -98,7 +98,7 @@ def _graph(lines: Lines) -> Graph:
 
 
 def _bare(graph: Optional[Graph]) -> Optional[Graph]:
-    """Without its nodes."""
+    """Returns the graph without its nodes."""
     return None if graph is None else graph._replace(nodes="")
 
 
@@ -107,7 +107,8 @@ def _unpacked(graph: Graph) -> List[str]:
 
 
 def ranks_named(text: str) -> List[int]:
-    """Those that the report of a refusal or of a wait is about: "[rank 0: …; ranks 2-3: …]", "waits for rank 1"."""
+    """Returns the ranks named by the report of a refusal or of a wait: "[rank 0: …; ranks 2-3: …]", "waits for rank
+    1"."""
     found: List[int] = []
     for phrases in _NAMED.findall(text):
         for part in filter(None, ",".join(phrases).split(",")):
@@ -117,28 +118,29 @@ def ranks_named(text: str) -> List[int]:
 
 
 def digest_of(lines: Iterable[str]) -> str:
-    """Without their places."""
+    """Returns a digest of lines without their places."""
     return hashlib.sha256("\n".join(line.split("\t", 1)[0] for line in lines).encode(errors="replace")).hexdigest()[:32]
 
 
 class FrameTales:
-    """Of one process."""
+    """The tales that one process posts and reads."""
 
     def __init__(self, rank: int, ranks: Sequence[int], tell: Callable[[Told], None], times: Callable[[int], int],
                  read: Callable[[int, int], Optional[Told]]) -> None:
-        """`ranks`: those that are watched. `times`(rank): how often one has told something; `read`(rank, number): what, the
-        `number`-th time, from 1."""
+        """`ranks`: the watched ranks. `times`(rank): number of its posts; `read`(rank, number): its `number`-th post,
+        from 1."""
         self._rank, self._peers = rank, [peer for peer in ranks if peer != rank]
         self._tell, self._times, self._read = tell, times, read
-        self._own: Dict[_Frame, Tale] = {}  # the last of each frame
+        self._own: Dict[_Frame, Tale] = {}  # the last tale of each frame
         self._theirs: Dict[int, Dict[_Frame, Tale]] = {peer: {} for peer in self._peers}
         self._known = {peer: 0 for peer in self._peers}
-        self._doing: Dict[int, List[str]] = {peer: [] for peer in self._peers}  # compiles under way
+        self._doing: Dict[int, List[str]] = {peer: [] for peer in self._peers}  # running compiles
         self._room = MOST_TOLD  # for inputs, sizes and graphs
-        self._said: Set[_Frame] = set()  # frames of which it was said that their graphs differ
+        self._said: Set[_Frame] = set()  # frames whose graphs have been reported to differ
 
     def begins(self, frame: str, closure: str = "", first: bool = False) -> List[Mapping[str, Seen]]:
-        """This rank compiles a version. What peers have seen of its sizes, where this one has a version already, or `first`."""
+        """Reports that this rank compiles a version. Returns the sizes that peers have seen, if this rank has a version
+        already, or `first` is set."""
         known = self._own.get((frame, closure))
         self._tell(Tale(frame, 1 if known is None else known.version + 1, True).told())
         if known is None and not first:
@@ -149,8 +151,8 @@ class FrameTales:
 
     def has_traced(self, frame: str, forward: Lines, backward: Optional[Lines], inputs: Mapping[str, str],
                    sizes: Mapping[str, Seen], closure: str = "") -> Tuple[Tale, str]:
-        """The tale of the version that `begins()`, and, once for each frame, in which way its graph is another than that of
-        peers; "" where it is not."""
+        """Reports the version announced by begins(). Returns its tale and, once for each frame, how its graph differs
+        from those of peers; "": it does not."""
         known = self._own.get((frame, closure))
         tale = Tale(frame, 1 if known is None else known.version + 1, False, _graph(forward),
                     None if backward is None else _graph(backward), closure, inputs, sizes)
@@ -171,12 +173,12 @@ class FrameTales:
         return tale, said
 
     def has_ended(self, frame: str) -> None:
-        """A compile has, without a version."""
+        """Reports that a compile has ended without a version."""
         self._tell(Tale(frame, 0, False).told())
 
     def explained(self, tale: Tale, ranks: Sequence[int]) -> str:
-        """What is seen to differ between a version of this rank and the last one of `ranks`: the first of them that has
-        another graph counts. "": nothing."""
+        """Returns how a version of this rank differs from the last version of the first of `ranks` that has another
+        graph. "": no difference."""
         self._look()
         for peer in ranks:
             theirs = self._theirs.get(peer, {}).get(tale.key)
@@ -190,17 +192,17 @@ class FrameTales:
         return ""
 
     def doing(self, rank: int) -> str:
-        """ "Block.forward (model.py:30)", where a peer compiles it; "" where none is known to be compiled."""
+        """Returns the frame that a peer is compiling, "Block.forward (model.py:30)"; "": none, as far as is known."""
         self._look()
         return next(iter(self._doing.get(rank, [])), "")
 
     def is_compiled_elsewhere(self) -> bool:
-        """A peer compiles a frame."""
+        """Returns whether a peer is compiling a frame."""
         self._look()
         return any(self._doing.values())
 
     def _nodes(self, tale: Tale, peer: int, theirs: Tale) -> str:
-        """The first node that differs; of graphs that differ in sizes alone, the first size."""
+        """Returns the first node that differs; if graphs differ only in sizes, the first size."""
         lists = [(_unpacked(a), _unpacked(b)) for a, b in tale._pairs(theirs) if a and b and a.nodes and b.nodes]
         for shape in (_without_value, _without_place):
             before = 0
@@ -217,7 +219,7 @@ class FrameTales:
                 for name, value in tale.inputs.items() if theirs.inputs.get(name, value) != value]
 
     def _look(self) -> None:
-        """Reads what peers have told since it was last called."""
+        """Reads what peers have posted since the last call."""
         for peer in self._peers:
             times = self._times(peer)
             for number in range(self._known[peer] + 1, times + 1):

@@ -1,4 +1,4 @@
-"""A frame that torch compiles, and its graph, as ranks compare them. Without torch."""
+"""Frames that torch compiles, and their graphs as ranks compare them. Without torch."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 
 class Compile(NamedTuple):
-    """One under way."""
+    """A running compile."""
 
     code: types.CodeType               # of the function
     closure: Any                       # the cells of its closure
     variables: Dict[str, Any]          # its local variables, by name
-    caller: Optional[types.FrameType]  # that calls the function
+    caller: Optional[types.FrameType]  # the frame that calls the function
 
 
 class GraphText(NamedTuple):
-    """Lines; what follows a tab in a line is the place in the user's code, which may differ."""
+    """A graph as lines. Text after a tab in a line is the place in the user's code, which may differ."""
 
     nodes: List[str]
     collectives: List[str]
 
 
-#: Of a frame that runs without a graph: its collectives are as little known as its work.
+#: The text of a frame that runs without a graph: neither its work nor its collectives are known.
 UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"])
 
 
 def compared(lines: List[str]) -> str:
-    """Without the places in the user's code."""
+    """Returns the lines without the places in the user's code."""
     return "\n".join(line.split("\t", 1)[0] for line in lines)

@@ -1,4 +1,4 @@
-"""A graph of torch.fx as text of which ranks compare every line, and the list of its collectives."""
+"""Graphs of torch.fx as text that ranks compare line by line, and the lists of their collectives."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._hooks import group_named, hint, nested_graphs
 from .collectives import INSIDE, POINT_TO_POINT, dtype_name, graph_word, tensor_text
 from .frames import GraphText
 
-# What differs between ranks that do the same: addresses, and the numbers of their devices.
+# Text that differs between ranks with equal graphs: addresses, and device numbers.
 _OWN = re.compile(r" at 0x[0-9a-f]+|(?<=\bcuda):\d+|(?<=device\(type='cuda'), index=\d+")
 _ITEM, _ROOT = re.compile(r"\._modules\['([^']*)'\]"), re.compile(r"^[LG]\['[^']*'\]")
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def graph_text(output: Any, watched: str) -> GraphText:
-    """Of what a frame was traced to. `watched`: the name of the watched process group."""
+    """Returns the text of a frame's graphs. `watched`: the name of the watched process group."""
     out = GraphText([], [])
     _add(out, output.graph, "", watched)
     for name, graph in sorted(nested_graphs(output).items()):
@@ -29,8 +29,8 @@ def graph_text(output: Any, watched: str) -> GraphText:
 
 
 def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
-    """Of backward graphs, whose inputs name what is saved for them. (Backends change the forward graphs in place
-    where they build them, and not where they find them in a cache.)"""
+    """Returns the text of backward graphs, whose inputs name the values saved for them. (Forward graphs are not usable
+    here: backends change them in place when they build them, but not when they find them in a cache.)"""
     out = GraphText([], [])
     for backward in backwards:
         found = GraphText(out.nodes, [])
@@ -45,8 +45,8 @@ def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
 
 
 def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
-    """The process groups whose ranks run a graph together: those of the collectives in it, and in those within it, each once;
-    None for one that is not known. None at all where it sends or receives before: a peer may have to come there first."""
+    """Returns the process groups whose ranks run a graph together: those of the collectives in it and in nested graphs,
+    each once; None for an unknown group. Empty if it sends or receives first: a peer may have to get there before."""
     found: List[Any] = []
     for word, node in collective_nodes(graph):
         if word in POINT_TO_POINT:
@@ -59,7 +59,7 @@ def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
 
 
 def collective_nodes(graph: torch.fx.GraphModule, within: bool = True) -> Iterator[Tuple[str, Any]]:
-    """The collectives in a graph, and in those within it, each with its word."""
+    """Yields the collectives in a graph, and in nested graphs, each with its word."""
     for module in graph.modules() if within else [graph]:
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             collective = graph_word(node.target) if node.op == "call_function" else None
@@ -68,13 +68,13 @@ def collective_nodes(graph: torch.fx.GraphModule, within: bool = True) -> Iterat
 
 
 def group_of(node: Any) -> Any:
-    """Of a collective; None: it is not known."""
+    """Returns the process group of a collective; None: not known."""
     names = [str(arg) for arg in reversed(node.args) if isinstance(arg, str)]
     return next((group for group in map(group_named, names) if group is not None), None)
 
 
 def collective_places(output: Any) -> List[Tuple[str, str]]:
-    """Of what a frame was traced to, its collectives in order: the word of each and "train.py:41 (layers.3.mlp)"."""
+    """Returns the collectives of a frame's graphs in order: the word of each and "train.py:41 (layers.3.mlp)"."""
     found = []
     for graph in (output.graph, *(graph for _, graph in sorted(nested_graphs(output).items()))):
         for node in graph.nodes:
@@ -86,7 +86,8 @@ def collective_places(output: Any) -> List[Tuple[str, str]]:
 
 
 def _module(node: Any) -> str:
-    """ "layers.3.mlp"; of the innermost module that the node was called in. Seen in 2.8, 2.11 and 2.15."""
+    """Returns the path of the innermost module in which the node was called, "layers.3.mlp". Seen in 2.8, 2.11 and
+    2.15."""
     modules = list((node.meta.get("nn_module_stack") or {}).values())
     path = _ITEM.sub(r".\1", str(modules[-1][0])) if modules else ""
     return _ROOT.sub("", path).strip(".")
@@ -137,7 +138,7 @@ def _example(node: Any) -> Any:
 
 
 def _tensor(node: Any, sizes: bool) -> str:
-    """With the sizes of this call."""
+    """Returns the text of a node's tensor, with the sizes of this call if `sizes`."""
     value = _example(node)
     if not hasattr(value, "dtype"):
         return "?"
@@ -145,7 +146,7 @@ def _tensor(node: Any, sizes: bool) -> str:
 
 
 def place_of(node: Any) -> str:
-    """ "train.py:41"; "" where it is not known."""
+    """Returns "train.py:41"; "": not known."""
     return _place(node)[4:]
 
 

@@ -1,5 +1,5 @@
-"""Conditions on sizes that a compiled graph relies on, and sizes that its collectives need alike, in lockstep's names of the
-inputs."""
+"""Conditions on sizes that a compiled graph relies on, and sizes that its collectives need equal, in lockstep's names
+of the inputs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from .size_ranges import tightened
 
 _RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
               "StrictGreaterThan": ">", "GreaterThan": ">="}
-_MOST_FACTORS = 4  # of a power
+_MOST_FACTORS = 4  # largest exponent of a power
 _REVERSED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _PLACE = re.compile(r"# .*?([^/\s]+:\d+) in ")
 
 
 class SizeGuard(NamedTuple):
     condition: str  # "x.size(0) % 8 == 0"
-    place: str      # "train.py:41"; "" where it is not known
+    place: str      # "train.py:41"; "": not known
 
 
 def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
-    """Of a ShapeEnv: what each size equals, the bounds of the others, then what these do not imply. So a graph that
-    was found in a cache, which keeps a condition that bounds imply as those bounds, has the guards of one that was
-    built. `names`: of sizes and ints, by torch's names of their sources ("L['args'][0].size()[0]"). Conditions that
-    lockstep's guards cannot express are left out: torch tests them itself, and the ranks vote on it."""
+    """Returns the guards of a ShapeEnv: what each size equals, the bounds of the others, then conditions that these
+    do not imply. A cached graph then has the guards of a built one, although the cache keeps a condition as the
+    bounds that imply it. `names`: names of sizes and ints, by torch's names of their sources
+    ("L['args'][0].size()[0]"). Conditions that lockstep's guards cannot express are omitted: torch tests them, and
+    the ranks vote on the result."""
     symbols = _symbols(shape_env, names)
     places: Dict[str, str] = {}
     simplified: List[Tuple[str, Any]] = []
@@ -57,16 +58,16 @@ class UniformSize(NamedTuple):
 
 
 def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, str]) -> List[UniformSize]:
-    """Sizes of inputs that the collectives of a graph over `group` need alike on its ranks, each once, of several sizes of
-    a tensor their product. Of what comes from
-    data, and of what lockstep's guards cannot express, the ranks learn when it is issued."""
+    """Returns the sizes of inputs that the collectives of a graph over `group` need equal on its ranks, each once; of
+    several sizes of a tensor, their product. Sizes from data, and those that lockstep's guards cannot express, are
+    compared when the collective is issued."""
     symbols = {**_symbols(shape_env, names), **{
         symbol: names[source] for symbol, source in sources_without_value(graph).items() if source in names}}
     found: Dict[str, UniformSize] = {}
-    for word, node in collective_nodes(graph, within=False):  # what is within may be a branch that is not taken
+    for word, node in collective_nodes(graph, within=False):  # a nested graph may be a branch that is not taken
         if not needs_equal_sizes(word) or group_of(node) != group:
             continue
-        for elements in elements_of(node):  # as when they are issued
+        for elements in elements_of(node):  # also compared when they are issued
             text = _text(shape_env.simplify(elements), symbols)
             if text is not None and not text.isdecimal():
                 found.setdefault(text, UniformSize(text, word, place_of(node)))
@@ -74,7 +75,7 @@ def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, st
 
 
 def _symbols(shape_env: Any, names: Mapping[str, str]) -> Dict[str, str]:
-    """lockstep's names of sizes and ints, by the symbols of a ShapeEnv."""
+    """Returns lockstep's names of sizes and ints, by the symbols of a ShapeEnv."""
     symbols: Dict[str, str] = {}
     for symbol, sources in shape_env.var_to_sources.items():
         known = [names[text] for text in map(name_of_source, sources) if text in names]
@@ -105,7 +106,7 @@ def _relation(relation: str, left: Optional[str], right: Optional[str]) -> Optio
 
 
 def _text(value: Any, symbols: Mapping[str, str]) -> Optional[str]:
-    """Of a sympy expression; None: it has something that guards do not know."""
+    """Returns the text of a sympy expression; None: lockstep's guards cannot express it."""
     if value.is_Symbol:
         return symbols.get(str(value))
     if value.is_Integer:

@@ -1,5 +1,5 @@
-"""In front of each operator of torch.distributed, in Python, for a torch without a part of its own (lines.py): what is
-issued is posted and compared before; waits are not freed. What an operator says of its operation is as in
+"""Python kernels in front of each operator of torch.distributed, for a torch without a part of its own (lines.py). They
+post and compare operations before they are issued, but cannot end waits. Operators are read as in
 native/torch_operators.h."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .collectives import dtype_name, tensor_text, user_place
 from .part import Marks
 
 NEEDS_ALL, NEEDS_ROOT, NEEDS_SENDERS, NEEDS_NOBODY = range(4)  # lockstep_needs
-#: More lines than these are kept by their fingerprint only.
+#: Beyond this number, lines are kept only as their fingerprint.
 _MOST_LINES = 4096
 _SHOWN_TENSORS = 4
 
@@ -39,9 +39,9 @@ class Operation(NamedTuple):
 
 
 class Read:
-    """What an operator says of its operation."""
+    """An operation as read from an operator's arguments."""
 
-    payload: List[torch.Tensor] = []  # that members have alike, or that this rank sends
+    payload: List[torch.Tensor] = []  # tensors equal on all members, or those that this rank sends
     elements: Sequence[int] = ()
     to: Sequence[int] = ()
     of: Sequence[int] = ()
@@ -136,7 +136,7 @@ def _exchange(a: _Arguments, rank: int, size: int) -> Read:
 class _Operator(NamedTuple):
     kind: str
     read: Callable[[_Arguments, int, int], Read]
-    sizes: bool = True  # all members have the same ones
+    sizes: bool = True  # equal on all members
 
 
 _OPERATORS = {
@@ -165,15 +165,16 @@ def _text(operator: _Operator, reduces: str, payload: List[torch.Tensor]) -> str
 
 
 class PythonKernels:
-    """Posts what this process issues, and notes what the watched thread issues on the watched group."""
+    """Posts the operations of this process, and notes those of the watched thread on the watched group."""
 
     def __init__(self, handle: int, group: Callable[[str, str, int, int, int], int], watched: str,
                  before: Callable[[str, str], bool], after: Callable[[str, str], bool], error: Callable[[], Error],
                  issued: Callable[[], None]) -> None:
-        """`handle`: of the lines; `group`: as Lines._group(). `before`(what, place) is called before each operation on the
-        group `watched`, on whatever thread issues it: whether it counts. If it does, and is not refused, `after`(what, place)
-        says whether it is noted. `error`: that of this thread's last call, which is
-        raised unless `marks.audits`; `issued`: is called after each operation that was not refused."""
+        """`handle`: that of the lines; `group`: like Lines._group(). `before`(what, place) is called before each
+        operation on the group `watched`, on any thread, and returns whether the operation counts. If it does, and is
+        not refused, `after`(what, place) returns whether it is noted. `error`: returns the error of this thread's
+        last call, which is raised unless `marks.audits` is set; `issued`: called after each operation that was not
+        refused."""
         self._handle, self._group, self._watched, self._before, self._after = handle, group, watched, before, after
         self._error, self._goes_on = error, issued
         self.marks = Marks()
@@ -202,7 +203,7 @@ class PythonKernels:
         return around
 
     def _issue(self, operator: _Operator, given: _Arguments, group: Any) -> Optional[int]:
-        """The number of its group; None: it is not compared."""
+        """Posts an operation and returns the number of its group; None: it is not compared."""
         rank = group.rank()
         read = operator.read(given, rank, group.size())
         reduces = reduction(given["reduce_op"]) if "reduce_op" in given else ""
@@ -237,8 +238,8 @@ class PythonKernels:
         return number
 
     def _pair(self, operator: _Operator, given: _Arguments, rank: int, group: Any) -> Optional[Tuple[int, int, int]]:
-        """Sender, receiver and tag of a directed pair; -1, -1, 0: it is a collective. None: whose send a receive takes is
-        not known before."""
+        """Returns sender, receiver and tag of a directed pair; -1, -1, 0: it is a collective. None: the send that a
+        receive will take is not known yet."""
         if operator.kind not in ("send", "receive", "receive from any"):
             return -1, -1, 0
         tag = given.get("tag", 0)
@@ -257,21 +258,21 @@ class PythonKernels:
             self._notes = [f"{len(self._notes)} collectives, {high:x} {low:x}"]
 
     def notes(self) -> List[str]:
-        """Those since clear(), one a line; the place follows a tab."""
+        """Returns the notes since clear(), one per line; the place follows a tab."""
         return self._notes
 
     def clear(self) -> None:
         self._notes = []
 
     def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
-        """Its collectives have the line of the function that was compiled."""
+        """Does nothing: the place of a graph's collectives is the line of the compiled function."""
 
     def forget(self) -> None:
-        """In a copy of the process after a fork."""
+        """Stops in a copy of the process after a fork."""
         self._is_on = False
 
     def end(self) -> None:
-        """Python ends."""
+        """Stops at the end of Python."""
         self._is_on = False
 
     def remove(self) -> None:

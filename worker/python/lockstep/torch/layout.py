@@ -1,4 +1,4 @@
-"""The order of the dims of tensors in memory, which ranks agree on as the int x.layout (observation.py)."""
+"""The order of tensors' dims in memory, on which ranks agree as the int x.layout (observation.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _END = ".layout"
 
 
 def order_of(decision: Decision, name: str, dims: int) -> Optional[List[int]]:
-    """The dims of a tensor from the outermost to the innermost; None: nobody has observed them."""
+    """Returns the dims of a tensor from the outermost to the innermost; None: their order was not observed."""
     code = decision.inputs.get(name + _END)
     if code is None:
         return None
@@ -24,8 +24,8 @@ def order_of(decision: Decision, name: str, dims: int) -> Optional[List[int]]:
 
 
 def made_contiguous(decision: Decision) -> FrozenSet[str]:
-    """Names of the tensors that are to be contiguous when the version runs: ranks or calls differ in their layout,
-    or they have gaps."""
+    """Returns the names of the tensors that must be contiguous when the version runs: ranks or calls differ in their
+    layout, or they have gaps."""
     tensors = [source[:-len(_END)] for source, code in decision.inputs.items()
                if source.endswith(_END) and (isinstance(code, str) or code == 0)]
     return frozenset(name for name in tensors if isinstance(decision.inputs.get(name), list))
@@ -36,7 +36,7 @@ def is_layout(source: str, decision: Decision) -> bool:
 
 
 class Contiguous:
-    """`args` and `kwargs` with contiguous copies of the tensors named, but for those that share memory with another
+    """`args` and `kwargs` with contiguous copies of the named tensors, except those that share memory with another
     argument. Lists, mappings and dataclasses are those of the call, and hold the copies until restore()."""
 
     def __init__(self, names: FrozenSet[str], positional: List[str], args: Tuple[Any, ...],
@@ -44,7 +44,7 @@ class Contiguous:
         self._names = names
         self._copies: List[Tuple[torch.Tensor, torch.Tensor, Optional[int]]] = []  # tensor, copy, its version
         self._undo: List[Callable[[], None]] = []
-        self._memory: Dict[int, int] = {}  # tensors by where their memory begins
+        self._memory: Dict[int, int] = {}  # number of tensors by the address of their memory
         self._counted: Dict[int, Any] = {}
         self._count([*args, *kwargs.values()])
         try:
@@ -55,7 +55,7 @@ class Contiguous:
             raise
 
     def restore(self) -> None:
-        """What has been written into copies goes into the tensors of the call, and these go where they were."""
+        """Copies what was written to the copies into the tensors of the call, and puts these back in place."""
         for undo in reversed(self._undo):
             undo()
         for value, copy, version in self._copies:
@@ -108,11 +108,11 @@ class Contiguous:
 
 
 def _is_plain(value: torch.Tensor) -> bool:
-    """It has elements in a memory of its own kind."""
+    """Returns whether a value is an ordinary tensor with elements in strided memory."""
     return type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided and value.numel() > 0
 
 
 def _put_back(holder: Any, key: Any, old: Any, new: Any) -> None:
-    """Where the function has left it."""
+    """Puts back a member, unless the function has replaced it."""
     if any(known == key and item is new for known, item in members_of(holder)):
         put(holder, key, old)

@@ -1,5 +1,5 @@
-"""What this process issues, on every process group, compared with its peers before it is issued
-(collectives/lines). Nobody waits for that."""
+"""Compares the operations of this process, on every process group, with those of its peers before they are issued
+(collectives/lines). No rank waits for that."""
 
 from __future__ import annotations
 
@@ -24,33 +24,34 @@ from .part import Kernels, load_part
 from .rendezvous import meeting_place
 
 _log = logging.getLogger("lockstep.torch")
-#: Seconds between two looks at whether a wait can end.
+#: Seconds between two checks whether a wait can end.
 _LOOK = 0.02
-#: What frame_tales.py tells is told about this.
+#: The key of the posts of frame_tales.py.
 _TALES = lib.fingerprint_of(b"frames")
 
 
 class Lines:
-    """The lines of this process, from now on. Collective over the ranks that `exchange` reaches."""
+    """The lines of this process, which it posts from now on. Collective over the ranks that `exchange` reaches."""
 
     def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
                  asked: Callable[[str, str], None], before: Callable[[str, str], bool], after: Callable[[str, str], bool],
                  patience: float, audits: bool,
                  explained: Callable[[Finding], str], apart: Callable[[str], None],
                  compiling: Callable[[], bool]) -> None:
-        """`exchange`: each rank's word, by rank of the job. Hosts have met within `patience` seconds. Of the process group
-        `watched`, what the calling thread issues is told to the handle `watching` of its ranks (None: there is none).
-        `asked`(what, place): see Part; `before`, `after`: see PythonKernels. `audits`: nothing is raised, and no process ended:
-        errors are told. `explained`: what is known of a refusal beyond its text. `apart`: is told of equal operations at
-        different places. `compiling`: whether a peer compiles."""
+        """`exchange`: sends this rank's word and returns those of all, by rank of the job. Hosts must meet within
+        `patience` seconds. Operations of the calling thread on the process group `watched` are reported to the group
+        `watching` of its ranks (None: no such group). `asked`(what, place): see Part; `before`, `after`: see
+        PythonKernels. `audits`: errors are logged; nothing is raised, and no process ended. `explained`: returns what
+        is known of a refusal beyond its text. `apart`: called for equal operations at different places. `compiling`:
+        whether a peer is compiling."""
         self._apart, self._apart_told = apart, 0
         self._audits, self._explained = audits, explained
-        self._explanations: Dict[str, Error] = {}  # of errors, by their text
-        self._audited: Set[str] = set()            # that have been told
-        self._looking = threading.Lock()           # around what is apart
+        self._explanations: Dict[str, Error] = {}  # explained errors, by their text
+        self._audited: Set[str] = set()            # texts of errors that have been logged
+        self._looking = threading.Lock()           # guards _apart_told
         self._votes: Dict[Tuple[int, Tuple[int, ...], str], ContextManager[None]] = {}
-        self._start = 0  # of torch.distributed, in which this process is
-        self._last: Optional[Error] = None  # that was raised
+        self._start = 0  # number of the current start of torch.distributed
+        self._last: Optional[Error] = None  # the error raised last
         self._world: Any = dist.group.WORLD
         self._patience = patience
         code, self._handle = lib.lines_open(dist.get_rank())
@@ -64,9 +65,9 @@ class Lines:
             _log.warning("lockstep.torch: this package has no part for torch %s, so that each eager collective takes some "
                          "40 us more, and a wait that cannot end is ended by torch or by the deadline; scripts/torch-lines "
                          "builds it", torch.__version__)
-        #: All waits of this process in collectives are posted, and freed.
+        #: All waits of this process in collectives are posted, and end if they cannot complete.
         self.sees_waits = part is not None and dist.get_backend() == "gloo"
-        if self.sees_waits:  # the watchdog need not
+        if self.sees_waits:  # then the watchdog need not see them
             watching = None
         self.kernels: Kernels
         if part is None:
@@ -79,14 +80,14 @@ class Lines:
         self._group_making = GroupMaking(self._making)
 
     def _error(self) -> Error:
-        """What this thread's last call has failed with; told at once under audit."""
+        """Returns the error of this thread's last call; logs it at once under audit."""
         found = _error()
         known = self._explanations.get(found.finding.text)
         if known is None:
             why = self._explained(found.finding)
             text = found.finding.text + (f" ({why})" if why else "")
             known = ERRORS[found.code](found.finding._replace(message=found.message + (f" ({why})" if why else ""), text=text))
-            if why:  # else another thread may know it
+            if why:  # else another thread may know the reason
                 self._explanations[found.finding.text] = known
             if self._audits and found.finding.text not in self._audited:
                 self._audited.add(found.finding.text)
@@ -95,11 +96,11 @@ class Lines:
         return self._last
 
     def within(self, error: BaseException) -> Optional[Error]:
-        """What was refused, where torch raises it in words of its own (of a hook of DDP's)."""
+        """Returns the refusal that torch has raised as an exception of its own (in a hook of DDP)."""
         return self._last if self._last is not None and str(self._last) in str(error) else None
 
     def voting(self, members: List[int], name: str) -> ContextManager[None]:
-        """Within, this rank waits for `members` in a vote on `name`: whoever waits for it elsewhere sees that."""
+        """Posts, within, that this rank waits for `members` in a vote on `name`: ranks that wait for it see that."""
         key = (self._start_now(), tuple(members), name)
         known = self._votes.get(key)
         if known is None:
@@ -114,24 +115,25 @@ class Lines:
             self._apart(lib.lines_apart_text(self._handle, number))
 
     def tell(self, tale: Told) -> None:
-        """Posts what peers may read of the frames of this rank."""
-        lib.lines_tell(self._handle, _TALES, Operation(  # where there is no room for it, peers know less
+        """Posts a tale of this rank's frames for peers."""
+        lib.lines_tell(self._handle, _TALES, Operation(  # without room for it, peers know less
             tale.frame, tale.digest, tale.about, tale.graph, needs=NEEDS_NOBODY, to=tale.numbers))
 
     def times_told(self, rank: int) -> int:
-        """How often a rank has told something."""
+        """Returns the number of a rank's tales."""
         code, told = lib.lines_told(self._handle, _TALES, rank, 0)
         check(code)
         return int(told[0])
 
     def told(self, rank: int, number: int) -> Optional[Told]:
-        """What it has told the `number`-th time, from 1; None: that is not kept."""
+        """Returns a rank's `number`-th tale, from 1; None: it is not kept."""
         code, (_, frame, digest, about, graph, numbers) = lib.lines_told(self._handle, _TALES, rank, number)
         check(code)
         return Told(frame, digest, about, graph, numbers) if frame else None
 
     def _meet(self, exchange: Callable[[str], List[str]]) -> None:
-        """Where ranks cannot read each other's posts, the lowest of each host tells those of others what is posted there."""
+        """Connects hosts, if ranks cannot read each other's posts: the lowest rank of each host sends its host's
+        posts to those of the others."""
         code, head = lib.lines_head(self._handle)
         heads = [int(word) if word else -1 for word in exchange(str(head) if code == 0 else f"! {_error()}")]
         first = min(head for head in heads if head >= 0)
@@ -142,14 +144,15 @@ class Lines:
         atexit.register(self.leave)
 
     def leave(self) -> None:
-        """Other hosts are told nothing more from here."""
+        """Stops sending posts to other hosts."""
         atexit.unregister(self.leave)
         lib.lines_leave(self._handle)
 
     @contextlib.contextmanager
     def _making(self, ranks: List[int], come: List[int], counted: Optional[int]) -> Iterator[None]:
-        """The call that makes a process group is an operation of those that come, and then one of its members, who wait for
-        each other: in C++, where nothing can be raised, so that a wait that cannot end ends this process."""
+        """Posts the call that makes a process group: as an operation of the ranks that make the call, and then as one
+        of the group's members, who wait for each other. They wait in C++, where nothing can be raised, so a wait that
+        cannot complete ends this process."""
         which = "" if counted is None else f", process group {counted + 1} of this rank"
         told = Operation(f"new_group of {_phrase(ranks)}{which}", place=user_place(sys._getframe(1)), needs=NEEDS_NOBODY)
         self._issue(self._line(come, f"groups made by {_phrase(come)}"), told)
@@ -184,17 +187,17 @@ class Lines:
         lib.lines_issued(self._handle, group)
 
     def _line(self, members: List[int], name: str) -> int:
-        """Of these ranks, and no process group's."""
+        """Returns the line of these ranks that belongs to no process group."""
         return self._made(f"{self._start_now()}\n{name}", members, name)
 
     def _made(self, key: str, members: List[int], name: str) -> int:
-        """The number of a line; what has the same key is one line."""
+        """Returns the number of the line with this key."""
         code, line = lib.lines_group(self._handle, lib.fingerprint_of(key.encode()), members, name)
         check(code)
         return int(line)
 
     def _issue(self, line: int, operation: Operation) -> Optional[int]:
-        """Its number there; None: it was refused, under audit."""
+        """Posts an operation and returns its number on the line; None: it was refused, under audit."""
         code, number = lib.lines_issue(self._handle, line, operation)
         if code == 0:
             return int(number)
@@ -220,24 +223,25 @@ class Lines:
         return self._made(f"{start}\n{name}\n{ranks}\n{device}\n{pair}", members, called)
 
     def _start_now(self) -> int:
-        """Of torch.distributed: groups of another one may have the same names."""
+        """Returns the number of the current start of torch.distributed: groups of different starts may have equal
+        names."""
         if dist.group.WORLD is not self._world:
             self._world = dist.group.WORLD
             self._start += 1
         return self._start
 
     def look_for_threads(self) -> None:
-        """Whether the program has threads of Python that may still issue something."""
+        """Posts whether the program has Python threads that may still issue something."""
         beside = any(thread is not threading.main_thread() and not thread.name.startswith("lockstep")
                      for thread in threading.enumerate())
         lib.lines_threads_beside(self._handle, beside)
 
     def deadline(self, seconds: float) -> None:
-        """A rank that others wait for that long, and that is not alive(), is named."""
+        """Sets the time after which a rank that others wait for, and that is not alive(), is named."""
         lib.lines_deadline(self._handle, seconds)
 
     def alive(self, seconds: float) -> None:
-        """This process moves on, as far as is known, for so long."""
+        """This process makes progress, as far as is known, for `seconds` from now."""
         lib.lines_alive(self._handle, seconds)
 
     def gone(self, text: str) -> None:
@@ -245,21 +249,21 @@ class Lines:
         lib.lines_gone(self._handle, text)
 
     def end(self, error: Error) -> NoReturn:
-        """Where nothing can be raised: this process ends, as the watchdog would end it."""
+        """Ends this process, as the watchdog would, where nothing can be raised."""
         self.gone(str(error))
         print(f"lockstep: {error}", file=sys.stderr, flush=True)
         sys.stdout.flush()
         os._exit(error.exit_code)
 
     def forget(self) -> None:
-        """In a copy of the process after a fork: it takes no part."""
+        """Called in a copy of the process after a fork, which takes no part."""
         atexit.unregister(self.leave)
         self._group_making.remove()
         self.kernels.forget()
 
     def remove(self) -> Optional[Error]:
-        """Nothing is posted from now on. The memory stays for those who look at it, until the process ends. What it
-        returns is the error of an operation that was issued before it was refused elsewhere."""
+        """Stops posting. The memory stays readable for peers until the process ends. Returns the error of an
+        operation that was issued before it was refused elsewhere, if any."""
         self._group_making.remove()
         self.kernels.remove()
         if lib.lines_finish(self._handle) == 0:
@@ -269,7 +273,7 @@ class Lines:
 
 
 class _Vote:
-    """Around a vote; one at a time."""
+    """Posts the wait in a vote, as a context manager; one at a time."""
 
     def __init__(self, lines: Lines, members: List[int], name: str) -> None:
         self._lines, self._line = lines, lines._line(members, f"votes of {_phrase(members)}")
@@ -295,7 +299,7 @@ def _error() -> Error:
 
 
 def title_of(process_group: Any) -> str:
-    """What a report calls it: "the group tp (ranks 0-3)"."""
+    """Returns the name of a process group in reports: "the group tp (ranks 0-3)"."""
     ranks = list(dist.get_process_group_ranks(process_group))
     alike = [made for made, members in groups_made() if list(members) == ranks]
     number = next((i for i, made in enumerate(alike) if made is process_group), 0)
@@ -306,7 +310,7 @@ def title_of(process_group: Any) -> str:
 
 
 def _phrase(ranks: List[int]) -> str:
-    """ "ranks 0-3" """
+    """Returns "ranks 0-3"."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     if ranks == list(range(ranks[0], ranks[0] + len(ranks))):

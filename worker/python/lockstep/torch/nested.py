@@ -1,4 +1,4 @@
-"""What can be read of inputs, and inputs made anew."""
+"""Reading and rebuilding nested inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..observation import is_jagged, is_scalar
 
 
 def readable(name: str, value: Any) -> Dict[str, Any]:
-    """What can be read of a value that holds no others, by name: a scalar, or a tensor with sizes; of a jagged one its values
-    and offsets; of anything else nothing."""
+    """Returns the readable parts of a leaf, by name: a scalar, or a tensor with sizes; for a jagged tensor its values
+    and offsets; for anything else nothing."""
     if is_scalar(value):
         return {name: value}
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
@@ -23,8 +23,8 @@ def readable(name: str, value: Any) -> Dict[str, Any]:
 
 
 def rebuilt(value: Any, path: str, name: str, leaf: Callable[[Any, str, str], Any]) -> Any:
-    """A nested value with what `leaf` makes of each value that holds no others. It gets torch's name of the
-    place and lockstep's."""
+    """Returns a nested value whose leaves are replaced by the results of `leaf`(value, torch's name of the place,
+    lockstep's name)."""
     kind = kind_of(value)
     if kind is None or kind == ITEMS and type(value) not in (list, tuple):
         return leaf(value, path, name)

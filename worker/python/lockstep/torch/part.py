@@ -1,5 +1,5 @@
-"""The part that is built for one release of torch (native/torch_lines.cpp): an extension module, which posts what this process
-issues, frees its waits, and notes what the watched thread issues on the watched group."""
+"""The part for one release of torch (native/torch_lines.cpp): an extension module that posts the operations of this
+process, ends waits that cannot complete, and notes the operations of the watched thread on the watched group."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import torch
 
 @dataclass
 class Marks:
-    """What watch.py and the kernels tell each other: `within`, calls of this package under way, what they issue is not
-    noted; `asks`: `before` is called; `noted`: how many notes there are; `waits`: the watched thread waits, and looks;
-    `votes`: what is issued is noted; `audits`: errors are told and not raised; `patience`: seconds for which an operation
-    waits beyond its time-out for ranks that compile."""
+    """Flags shared by watch.py and the kernels. `within`: running calls of this package, whose operations are not
+    noted; `asks`: call `before`; `noted`: number of notes; `waits`: the watched thread is waiting, and polls;
+    `votes`: note operations; `audits`: log errors instead of raising them; `patience`: seconds beyond its time-out
+    for which an operation waits for ranks that compile."""
 
     within: int = 0
     asks: int = 0
@@ -32,42 +32,42 @@ class Marks:
 
 
 class Kernels(Protocol):
-    """In front of each operator of torch.distributed: the part, or kernels.py without one."""
+    """Kernels in front of each operator of torch.distributed: those of the part, or of kernels.py without one."""
 
     marks: Marks
 
     def notes(self) -> List[str]:
-        """What has been noted since clear(), a line each; the place follows a tab."""
+        """Returns the notes since clear(), one per line; the place follows a tab."""
 
     def clear(self) -> None: ...
 
     def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
-        """A compiled function runs a graph with these collectives, word and place, in order."""
+        """Declares that the compiled code runs a graph with these collectives, word and place, in order."""
 
     def forget(self) -> None:
-        """In a copy of the process after a fork."""
+        """Stops in a copy of the process after a fork."""
 
     def end(self) -> None:
-        """Python ends: nothing is posted any more, and no thread of the part needs Python."""
+        """Called before Python ends: nothing is posted any more, and no thread of the part needs Python."""
 
     def remove(self) -> None: ...
 
 
 class Part(Kernels, Protocol):
-    """Of this process."""
+    """The part of this process."""
 
     def install(self, library: Any, lines: int, watching: int, watched: str,
                 group: Callable[..., int], error: Callable[[], Exception], is_user: Callable[[str], bool],
                 module_path: Callable[[Any], str], before: Callable[[str, str], None], threads: Callable[[], None],
                 apart_grows: Callable[[], None], compiling: Callable[[], bool]) -> None:
-        """See native/torch_python.h. `before`(what, place) is called before each noted operation while `marks.asks`; what
-        it raises is raised there."""
+        """See native/torch_python.h. `before`(what, place) is called before each noted operation while `marks.asks`
+        is set; its exceptions are raised there."""
 
 
 @functools.lru_cache(None)
 def load_part() -> Optional[Part]:
-    """None: there is none for this torch."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # objects lie otherwise there
+    """Loads the part; None: there is none for this torch."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # objects have another layout there
         return None
     minor = ".".join(torch.__version__.split("+", 1)[0].split(".")[:2])
     path = pathlib.Path(__file__).with_name(f"_lines_{minor}.so")

@@ -1,4 +1,4 @@
-"""Whether this process makes progress, for the group's watchdog: its main thread runs on, or compiles."""
+"""Reports to the group's watchdog whether this process makes progress: its main thread moves on, or it compiles."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ..group import Group
 
 
 class Progress:
-    """A thread that renews the lease of a rank whose own thread is seen at another place of its program
-    than before. A rank that waits in one call (a collective without its partners) gets none, so that it is
-    named once the deadline has passed; one that compiles, on any thread, has `compile_deadline` seconds."""
+    """A thread that renews the rank's lease whenever the rank's own thread has reached another place of its program.
+    A rank that waits in one call (a collective without its partners) gets no lease, so that it is named after
+    the deadline; a rank that compiles, on any thread, has `compile_deadline` seconds."""
 
     def __init__(self, deadline: float, compile_deadline: float, agreeing: Callable[[], bool], waits: Callable[[], bool],
                  alive: Callable[[float], None]) -> None:
-        """`agreeing`: the rank is within lockstep, which watches its own waits. `waits`: its thread waits in an operation,
-        and wakes only to look. `alive`(seconds): told to those who wait in operations for this rank."""
-        #: Whose watchdogs are told, too.
+        """`agreeing`: whether the rank is within lockstep, which watches its own waits. `waits`: whether its thread
+        waits in an operation, and wakes only to poll. `alive`(seconds): reports progress to ranks that wait in
+        operations for this rank."""
+        #: Groups whose watchdogs get the reports, too.
         self.groups: List[Group] = []
-        #: Whether these are told, too, that this rank does not move on.
+        #: Whether these are also told that this rank makes no progress.
         self.tells_stalls = True
         self._waits, self._alive = waits, alive
         alive(deadline)
@@ -30,7 +31,7 @@ class Progress:
         self._deadline, self._compile_deadline = deadline, compile_deadline
         self._watched, self._native = threading.get_ident(), threading.get_native_id()
         self._counting = threading.Lock()
-        self._compiles = 0  # under way
+        self._compiles = 0  # running compiles
         self._compiling_until: Optional[float] = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lockstep progress", daemon=True)
@@ -40,7 +41,7 @@ class Progress:
         with self._counting:
             self._compiles += 1
             self._compiling_until = time.monotonic() + self._compile_deadline
-        self._busy()  # until the thread looks
+        self._busy()  # until the thread's next check
 
     def compile_ends(self) -> None:
         with self._counting:
@@ -73,7 +74,7 @@ class Progress:
             before = now
 
     def _place(self) -> Any:
-        """Where the thread is; and how often it has slept, for a loop of one call that waits a little."""
+        """Returns the place of the watched thread, and how often it has slept, for a loop over one short wait."""
         frame = sys._current_frames().get(self._watched)
         return None if frame is None else (id(frame), frame.f_code, frame.f_lasti, "" if self._waits() else self._slept())
 

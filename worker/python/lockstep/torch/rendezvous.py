@@ -1,4 +1,4 @@
-"""How the ranks of a PyTorch job meet: through the store of torch.distributed, with nothing set by hand."""
+"""How the ranks of a PyTorch job meet: through the store of torch.distributed, without settings by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _opened: Dict[str, int] = {}
 
 
 def group_of_mesh(given: Any) -> Any:
-    """The process group of a DeviceMesh of one dim, such as mesh["tp"], or of all ranks; anything else as it is."""
+    """Returns the process group of a DeviceMesh of one dim, such as mesh["tp"], or of all ranks; anything else
+    unchanged."""
     if not hasattr(given, "get_group") or not hasattr(given, "mesh_dim_names"):
         return given
     if given.ndim == 1:
@@ -36,19 +37,18 @@ def group_of_mesh(given: Any) -> Any:
 
 
 def needs_start(function: str) -> None:
-    """Raises RuntimeError where torch.distributed has not been initialised."""
+    """Raises RuntimeError if torch.distributed has not been initialised."""
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError("torch.distributed is not initialised; call torch.distributed.init_process_group() before "
                            f"lockstep.torch.{function}()")
 
 
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
-    """The ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective
-    over that group; other ranks take no part. The address and a secret for it go through the store of
-    init_process_group. Where OMP_NUM_THREADS is not set, the threads of torch, OpenMP and BLAS are limited to
-    this rank's share of the host's cores. Raises RuntimeError where torch.distributed has not been initialised, this process
-    is not in the group, or a rank (named) has not come within five deadlines; errors of the rendezvous are
-    those of Group."""
+    """Returns the ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective
+    over that group; other ranks take no part. The store of init_process_group carries the address and a secret
+    for it. Unless OMP_NUM_THREADS is set, the threads of torch, OpenMP and BLAS are limited to this rank's share of
+    the host's cores. Raises RuntimeError if torch.distributed has not been initialised, this process is not in the
+    group, or a rank (named) is missing after five deadlines; errors of the rendezvous are those of Group."""
     needs_start("group")
     process_group = group_of_mesh(process_group)
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
@@ -80,7 +80,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
         with _environment(place, rank, size, token):
             return Group(deadline=deadline)
     except OSError as error:
-        meeting.tell("place", f"! {error}")  # the others wait for it
+        meeting.tell("place", f"! {error}")  # the other ranks wait for the place
         raise
     finally:
         if folder:
@@ -88,8 +88,8 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
 
 
 def meeting_place() -> str:
-    """An address of this host, and a secret for those who are told: two words; where there is none, a word that
-    exchange() raises."""
+    """Returns an address of this host and a secret for the ranks that get it, as two words; without an address, a word
+    that exchange() raises."""
     try:
         return f"{_address(default_store())} {secrets.token_hex(32)}"
     except OSError as error:
@@ -97,8 +97,8 @@ def meeting_place() -> str:
 
 
 def exchange(process_group: Any, word: str, patience: float) -> List[str]:
-    """Each member's word, by rank of the job; "" for those that are no members. Collective over the group; raises
-    RuntimeError where a member (named) has not come within `patience` seconds."""
+    """Returns each member's word, by rank of the job; "" for ranks that are no members. Collective over the group;
+    raises RuntimeError if a member (named) is missing after `patience` seconds."""
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/words/" + ",".join(map(str, members))
     _opened[name] = _opened.get(name, 0) + 1
@@ -111,10 +111,10 @@ def exchange(process_group: Any, word: str, patience: float) -> List[str]:
 
 
 class _Meeting:
-    """What the members say to each other through the store. Every wait ends after `patience` seconds."""
+    """Messages between the members through the store. Every wait ends after `patience` seconds."""
 
     def __init__(self, store: Any, key: str, members: List[int], patience: float, call: str) -> None:
-        """`call`: that of the user, in which they meet."""
+        """`call`: the user's call in which they meet."""
         self._call = call
         self.store, self._key, self._members = store, key, members
         self._patience, self._until = patience, time.monotonic() + patience
@@ -123,11 +123,11 @@ class _Meeting:
         self.store.set(f"{self._key}/{what}", text)
 
     def hear(self, what: str, member: int) -> str:
-        """Of the `member`-th of the group; names it where nothing comes."""
+        """Waits for a message of the group's `member`-th rank; names that rank if none arrives."""
         left = max(self._until - time.monotonic(), 0.01)
         try:
             self.store.wait([f"{self._key}/{what}"], datetime.timedelta(seconds=left))
-        except Exception as error:  # torch has had several types for it
+        except Exception as error:  # its type varies between torch releases
             raise RuntimeError(f"rank {self._members[member]} did not come to {self._call} within "
                                f"{self._patience:g} s; every rank of the process group has to call it") from error
         text: str = self.store.get(f"{self._key}/{what}").decode()
@@ -137,8 +137,8 @@ class _Meeting:
 
 
 def _share_cores(ranks: int) -> None:
-    """Threads of torch and of numerical libraries, on a host with so many ranks: not more than a rank's share of
-    the cores, unless the environment says how many."""
+    """Limits the threads of torch and of numerical libraries to this rank's share of the cores, on a host with `ranks`
+    ranks, unless the environment sets the number."""
     share = share_of_cores(ranks)
     if share is not None:
         torch.set_num_threads(min(torch.get_num_threads(), share))
@@ -146,7 +146,8 @@ def _share_cores(ranks: int) -> None:
 
 
 def _host() -> str:
-    """Equal where ranks see one folder for temporary files, so that they can meet by a file in it."""
+    """Returns a text that is equal on ranks that share a folder for temporary files, and so can meet by a file in
+    it."""
     folder = os.stat(tempfile.gettempdir())
     boot = ""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as text:
@@ -155,8 +156,8 @@ def _host() -> str:
 
 
 def _address(store: Any) -> str:
-    """Of this host, as it reaches the store that all ranks reach, with a port that is free now. A host's own
-    name is often that of its loopback."""
+    """Returns the address from which this host reaches the store, which all ranks reach, with a port that is free now.
+    (A host's own name often means its loopback.)"""
     at = store_host(store)
     host = "" if at is None else _way_to(at)
     if not host or host.startswith("127."):
@@ -167,7 +168,7 @@ def _address(store: Any) -> str:
 
 
 def _way_to(host: str) -> str:
-    """The address of this host that packets to `host` are sent from; nothing is sent."""
+    """Returns the address of this host from which packets to `host` would be sent; sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, 9))
@@ -177,7 +178,7 @@ def _way_to(host: str) -> str:
 
 
 def _own_address() -> str:
-    """Where this host keeps the store: of its interfaces, the one that its name or its default route has."""
+    """Returns the address of this host if it keeps the store: that of its name or of its default route."""
     try:
         named = socket.gethostbyname(socket.gethostname())
     except OSError:
@@ -187,7 +188,7 @@ def _own_address() -> str:
 
 @contextlib.contextmanager
 def _environment(place: str, rank: int, size: int, token: str) -> Iterator[None]:
-    """What the library reads when a group is opened."""
+    """Sets the environment that the library reads when a group is opened."""
     wanted = {"LOCKSTEP_RENDEZVOUS": place, "LOCKSTEP_RANK": str(rank),
               "LOCKSTEP_WORLD_SIZE": str(size), "LOCKSTEP_TOKEN": token}
     before = {name: os.environ.get(name) for name in wanted}

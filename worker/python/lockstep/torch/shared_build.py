@@ -1,4 +1,4 @@
-"""What inductor builds for a version, built on one rank of the job and used by all."""
+"""Shares what inductor builds for a version: built on one rank of the job, used by all."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from ..decision import Decision
 from ._hooks import artifacts_apart, inductor_builds, inductor_folder, load_artifacts
 
 _torch: Any = torch
-_FORMAT = "1"  # of what is kept
+_FORMAT = "1"  # version of the stored format
 _ARTIFACTS = "artifacts"
 _OBJECT = re.compile(r"[a-z0-9]{2}/\w[\w.]*\.so")
 
 
 class SharedBuild:
-    """The first rank builds and shares what inductor keeps in its caches on disk, and the objects of kernels;
-    ranks with the same processor and versions load that, find it, and build nothing. It is kept in this
-    user's own files for the next run. As those caches, it only ever saves time."""
+    """The first rank builds, and shares what inductor keeps in its caches on disk, and the objects of kernels.
+    Ranks with the same processor and versions load that into their caches, and build nothing. It is kept in this
+    user's own files for the next run. Like those caches, it only saves time."""
 
     def __init__(self, decision: Decision, name: str, is_first: bool, shared: Callable[[], None]) -> None:
-        """`name`: of what is compiled, other than of anything else with the same inputs. `shared` is called
-        when this rank has the others' part and goes on to build."""
+        """`name`: name of what is compiled, unique among builds with the same inputs. `shared` is called
+        when this rank has received the first rank's part and goes on to build."""
         self._decision, self._is_first, self._shared = decision, is_first, shared
         symbols = [f"{s.source} {s.min}" for s in decision.symbols.values()]  # without examples of this run
         self._of = "\n".join([_FORMAT, name, json.dumps(decision.inputs, sort_keys=True), *symbols, _platform()])
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
-        """Around the build. Collective."""
+        """Wraps the build. Collective."""
         made: Optional[bytes] = None
         try:
             received = None if self._is_first else self._decision.share(self._of)
-            kept = received or self._decision.kept(self._of)  # of a run in which the first rank was another
+            kept = received or self._decision.kept(self._of)  # kept by a run with another first rank
             if kept is not None and not _loads(kept):
                 kept = None
             self._shared()
@@ -58,7 +58,7 @@ class SharedBuild:
 
 
 def _platform() -> str:
-    """All that objects depend on beside their text."""
+    """Returns all that objects depend on besides their source text."""
     features: Set[str] = set()
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as text:
         features = {line for line in text if line.startswith(("flags", "model name", "Features"))}
@@ -70,7 +70,7 @@ def _platform() -> str:
 
 
 def _objects_in_use() -> Set[str]:
-    """Objects in inductor's folder that this process has mapped, by their names there."""
+    """Returns the objects in inductor's folder that this process has mapped, by their names there."""
     folder = inductor_folder() + os.sep
     with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
         paths = {line.rstrip("\n").split(maxsplit=5)[-1] for line in maps}
@@ -79,13 +79,13 @@ def _objects_in_use() -> Set[str]:
 
 
 def _probes() -> Set[str]:
-    """Objects by which inductor has found out what the processor can do, and marked that they load."""
+    """Returns the objects with which inductor probes what the processor can do, and which it has marked as loadable."""
     folder, mark = inductor_folder(), ".load_ok"
     return {os.path.relpath(path, folder)[:-len(mark)] for path in glob.glob(f"{folder}/??/*.so{mark}")}
 
 
 def _saved(artifacts: Callable[[], Optional[bytes]], before: Set[str]) -> Optional[bytes]:
-    """With the objects that this process has loaded since; these are whole."""
+    """Returns the artifacts with the objects that this process has loaded since `before`, which are complete files."""
     try:
         saved = artifacts()
         if saved is None:
@@ -123,7 +123,7 @@ def _lost(what: str, error: Exception) -> None:
 
 
 def _put(path: str, data: bytes) -> None:
-    """Whole, or not at all."""
+    """Writes a file atomically, unless it exists."""
     if os.path.exists(path):
         return
     with contextlib.suppress(OSError):

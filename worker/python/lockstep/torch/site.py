@@ -1,5 +1,5 @@
-"""The name of a compiled frame that is about to run. Its versions and its code cannot be seen by then, but
-the place that calls it can, and it is the same whether the frame is compiled or found in a cache."""
+"""Names of compiled frames that are about to run. At that time a frame's versions and code are not visible, but
+its call site is, which is the same whether the frame is compiled or found in a cache."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+$")
 
 
 def frame_name(code: types.CodeType) -> str:
-    """Of the frame with this code: "Block.forward (model.py:30)", or "Block.forward after line 41 (model.py:30)" for what
-    comes after a graph break; the same on all ranks of a program."""
+    """Returns the name of the frame with this code: "Block.forward (model.py:30)", or, after a graph break,
+    "Block.forward after line 41 (model.py:30)"; the same on all ranks of a program."""
     *folders, own = str(getattr(code, "co_qualname", code.co_name)).split(".")
     after, resumed = "", _RESUMED.search(own)
     while resumed:
@@ -29,26 +29,26 @@ def frame_name(code: types.CodeType) -> str:
 
 
 def closure_text(closure: Any) -> str:
-    """The functions in the cells of a closure: what tells frames of one code apart, the same on all ranks."""
+    """Returns the functions in the cells of a closure, which distinguish frames of one code; the same on all ranks."""
     names = []
     for cell in closure or ():
-        with contextlib.suppress(ValueError):  # it is empty
+        with contextlib.suppress(ValueError):  # an empty cell
             code = getattr(cell.cell_contents, "__code__", None)
             names.append("" if code is None else frame_name(code))
     return ", ".join(names)
 
 
 class FrameNames:
-    """Names of frames. Functions and modules of one name are numbered as they are met, which is the same
-    order on ranks that are in step."""
+    """Names of frames. Functions and modules of one name are numbered in the order in which they are met, which is the
+    same on ranks that are in step."""
 
     def __init__(self) -> None:
         self._known: Dict[int, Tuple[Any, str]] = {}  # by id: a weak reference, and the name
         self._count: Dict[str, int] = {}
 
     def of(self, caller: types.FrameType) -> str:
-        """Of the frame that `caller` is about to run: "train_step", "Block.forward (2)" for the second
-        one, "helper (line 24 of f)", or "f after line 24" for what comes after a graph break."""
+        """Returns the name of the frame that `caller` is about to run: "train_step", "Block.forward (2)" for the second
+        module, "helper (line 24 of f)", or "f after line 24" after a graph break."""
         found = wrapped_function(caller)
         if found is None:
             found = called_module(caller)
@@ -71,7 +71,7 @@ class FrameNames:
         key = id(thing)
         try:
             self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), name)
-        except TypeError:  # of a kind without weak references
+        except TypeError:  # a type without weak references
             self._known[key] = (lambda: thing, name)
         return name
 
@@ -89,7 +89,7 @@ def _place_name(caller: types.FrameType) -> str:
 
 
 def _inner(function: Any) -> Any:
-    """What torch.compile was given, where it has put a function of its own around it."""
+    """Returns the function that torch.compile was given, if it has wrapped that in a function of its own."""
     if getattr(function, "__qualname__", "").startswith("wrap_inline."):
         for cell in function.__closure__ or ():
             if callable(cell.cell_contents):
@@ -98,7 +98,7 @@ def _inner(function: Any) -> Any:
 
 
 def _called(caller: types.FrameType) -> Optional[str]:
-    """What the caller's own text calls there; None: the compiler has made this call."""
+    """Returns what the caller's source text calls at its current instruction; None: the compiler has made this call."""
     positions: Any = getattr(caller.f_code, "co_positions", None)  # Python 3.11
     if positions is None:
         return None

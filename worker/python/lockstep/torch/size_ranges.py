@@ -1,16 +1,16 @@
-"""Ranges of sizes under sums that bound them."""
+"""Ranges of sizes that are bounded by conditions on sums."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-Range = Tuple[Optional[int], Optional[int]]  # the least and the largest value; None where there is none
-_ROUNDS = 100  # of conditions that each bound the other's sizes a little more
+Range = Tuple[Optional[int], Optional[int]]  # the least and the largest value; None: no bound
+_ROUNDS = 100  # most rounds in which conditions tighten each other's ranges
 
 
 def tightened(ranges: Mapping[Any, Range], conditions: Sequence[Any]) -> Dict[Any, Range]:
-    """The ranges that remain under `conditions` of sympy, of which sums of multiples of sizes count, and others do
-    not. Whatever part of that `ranges` has already, the result is the same."""
+    """Returns the ranges that remain under `conditions` of sympy; only those on sums of multiples of sizes count. The
+    result is the same if `ranges` already reflects some of them."""
     known, sums = dict(ranges), [total for condition in conditions for total in _sums(condition)]
     for _ in range(_ROUNDS):
         before = dict(known)
@@ -23,7 +23,7 @@ def tightened(ranges: Mapping[Any, Range], conditions: Sequence[Any]) -> Dict[An
 
 
 def _sums(condition: Any) -> List[Dict[Any, int]]:
-    """Multiples of sizes, and a number at 1, whose sum is at most 0."""
+    """Returns sums that a condition bounds by 0 from above: factors by size, and a constant at key 1."""
     relation = type(condition).__name__
     if relation not in ("LessThan", "StrictLessThan", "GreaterThan", "StrictGreaterThan", "Equality"):
         return []
@@ -45,7 +45,7 @@ def _tighten(known: Dict[Any, Range], total: Mapping[Any, int]) -> None:
     for symbol, factor in total.items():
         if symbol == 1 or factor == 0:
             continue
-        rest: Optional[int] = total.get(1, 0)  # the least that the others come to
+        rest: Optional[int] = total.get(1, 0)  # the least value of the other terms
         for other, times in total.items():
             if other in (1, symbol) or rest is None:
                 continue

@@ -10,8 +10,8 @@ from .watch import Watch, watch_where_none_is
 
 
 class WatchCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
-    """From the beginning of train() to its end. Parameters are those of
-    watch(); where the program has called that, this does nothing."""
+    """Watches from the beginning of train() to its end. The parameters are those of watch(). Does nothing if the
+    program has called watch()."""
 
     def __init__(self, policy: Any = "recompile", process_group: Any = None, **options: Any) -> None:
         self._policy, self._process_group, self._options = policy, process_group, options

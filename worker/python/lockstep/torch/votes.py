@@ -1,4 +1,4 @@
-"""Votes of the ranks before frames: those of policy "error", and those within calls of what compile() has made. Pure:
+"""Votes of the ranks before frames: those of policy "error", and those within calls of functions of compile(). Pure:
 without torch."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .nested import readable
 
 
 class Ballot(Protocol):
-    """ballot.py, or that of a test."""
+    """The interface of ballot.py, or of a test."""
 
     group: Group
 
@@ -30,14 +30,14 @@ class Ballot(Protocol):
 
 
 class Notes(Protocol):
-    """Of collectives that the watched thread has issued."""
+    """Notes of collectives that the watched thread has issued."""
 
     def notes(self) -> List[str]: ...
     def clear(self) -> None: ...
 
 
 class Watched(Protocol):
-    """What votes need of the watch: `thread` is voted, but not `within` its own calls."""
+    """What votes need of the watch. Frames of `thread` are voted on, except `within` calls of this package."""
 
     thread: int
     marks: Any
@@ -56,39 +56,40 @@ class Watched(Protocol):
 
 class _Pending(NamedTuple):
     error: Error
-    code: types.CodeType  # of the frame that runs without a graph here, and not on all ranks
+    code: types.CodeType  # of the frame that runs without a graph here, but not on all ranks
 
 
 class FrameVotes:
-    """Of the ranks of a group, on the watched thread: `votes`, how many there have been; `elsewhere`, how many frames ran on
-    other threads, without one."""
+    """The votes of the ranks of a group, on the watched thread. `votes`: their number; `elsewhere`: number of frames
+    that ran on other threads, without a vote."""
 
     def __init__(self, watch: Watched, ballot: Ballot, members: List[int], raises: bool,
                  name_of: Callable[[types.FrameType], str], passing: Callable[[Error], BaseException]) -> None:
-        """`members`: the ranks of the job. `raises`: differences that let no rank wait are errors (policy "error"); each
-        collective is voted. `name_of`: the frame that a caller calls; `passing`: an error as torch hands it on."""
+        """`members`: the ranks of the job. `raises`: differences that make no rank wait are errors, and each
+        collective is voted on (policy "error"). `name_of`: returns the name of the frame that a caller calls;
+        `passing`: returns an error that torch passes on unchanged."""
         self.votes = self.elsewhere = 0
         self.group = ballot.group
         self._watch, self._ballot, self._members, self._raises = watch, ballot, members, raises
         self._name_of, self._passing = name_of, passing
         self._on = int(raises)                  # users of the votes
         self._alone = 0
-        self._strict = 0                        # strictly() under way
+        self._strict = 0                        # active strictly() blocks
         self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
-        self._compile: Optional[Compile] = None # under way and voted on
-        self._compared = False                  # its graph
-        self._pending: Optional[_Pending] = None  # of the compile that has ended, for the next event; see _asks()
-        #: Takes the place of the next frame's vote, and says what it has come to as guards_tested() does.
+        self._compile: Optional[Compile] = None # running and voted on
+        self._compared = False                  # its graph has been compared
+        self._pending: Optional[_Pending] = None  # error of the compile that has ended, for the next event; see _asks()
+        #: Replaces the next frame's vote, and returns its result like guards_tested().
         self.instead: Optional[Callable[[bool], Any]] = None
-        #: Called before a frame that has versions compiles another one; None: nobody is.
+        #: Called before a frame that has versions compiles another one; may be None.
         self.on_recompile: Optional[Callable[[], None]] = None
         watch.marks.votes |= int(raises)
         self._asks()
 
-    # Who is voted on.
+    # What is voted on.
 
     def __enter__(self) -> None:
-        """Frames within are voted."""
+        """Frames within are voted on."""
         self._on += 1
         self._watch.votes_begin(self)
 
@@ -98,7 +99,7 @@ class FrameVotes:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """What this thread does within is not voted."""
+        """Within, nothing that this thread does is voted on."""
         self._alone += 1
         self._asks()
         try:
@@ -108,7 +109,7 @@ class FrameVotes:
             self._asks()
 
     def votes_here(self) -> bool:
-        """A frame of this thread is voted now."""
+        """Returns whether a frame of this thread is voted on now."""
         if self._on == 0 or self._alone > 0 or self._watch.within > 0 or not self._watch.votes_stand():
             return False
         if threading.get_ident() == self._watch.thread:
@@ -117,19 +118,19 @@ class FrameVotes:
         return False
 
     def waiting(self, name: str) -> ContextManager[None]:
-        """This rank is in a vote, and waits for the others."""
-        return self._watch.waiting(self._members, name.split("[", 1)[0])  # of a collective, without its sizes, which vary
+        """Posts, within, that this rank waits for the others in a vote."""
+        return self._watch.waiting(self._members, name.split("[", 1)[0])  # a collective without its sizes, which vary
 
     @contextlib.contextmanager
     def strictly(self, name: str) -> Iterator[None]:
-        """Each collective within is voted before it is issued, and the end after the last; an exception is
-        the error of all ranks there. Collective."""
+        """Each collective within is voted on before it is issued, and the end of the block after the last; an
+        exception becomes the error of all ranks there. Collective."""
         self._strict += 1
         self._asks()
         try:
             yield
         except Exception as error:
-            if not isinstance(error, Error):  # which all ranks have
+            if not isinstance(error, Error):  # an Error is raised on all ranks already
                 self.fails(f"the end of {name}", error)
             raise
         finally:
@@ -138,23 +139,24 @@ class FrameVotes:
         self._vote(f"the end of {name}", False)
 
     def fails(self, name: str, error: Exception) -> None:
-        """This rank cannot take part in the frame of which the others are on their way into the vote."""
+        """Votes with an error: this rank cannot run the frame on which the others are about to vote."""
         self._ballot.trouble(said(error))
         with contextlib.suppress(Error):
             self._vote(name, False)
 
     def votes_next(self) -> bool:
-        """The next frame of this thread that has versions is voted, and its vote has nothing else to tell."""
+        """Returns whether the next frame of this thread that has versions is voted on, with nothing else to report."""
         return (threading.get_ident() == self._watch.thread and self._watch.within == 0 and self._compile is None
                 and self._pending is None and not self._watch.notes.notes())
 
     def summary(self) -> str:
         return self._ballot.summary()
 
-    # What torch.compile does, as it comes.
+    # Events of torch.compile.
 
     def guards_tested(self, found: bool, caller: types.FrameType) -> Any:
-        """Of the frame that `caller` calls. A bool, or the class of an exception."""
+        """The guards of the frame that `caller` calls have been tested. Returns a bool, or the class of an
+        exception."""
         if not self.votes_here() or self._compile is not None:
             return True
         instead, self.instead = self.instead, None
@@ -163,7 +165,7 @@ class FrameVotes:
         try:
             name = self._name_of(caller)
             fresh = self._vote(name, not found)
-        except BaseException as error:  # what a signal's handler raises as well
+        except BaseException as error:  # also exceptions of signal handlers
             return _raising(error)
         compiles = not found or (fresh is not False and not self._raises)
         self._looked_up = name if compiles else None
@@ -173,7 +175,7 @@ class FrameVotes:
 
     def compile_starts(self, compiled: Compile) -> None:
         instead, self.instead = self.instead, None
-        if instead is not None:  # its versions are gone
+        if instead is not None:  # the frame's versions are gone
             raise self._passing(instead(False)())
         name = "a frame" if compiled.caller is None else self._name_of(compiled.caller)
         looked_up, self._looked_up = self._looked_up, None
@@ -198,7 +200,7 @@ class FrameVotes:
         if compiled is None or threading.get_ident() != self._watch.thread:
             return
         try:
-            interrupted = error is not None and not isinstance(error, Exception)  # it goes on to end this rank
+            interrupted = error is not None and not isinstance(error, Exception)  # ends this rank
             if not self._compared and not interrupted and not isinstance(error, Error):
                 failed = isinstance(error, Exception) and not goes_on
                 self._compare(UNTRACED, [], said(error) if failed and error is not None else None)
@@ -213,13 +215,13 @@ class FrameVotes:
             self._pends(_Pending(error, code))
 
     def asked(self, what: str, _: str) -> None:
-        """Before a collective of this thread on the watched group."""
+        """Called before a collective of this thread on the watched group; votes on it if necessary."""
         self._raise_pending()
         if self._alone == 0 and (self._raises or self._strict > 0) and self._watch.votes_stand():
             self._vote(what, False)
 
     def _asks(self) -> None:
-        """Whether asked() has something to do."""
+        """Sets the mark that says whether asked() has something to do."""
         votes = self._alone == 0 and (self._raises or self._strict > 0)
         self._watch.marks.asks = votes or self._pending is not None
 
@@ -230,7 +232,7 @@ class FrameVotes:
     # What the ranks compare.
 
     def _vote(self, name: str, new: bool) -> Optional[bool]:
-        """Whether all (True), no (False) or some (None) ranks need a version of the frame."""
+        """Votes. Returns whether all (True), no (False) or some (None) ranks need a version of the frame."""
         self._raise_pending()
         issued = self._watch.notes.notes()
         self._watch.notes.clear()
@@ -242,8 +244,8 @@ class FrameVotes:
         return None if times > 0 else new
 
     def _raise_pending(self) -> None:
-        """What the others have raised for a frame that runs here, while it does; else all ranks raise it
-        once more, so that they stay in step."""
+        """Raises the error that the other ranks have raised for a frame that runs here, if it still runs; else all
+        ranks raise the error once more, so that they stay in step."""
         pending = self._pending
         if pending is None:
             return
@@ -257,7 +259,7 @@ class FrameVotes:
 
     def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
         with self.waiting(f"the graph of {self._name}"):
-            if self._ballot.all(backwards is not None):  # else some ranks know nothing of their backward pass
+            if self._ballot.all(backwards is not None):  # else some ranks do not know their backward pass
                 graph = self._watch.training(graph, backwards)
         compile_ = self._compile
         assert compile_ is not None
@@ -267,7 +269,7 @@ class FrameVotes:
             self._differs(times)
 
     def _differs(self, times: int) -> None:
-        """The last vote has a finding, on all ranks, for so many times."""
+        """Handles the finding of the last vote, which all ranks have, made `times` times so far."""
         finding = self._ballot.finding()
         if self._raises:
             raise ERRORS[finding.code](finding)
@@ -277,7 +279,7 @@ class FrameVotes:
 
 @contextlib.contextmanager
 def _own_words() -> Iterator[None]:
-    """What is to be done about frames that ranks do not enter together, in words of this package."""
+    """Replaces the advice of a FrameMismatch within by one in the terms of this package."""
     try:
         yield
     except FrameMismatch as error:
@@ -289,7 +291,7 @@ def _own_words() -> Iterator[None]:
 
 
 def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
-    """Of the variables that ranks may be told apart by; None: there are none."""
+    """Returns an observation of variables by which ranks may differ; None: there are none."""
     seen: Dict[str, Any] = {}
     for name, value in variables.items():
         if not name.startswith("_"):
@@ -301,5 +303,6 @@ def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
 
 
 def _raising(error: BaseException) -> type:
-    """A class that gives this very exception when it is called, with the exception under way or without."""
+    """Returns a class that returns this very exception when called, with the current exception as argument or
+    without."""
     return type(type(error).__name__, (type(error),), {"__new__": lambda kind, *_: error})

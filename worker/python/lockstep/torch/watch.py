@@ -1,4 +1,4 @@
-"""watch(): torch.compile and torch.distributed, as they are, with their ranks in step."""
+"""watch(): keeps the ranks of a program with unchanged torch.compile and torch.distributed in step."""
 
 from __future__ import annotations
 
@@ -37,36 +37,37 @@ from .votes import FrameVotes
 
 _log = logging.getLogger("lockstep.torch")
 POLICIES = ("recompile", "audit", "error")
-_MOST_INPUTS, _DEEPEST = 256, 8  # of a frame are told
+_MOST_INPUTS, _DEEPEST = 256, 8  # most inputs of a frame, and deepest nesting, that are reported
 _watch: Optional["Watch"] = None
 
 
 def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: float = 60.0,
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
-    """From now on the collectives of this process are compared with those of its peers before they are issued, and
-    what it compiles is told to them. Collective over `process_group` (default: all; or a DeviceMesh or a dim of one; it may
-    come first: watch(mesh)), the ranks that compare what they compile; after torch.distributed.init_process_group(). Nothing of
-    the program has to change.
+    """Compares the collectives of this process with those of its peers before they are issued, from now on, and reports
+    to them what it compiles. Collective over `process_group` (default: all; or a DeviceMesh or a dim of one; it may
+    be the first argument: watch(mesh)), the ranks that compare what they compile. Call it after
+    torch.distributed.init_process_group(). The program needs no other change.
 
-    Nobody waits: a collective of any process group, on any thread, and the making of a group, is compared with what peers
-    have issued (those of other hosts some milliseconds late). Of ranks that differ at least one raises GraphDivergence, and
-    so do those that wait for it on gloo (Stuck, or Gone where it has ended), where this package has its part for this torch.
-    The error says in what the compiled graphs differ, where they do. Frames may be run by some ranks alone, and in any
-    order. A rank that compiles a frame again makes symbols of sizes that are others on its peers.
+    No rank waits for this. A collective of any process group, on any thread, and the making of a group, is compared
+    with those that peers have issued (on other hosts some milliseconds late). Of ranks that differ, at least one
+    raises GraphDivergence. If this package has its part for this torch, ranks that wait for it on gloo raise, too:
+    the same error, or Stuck, or Gone if it has ended. The error says how compiled graphs differ, if they do. Frames
+    may be run by some ranks alone, and in any order. A rank that compiles a frame again makes sizes symbols that
+    differ on its peers.
 
     `policy`:
-      "recompile": that;
-      "audit":     nothing is raised, no process is ended: differences are told;
-      "error":     versions, graphs and calls of frames have to be the same on all ranks of `process_group`, on the thread
+      "recompile": as above;
+      "audit":     nothing is raised, no process is ended: differences are logged;
+      "error":     versions, graphs and calls of frames must be the same on all ranks of `process_group`, on the thread
                    that calls this: they vote before each frame and each collective, and any difference is FrameMismatch or
-                   GraphDivergence, on all ranks alike; a program that catches it can go on. Watch.alone() is for what one
-                   rank does by itself.
-    `report` receives what is told, on the rank that sees it, once for a frame; default: logging, "lockstep.torch", at INFO
-    (under "audit" at WARNING what would be an error).
+                   GraphDivergence, on all ranks; a program that catches it can go on. Watch.alone() is for work of one
+                   rank by itself.
+    `report` receives differences that are not raised, on the rank that sees them, once for a frame; default: logging,
+    "lockstep.torch", at INFO (under "audit", would-be errors at WARNING).
 
     A rank that others wait for in a collective, and that makes no progress for `deadline` seconds, or compiles for longer
-    than `compile_deadline`, is named, and ends the job with exit code 4; one whose process has been killed with 5.
-    `Watch.close()` ends the watch; a program that ends normally does so by itself."""
+    than `compile_deadline`, is named, and the job ends with exit code 4; if its process has been killed, with 5.
+    `Watch.close()` ends the watch; a program that ends normally closes it automatically."""
     if not isinstance(policy, str):  # watch(mesh)
         policy, process_group = "recompile", policy
     if policy not in POLICIES:
@@ -84,27 +85,28 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
 
 
 def alone() -> ContextManager[None]:
-    """Watch.alone() of the watch that is on; nothing where none is."""
+    """Returns Watch.alone() of the current watch; without a watch, a context that does nothing."""
     return contextlib.nullcontext() if _watch is None else _watch.alone()
 
 
 def watch_where_none_is(policy: Any, process_group: Any, options: Mapping[str, Any]) -> Optional["Watch"]:
-    """watch(), for callbacks; None: the program has called that, or torch.distributed is not initialised."""
+    """Calls watch(), for callbacks; None: the program has called it, or torch.distributed is not initialised."""
     if not dist.is_available() or not dist.is_initialized() or (_watch is not None and not _watch.is_for_script):
         return None
     return watch(policy, process_group, **options)
 
 
 def begin_for_script(policy: str, deadline: float) -> None:
-    """For a script that need not know of it, and may call watch() itself. Collective over all ranks."""
+    """Begins the watch of an unchanged script, which may call watch() itself. Collective over all ranks."""
     if _watch is None:
         watch(policy, deadline=deadline).is_for_script = True
 
 
 class Watch:
-    """torch.compile and torch.distributed under watch. `compiles`: how many versions of frames this rank has compiled."""
+    """The watch of torch.compile and torch.distributed. `compiles`: number of versions of frames that this rank has
+    compiled."""
 
-    is_for_script = False  # python -m lockstep.torch has begun it
+    is_for_script = False  # begun by python -m lockstep.torch
 
     def __init__(self, policy: str, process_group: Any, deadline: float, compile_deadline: float,
                  report: Optional[Callable[[Finding], None]]) -> None:
@@ -113,24 +115,24 @@ class Watch:
         self._policy, self._report, self._deadline = policy, report, deadline
         self._same_policy(process_group)
         self.compiles = 0
-        self.thread = threading.get_ident()             # that is watched; 0: this is a copy after a fork
+        self.thread = threading.get_ident()             # the watched thread; 0: this is a copy after a fork
         self._counts: Dict[str, int] = {}
-        self._traced: Optional[List[GraphText]] = None  # graphs, where tracing() takes them
+        self._traced: Optional[List[GraphText]] = None  # graphs, while tracing() collects them
         self._told: List[str] = []
-        self._compiling = threading.local()             # .compile: the one under way on a thread, .traced: it has been
-        self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs in the frame's place
-        self._telling = threading.Lock()                # around the tales
-        #: Frames whose first version, too, has symbols for what is another size on peers; and what tells those of one name
-        #: apart.
+        self._compiling = threading.local()             # .compile: the thread's running one, .traced: it has been traced
+        self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs instead of the frame
+        self._telling = threading.Lock()                # guards the tales
+        #: Frames whose first version, too, has symbols for sizes that differ on peers; and the text that distinguishes
+        #: frames of one name.
         self.decided_from_tales: Dict[types.CodeType, str] = {}
         self._group: Optional[Group] = None
-        self._voting: List[FrameVotes] = []             # those by which frames are voted now are the last
+        self._voting: List[FrameVotes] = []             # the last ones are those that vote on frames now
         self._votes_of: Dict[Any, FrameVotes] = {}      # by process group
         if policy != "audit":
             self._open_group()
         self._members: List[int] = dist.get_process_group_ranks(self._watched)
         self._world: Any = dist.group.WORLD
-        self._job_size: int = dist.get_world_size()   # 0: it was begun again with another
+        self._job_size: int = dist.get_world_size()   # 0: torch.distributed was begun again with another size
         self._tales = FrameTales(dist.get_rank(), self._members, lambda told: self.lines.tell(told),
                                  lambda rank: self.lines.times_told(rank), lambda rank, number: self.lines.told(rank, number))
         self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
@@ -161,7 +163,7 @@ class Watch:
 
     @property
     def process_group(self) -> Any:
-        """Of the watched ranks."""
+        """The process group of the watched ranks."""
         return self._watched
 
     def _same_policy(self, process_group: Any) -> None:
@@ -182,7 +184,7 @@ class Watch:
         self.progress.tells_stalls = not self.lines.sees_waits
 
     def _comes_first_at_exit(self) -> None:
-        """Before groups, which close themselves."""
+        """Registers to run at exit before groups, which close themselves."""
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
 
@@ -212,7 +214,7 @@ class Watch:
         return found
 
     def votes_begin(self, votes: FrameVotes) -> None:
-        """Frames are voted by these until votes_end()."""
+        """Lets these votes decide on frames until votes_end()."""
         self._voting.append(votes)
         self._events.look_up(True)
 
@@ -226,30 +228,30 @@ class Watch:
 
     @contextlib.contextmanager
     def waiting(self, members: List[int], name: str) -> Iterator[None]:
-        """This rank waits for `members` in a vote on `name`."""
+        """Posts, within, that this rank waits for `members` in a vote on `name`."""
         with self.inside(), self.lines.voting(members, name):
             yield
 
     @property
     def votes(self) -> int:
-        """How many votes the ranks have made before frames and collectives: under "error", and for compile()."""
+        """Number of votes of the ranks before frames and collectives: under "error", and for compile()."""
         return sum(votes.votes for votes in self._votes_of.values())
 
     @property
     def elsewhere(self) -> int:
-        """How many frames ran on other threads without the vote that they would have had on the thread that called
-        watch()."""
+        """Number of frames that ran on other threads without the vote that they would have had on the thread that
+        called watch()."""
         return sum(votes.elsewhere for votes in self._votes_of.values())
 
     def alone(self) -> ContextManager[None]:
-        """What this rank does within, on this thread, is not voted under "error": an evaluation on one rank, another
-        number of batches. Collectives are compared all the same."""
+        """Within, nothing that this rank does on this thread is voted on under "error": an evaluation on one rank,
+        another number of batches. Collectives are still compared."""
         standing = self._votes_of.get(self._watched)
         return contextlib.nullcontext() if standing is None else standing.alone()
 
     @property
     def within(self) -> int:
-        """Calls of this package under way, in which no frame is voted and nothing that is issued counts."""
+        """Number of running calls of this package, within which frames are not voted on and operations do not count."""
         within: int = self.marks.within
         return within
 
@@ -259,7 +261,7 @@ class Watch:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """A call of this package is under way."""
+        """Marks a call of this package as running."""
         self.within += 1
         try:
             yield
@@ -267,7 +269,7 @@ class Watch:
             self.within -= 1
 
     def close(self) -> None:
-        """Ends the watch; collective under "error" and where compile() has been used. Raises GraphDivergence where an
+        """Ends the watch; collective under "error" and if compile() has been used. Raises GraphDivergence if an
         operation of this rank was refused by others after it had been issued."""
         if _watch is not self:
             return
@@ -283,7 +285,7 @@ class Watch:
         self.lines.leave()
 
     def summary(self) -> str:
-        """What was told, in a few lines."""
+        """Returns what was reported, in a few lines."""
         return "\n".join(self._told + [votes.summary() for votes in self._votes_of.values()])
 
     def _groups(self) -> List[Group]:
@@ -291,23 +293,23 @@ class Watch:
         return watched + [votes.group for votes in self._votes_of.values() if votes.group is not self._group]
 
     def count(self, name: str) -> int:
-        """How often it was called with this name."""
+        """Returns how often this was called with this name."""
         self._counts[name] = self._counts.get(name, 0) + 1
         return self._counts[name]
 
     @property
     def issued(self) -> List[str]:
-        """Collectives since the last vote, a line each, where they are voted."""
+        """Collectives since the last vote, one per line, if they are voted on."""
         return self.notes.notes()
 
     @property
     def is_over(self) -> bool:
-        """It has been closed."""
+        """True if the watch has been closed."""
         return _watch is not self
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[List[GraphText]]:
-        """What is compiled within is compared by the caller, which gets it here; no rank votes."""
+        """Yields the graphs that are compiled within: the caller compares them, and ranks do not vote on them."""
         graphs: List[GraphText] = []
         self._backwards.take()
         self._traced = graphs
@@ -318,12 +320,12 @@ class Watch:
             self._traced = None
 
     def training(self, graph: GraphText, backwards: Optional[List[Any]]) -> GraphText:
-        """The same with its backward pass."""
+        """Returns a graph with its backward pass."""
         backward = backward_text(backwards or [], self._watched.group_name)
         return GraphText(graph.nodes + backward.nodes, graph.collectives + backward.collectives)
 
     def told(self, finding: Finding) -> None:
-        """Nobody has to wait for another because of it."""
+        """Reports a difference because of which no rank waits."""
         self._told.append(finding.text)
         if self._report is None:
             _log.info("%s", finding.message)
@@ -334,7 +336,8 @@ class Watch:
             traceback.print_exc()
 
     def votes_stand(self) -> bool:
-        """The ranks that vote are those of the job: torch.distributed may have been begun again with fewer."""
+        """Returns whether the voting ranks are still those of the job: torch.distributed may have been begun again with
+        another number."""
         if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
             self._world = dist.group.WORLD
             size = dist.get_world_size()
@@ -361,7 +364,7 @@ class Watch:
             group.__exit__(kind, error, trace)
 
     def forget(self) -> None:
-        """In a copy of the process after a fork, as for the workers of a data loader: it takes no part."""
+        """Called in a copy of the process after a fork, such as a worker of a data loader, which takes no part."""
         self.thread = 0
         self._events.remove()
         self._backwards.remove()
@@ -381,15 +384,15 @@ class Watch:
         return refused
 
     def _of(self, error: BaseException) -> Optional[Error]:
-        """What lockstep has raised, which torch may have put into words of its own."""
+        """Returns the error of lockstep that is this error, or that torch has converted to it."""
         return error if isinstance(error, Error) else self.lines.within(error)
 
     def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
-        """The process ends with the exit code of the error."""
+        """Shows an uncaught error, and ends the process with its exit code."""
         self._hook(kind, error, trace)
         own = self._of(error)
         if own is not None:
-            if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # of a hook of torch's, which this leaves
+            if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # within a hook of torch, which is left
                 sys.__stderr__.write(sys.stderr.getvalue())
             raise SystemExit(own.exit_code)
 
@@ -399,7 +402,7 @@ class Watch:
             self.lines.gone(said(failure))
             self.notes.end()
         if failure is not None or self.thread == 0:
-            return  # the group leaves, with what this process ends by; or this is a copy after a fork
+            return  # the group leaves, with this process's error; or this is a copy after a fork
         try:
             self.close()
         except GraphDivergence as error:
@@ -407,7 +410,7 @@ class Watch:
         except Error as error:
             print(f"lockstep: {error}", file=sys.stderr)
 
-    # What torch.compile does, as it comes.
+    # Events of torch.compile.
 
     def _votes_here(self) -> bool:
         return self._votes is not None and self._votes.votes_here()
@@ -421,7 +424,7 @@ class Watch:
             self._votes.compile_starts(compiled)
         if threading.get_ident() == self.thread:
             self._backwards.take()
-            if self.within > 0:  # compile() compares it, and says that it compiles
+            if self.within > 0:  # compile() compares it, and reports that it compiles
                 return
         self.progress.compile_starts()
         self.compiles += 1
@@ -443,7 +446,7 @@ class Watch:
             self._votes.graph_traced(code, graph, backwards)
         compiled = getattr(self._compiling, "compile", None)
         if compiled is None or compiled.code is not code:
-            return  # one within another
+            return  # a compile within another
         self._compiling.traced = True
         differs = ""
         with self._tells():
@@ -472,7 +475,7 @@ class Watch:
 
     @contextlib.contextmanager
     def _tells(self) -> Iterator[None]:
-        """Around what only tells: where it fails, less is known."""
+        """Wraps code that only reports: if it fails, peers know less."""
         try:
             with self._telling:
                 yield
@@ -514,7 +517,7 @@ class Watch:
             return self._tales.is_compiled_elsewhere()
 
     def _explained(self, finding: Finding) -> str:
-        """What is known of why this operation of this rank and those of its peers differ, or do not come."""
+        """Returns what is known of why operations of this rank and its peers differ, or are missing."""
         named, why = ranks_named(finding.text), ""
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code not in self._frames:
@@ -529,10 +532,10 @@ class Watch:
 
 
 def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
-    """Of the variables that ranks may be told apart by: "f32[3, 4]"."""
+    """Returns the variables by which ranks may differ, as "f32[3, 4]"."""
     def leaves() -> Iterator[Tuple[str, Any]]:
         for name, value in variables.items():
-            with contextlib.suppress(Exception):  # of an object that cannot be read now
+            with contextlib.suppress(Exception):  # an object that cannot be read now
                 yield from walked(name, value, _DEEPEST)
     found: Dict[str, str] = {}
     for name, leaf in itertools.islice(leaves(), _MOST_INPUTS):
@@ -542,7 +545,7 @@ def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
 
 
 def the_watch(process_group: Any) -> Optional[Watch]:
-    """The one that is on, or a new one; None: nothing is watched."""
+    """Returns the current watch, or a new one; None: nothing is watched."""
     watched = _watch if _watch is not None else watch(process_group=process_group)
     if isinstance(watched, _Off):
         return None
@@ -553,7 +556,7 @@ def the_watch(process_group: Any) -> Optional[Watch]:
 
 
 class _Off(Watch):
-    """LOCKSTEP_COORDINATION=off: nothing is watched, to show what goes wrong."""
+    """The watch under LOCKSTEP_COORDINATION=off: nothing is watched, to show what goes wrong."""
 
     def __init__(self, *_: Any) -> None:
         self.compiles = 0
@@ -584,7 +587,7 @@ def _set(current: Optional[Watch]) -> None:
 
 
 def _in_child() -> None:
-    """After a fork, as for the workers of a data loader: they take no part."""
+    """Called after a fork, as in the workers of a data loader, which take no part."""
     if _watch is not None:
         _watch.forget()
 
