@@ -1,5 +1,5 @@
-// lockstep dryrun --calibrate: hands over to the program that is linked with MPI, where mpirun has
-// started this one.
+// lockstep dryrun --calibrate: if mpirun has started this program, becomes the one that is linked
+// with MPI.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// Names of what mpirun and srun set.
+/// True if mpirun or srun has started this process, by the variables that they set.
 bool launched() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID"})
     if (std::getenv(name) != nullptr) return true;

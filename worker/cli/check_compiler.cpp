@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory of its own that vanishes with its contents.
+/// A temporary directory that is removed with its contents.
 class Scratch {
  public:
   Scratch() {

@@ -20,7 +20,7 @@ constexpr rlim_t kFilesWanted = 1024;
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 constexpr std::uint64_t kSharedMebibytesWanted = 64;
 
-/// Tries it out: writes a file in the directory, or in the nearest parent that exists.
+/// Checks the cache directory by writing a file in it, or in its nearest existing parent.
 Check check_cache() {
   const auto settings = Settings::from_environment();
   if (!settings) return {"cache directory", Check::Grade::Fail, settings.error().message};

@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The program that is linked with MPI; a build with MPI leaves it beside this one.
+/// Path of the program that is linked with MPI; a build with MPI places it beside this one.
 fs::path order_probe() {
   std::error_code failed;
   return fs::read_symlink("/proc/self/exe", failed).parent_path() / "lockstep_order_probe";
@@ -29,7 +29,7 @@ Check check_mpi_order() {
         "mpi order", Check::Grade::Warn,
         "not tested: this build has no MPI; ranks meet over TCP, under mpirun too, and reduce in "
         "rank order there"};
-  // 5 ranks: no power of two, so trees are uneven.
+  // 5 ranks: not a power of two, so trees are uneven.
   const int code = run_program(
       {"timeout", "-k", "2", "30", "env", "OMPI_ALLOW_RUN_AS_ROOT=1",
        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_mpi_yield_when_idle=1",

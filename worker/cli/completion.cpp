@@ -1,4 +1,4 @@
-// lockstep --completion: what a shell needs to complete its command line, made of the options
+// lockstep --completion: the script by which a shell completes command lines, made from the options
 // themselves.
 #include <sstream>
 #include <string>
@@ -35,8 +35,8 @@ _lockstep() {{
 complete -F _lockstep lockstep
 )";
 
-/// Of the kind of a value, "shm|tcp|NAME": FILE where it is one, else the words that stand for
-/// themselves, which are in small letters.
+/// Returns the completions of a value of kind "shm|tcp|NAME": FILE if it is a file, else its
+/// lower-case words.
 std::string words_of(const std::string& kind) {
   std::string out;
   std::istringstream choices(kind.substr(0, kind.find(':')));
@@ -48,7 +48,7 @@ std::string words_of(const std::string& kind) {
   return out;
 }
 
-/// The cases of one command, the last of which is for any other word before.
+/// The cases of one command by the word before; the last is for any other word.
 std::string cases_of(const CLI::App& app, const std::string& words) {
   std::string options, rows, others = words;
   for (const CLI::Option* option : app.get_options()) {

@@ -31,8 +31,8 @@ struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0", port_file, token_file, events, store;
 };
 
-/// What happens in the jobs, a line of JSON each, at the end of a file. Where it takes no more,
-/// that is said once and the coordinator goes on.
+/// Appends the events of jobs to a file, a line of JSON each. If a write fails, reports that once,
+/// and the coordinator goes on.
 class EventFile {
  public:
   [[nodiscard]] static Result<std::shared_ptr<EventFile>> open(const std::string& path) {
@@ -67,7 +67,8 @@ class EventFile {
   bool full_ = false;
 };
 
-/// One descriptor per rank: as many as this process may have.
+/// Raises the descriptor limit to what this process may have, since each rank needs one. Returns
+/// the limit, at most 1,000,000.
 std::size_t raise_descriptor_limit() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
@@ -77,7 +78,8 @@ std::size_t raise_descriptor_limit() {
   return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
 }
 
-/// From a file or the environment; none: whoever reads the port file is let in.
+/// Returns the secret from a file or the environment; nullopt: anybody who can read the port file
+/// may connect.
 Result<std::optional<Secret>> shared_secret(const CoordinatorOptions& options,
                                             const Settings& settings) {
   const bool told = options.token_file.empty() && !settings.token.empty();
@@ -96,7 +98,7 @@ Status open_to_strangers(const Endpoint& endpoint) {
                       endpoint.text())};
 }
 
-/// Another coordinator may have written its own there since.
+/// Removes the port file, unless another coordinator has written its own since.
 void remove_port_file(const std::string& file, const Endpoint& endpoint) {
   if (const auto found = PortFile::read(file); found && found->endpoint == endpoint)
     ::unlink(file.c_str());
@@ -135,7 +137,7 @@ int run(const CoordinatorOptions& options) {
     if (!events) return complain(events.error());
     serving.record = [file = *events](const std::string& lines) { file->write(lines); };
   }
-  // Some for files and for connections that are about to be refused.
+  // Keeps some descriptors for files, and for connections that will be refused.
   serving.most_connections = std::max<std::size_t>(raise_descriptor_limit(), 128) - 64;
   if (const auto said = collectives::encryption_warning(*endpoint, "the coordinator");
       !said.empty())

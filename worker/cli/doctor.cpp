@@ -1,4 +1,4 @@
-// lockstep doctor: is everything here that a job on this machine needs?
+// lockstep doctor: checks that this machine has everything that a job needs.
 #include <memory>
 #include <string>
 #include <vector>

@@ -45,12 +45,12 @@ struct Options {
 
 constexpr std::string_view kTwoMinds = "--compare and --no-counterfactual do not go together.";
 
-/// Where calibrated networks lie.
+/// The folder of calibrated networks; empty: there is no cache directory.
 std::string networks_folder(const Settings& settings) {
   return settings.cache_dir.empty() ? std::string() : settings.cache_dir + "/networks";
 }
 
-/// A number of 64 bits without a sign, as digits.
+/// Accepts an unsigned 64-bit number in decimal digits.
 const CLI::Validator kDecimal(
     [](const std::string& text) {
       return number_in<std::uint64_t>(text)
@@ -59,7 +59,8 @@ const CLI::Validator kDecimal(
     },
     "0 to 18446744073709551615");
 
-/// A line on stderr that says how far a long run is, where that is a terminal; gone at the end.
+/// A line on stderr that shows the progress of a long run, if that is a terminal; erased at the
+/// end.
 class ProgressLine {
  public:
   ProgressLine() = default;
@@ -91,14 +92,14 @@ int show(const simulator::DryRunResult& result, bool json) {
       json ? simulator::result_json(result) : simulator::result_summary(result, colourful()), kOk);
 }
 
-/// A run and what is said of it.
+/// A run and its analyses.
 struct Outcome {
   simulator::DryRunResult result;
   std::vector<simulator::RunVariant> variants;
   std::optional<simulator::Sweep> sweep;
 };
 
-/// What was asked for besides the result, and then the result. The exit code.
+/// Writes the files that were asked for, then prints the result. Returns the exit code.
 int finish(const Options& options, bool recorded, const simulator::Scenario& scenario,
            const Outcome& outcome) {
   const simulator::DryRunResult& result = outcome.result;
@@ -125,7 +126,7 @@ int finish(const Options& options, bool recorded, const simulator::Scenario& sce
   return show(result, options.json);
 }
 
-/// Two of the files that are read and written are one: which, as a sentence.
+/// Returns a sentence if two of the files to be read or written are the same file.
 std::optional<std::string> same_file(const Options& options) {
   std::vector<std::pair<std::string, std::string>> files{{"SCENARIO", options.input}};
   for (const auto& [name, file] : {std::pair{"--report", &options.report},
@@ -147,7 +148,8 @@ std::optional<std::string> same_file(const Options& options) {
   return std::nullopt;
 }
 
-/// A file that is to be written at the end can be: else why not, before anything runs.
+/// Returns, before anything runs, why a file that is to be written at the end cannot be; nullopt:
+/// all can.
 std::optional<Status> cannot_write(const Options& options) {
   for (const auto& [what, file] : {std::pair{"The report", &options.report},
                                    {"The trace", &options.trace},
@@ -157,7 +159,7 @@ std::optional<Status> cannot_write(const Options& options) {
   return std::nullopt;
 }
 
-/// A recorded job on other ranks.
+/// Answers for a recorded job on another number of ranks.
 int draw(const Options& options, simulator::RecordQuestions& questions,
          const simulator::RecordedInputs& inputs, const std::vector<simulator::RankRecord>& record,
          const simulator::Replay& replay) {
@@ -175,7 +177,7 @@ int draw(const Options& options, simulator::RecordQuestions& questions,
                 {.result = run->result, .variants = run->variants, .sweep = {}});
 }
 
-/// A recorded job: its replay, and what else is asked of it.
+/// Replays a recorded job, and answers other questions about it.
 int replay(const Options& options, const std::string& networks) {
   if (options.sweep)
     return complain("--sweep takes a scenario with a generator; a record takes --ranks and --seed.",
@@ -234,7 +236,7 @@ int replay(const Options& options, const std::string& networks) {
                 {.result = replay->result, .variants = *variants, .sweep = {}});
 }
 
-/// Runs the scenario, in several ways or at several values where that is asked for.
+/// Runs the scenario; if asked for, in several ways or at several values.
 int run(const Options& options, const simulator::ScenarioOptions& read,
         const simulator::Scenario& scenario) {
   std::optional<ProgressLine> line(std::in_place);
@@ -317,7 +319,7 @@ int run(const Options& options) {
   return run(options, read, *scenario);
 }
 
-/// What is run.
+/// Declares the options that say what to run.
 void add_runs(CLI::App& app, Options& options) {
   app.add_option("SCENARIO", options.input, "scenario file, or directory of a recorded job")
       ->type_name("FILE|DIR");
@@ -346,7 +348,7 @@ void add_runs(CLI::App& app, Options& options) {
       ->type_name("ranks=VALUES|seed=VALUES");
 }
 
-/// What is said of it besides.
+/// Declares the options that ask for more than the result.
 void add_answers(CLI::App& app, Options& options) {
   app.add_option("--report", options.report,
                  "HTML file to write, too: a page with what compiled, why, and what to mark")

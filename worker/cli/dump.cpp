@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Of the five seconds that an answer may take, some for starting and printing.
+/// Time to wait for an answer: five seconds less the time to start and to print.
 constexpr std::chrono::seconds kPatience{4};
 
 struct DumpOptions {

@@ -20,7 +20,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// What the watchdogs left, by rank: "report-00003.txt".
+/// Returns the watchdogs' reports, by rank: "report-00003.txt".
 std::vector<std::string> reports_in(const std::string& directory) {
   std::vector<std::string> out;
   std::error_code error;
@@ -49,7 +49,7 @@ Result<void> write_page(const ExplainOptions& options,
   return write_whole("The report", options.report, coordinator::page_with(*status, false));
 }
 
-/// "job nightly: "; where the reports of several jobs lie it says which one this is.
+/// Returns "job nightly:" if the folder holds the reports of several jobs; else nothing.
 std::string heading(const std::string& given, const std::string& directory) {
   if (given == directory) return {};
   return "job " + std::filesystem::path(directory).filename().string() + ":\n";

@@ -1,4 +1,4 @@
-// How --help looks, for all subcommands alike, and what their notes share.
+// The layout of --help for all subcommands, and what their notes share.
 #include <map>
 #include <memory>
 #include <sstream>
@@ -27,7 +27,7 @@ const std::map<int, std::string> kExitCodes{
     {7, "the environment, such as a file that cannot be written"},
 };
 
-/// What jobs and subcommands read of the environment, with defaults.
+/// The environment variables that jobs and subcommands read, with defaults.
 constexpr std::pair<std::string_view, std::string_view> kVariables[] = {
     {"LOCKSTEP_LOG",
      "what jobs say: a comma list of off, info, debug, guards, graph, output_code (default "
@@ -79,7 +79,7 @@ std::string row(std::string_view name, std::string_view text) {
   return out.str();
 }
 
-/// An option with the kind of its value; what it is for, its range and its default.
+/// Formats an option: the kind of its value, its purpose, range and default.
 class Layout : public CLI::Formatter {
  public:
   explicit Layout(std::vector<std::string> usage) : usage_(std::move(usage)) {
@@ -111,7 +111,7 @@ class Layout : public CLI::Formatter {
   }
 
  private:
-  /// CLI11 has both in one text, "N:1 to 8".
+  /// Splits the type name of CLI11, which holds both: "N:1 to 8".
   static std::pair<std::string, std::string> kind_and_range(const CLI::Option& option) {
     const std::string text = option.get_type_name();
     const std::size_t colon = text.find(':');

@@ -20,7 +20,8 @@ struct HistoryOptions {
   bool json = false;
 };
 
-/// Jobs without an id have none, and not every directory does.
+/// Returns the stored profile of a job; empty if there is none (jobs without an id, some
+/// directories).
 std::vector<std::pair<FrameKey, Profile>> profile_of(const std::string& directory,
                                                      const std::string& job) {
   auto store =

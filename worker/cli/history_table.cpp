@@ -15,12 +15,12 @@ namespace {
 using namespace coordinator;
 using Json = nlohmann::ordered_json;
 
-/// A run that nobody looked at for so long is no longer watched.
+/// Time without an observation after which a run counts as no longer watched.
 constexpr std::chrono::seconds kWatched{30};
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
-/// Of this machine's clock and zone, for people.
+/// Formats a time in this machine's zone, for people.
 std::string local(HistoryTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}",
                      fmt::localtime(std::chrono::system_clock::to_time_t(
@@ -34,7 +34,7 @@ std::string utc(HistoryTime time) {
                      (time - whole).count());
 }
 
-/// What ranks wrote ends at a terminal; what a disk altered, too.
+/// Replaces control characters: texts of ranks, perhaps altered on disk, go to a terminal.
 std::string plain(std::string text) {
   for (char& c : text)
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
@@ -48,7 +48,7 @@ std::string lasted(const HistoryRun& run) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-/// How it ended, or that it has not.
+/// Returns how a run ended, or that it is running.
 std::string end_of(const HistoryRun& run, HistoryTime now) {
   if (run.ended) return run.word == "OK" || run.word == "WAITING" ? "LEFT" : run.word;
   if (now - run.seen <= kWatched) return "running, " + run.word;
@@ -103,7 +103,7 @@ std::string cell(const shapes::Seen& seen, std::int64_t smallest) {
   return fmt::format("dynamic>={}", smallest);
 }
 
-/// "x = [dynamic>=4, 8]"; empty where nothing of it varies.
+/// Returns "x = [dynamic>=4, 8]"; empty if nothing of the source varies.
 std::string varying(const std::string& name, const shapes::Dynamism& seen) {
   if (seen.scalar.state == shapes::Seen::State::Dynamic &&
       seen.size.state != shapes::SeenDims::State::Tuple)

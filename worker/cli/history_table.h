@@ -1,4 +1,4 @@
-// What the stores keep of jobs, for people and as one JSON document ("lockstep.history/1").
+// The stores' histories of jobs, as a table and as one JSON document ("lockstep.history/1").
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace lockstep::worker::cli {
 
 struct RecordedRun {
   coordinator::HistoryRun run;
-  // Only where one job is asked for:
+  // Only if one job is asked for:
   std::vector<coordinator::HistoryCall> calls;
   std::vector<coordinator::HistoryNote> notes;
 };
@@ -24,7 +24,8 @@ struct RecordedJobs {
   coordinator::HistoryTime now;
 };
 
-/// A table of runs; of one job, each with its calls and what went wrong, and the job's profile.
+/// Returns a table of runs; for one job, each run with its calls and what went wrong, and the job's
+/// profile.
 [[nodiscard]] std::string history_table(const RecordedJobs& recorded);
 [[nodiscard]] std::string history_document(const RecordedJobs& recorded);
 

@@ -44,14 +44,14 @@ std::optional<shapes::Range> box_of(std::string_view text) {
   return out;
 }
 
-/// Nobody but this user may have written there.
+/// True if only this user can have written there.
 bool is_own(const std::string& path) {
   struct stat seen {};
   return ::stat(path.c_str(), &seen) == 0 && seen.st_uid == ::geteuid() &&
          (seen.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// Why the recorded program is not started; empty: it can be.
+/// Returns why the recorded program cannot be started; empty: it can.
 std::string hindrance(const InferOptions& options, const RankRecord& record) {
   if (options.no_program) return "the program was not to be started";
   if (!record.header.program)

@@ -34,7 +34,7 @@ Json entry_json(const RecordedClasses& of, const ServedSizes& entry) {
           {"given", entry.given}};
 }
 
-/// The recorded entries of one structure; what the program says of it is filled in later.
+/// The recorded entries of one structure; put_answer() adds the program's results.
 Json frame_json(const RecordedClasses& of) {
   Json entries = Json::array();
   for (const ServedSizes& entry : of.entries) entries.push_back(entry_json(of, entry));
@@ -50,7 +50,7 @@ Json frame_json(const RecordedClasses& of) {
           {"inferred", nullptr}};
 }
 
-/// Puts the answer to the frame and structure that it is about.
+/// Adds an answer of the program to its frame and structure.
 void put_answer(Json& frames, const std::vector<RecordedClasses>& recorded,
                 const std::string& line) {
   const std::size_t tab = std::min(line.find('\t'), line.size());

@@ -1,4 +1,4 @@
-// What `lockstep infer` says: one document, and the same for people.
+// The output of `lockstep infer`: one JSON document, and the same as text.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace lockstep::worker::cli {
 
-/// What came of starting the program.
+/// The results of running the program.
 struct ProgramAnswer {
   std::vector<std::string> lines;  // as in kInferredLines
-  std::string reason;              // why there are not all of them; empty: there are
+  std::string reason;              // why lines are missing; empty: none are
 };
 
 struct InferReport {

@@ -1,5 +1,5 @@
-// What `lockstep dryrun --calibrate` becomes under mpirun: measures what messages cost among 2, 4,
-// 8 and so on up to all ranks of this host, stores the fitted model and prints how well it fits.
+// What `lockstep dryrun --calibrate` becomes under mpirun: measures the cost of messages among 2,
+// 4, 8 and so on up to all ranks of this host, stores the fitted model and prints how well it fits.
 // usage: mpirun -n RANKS lockstep_network_probe NAME FOLDER
 #include <cerrno>
 #include <chrono>
@@ -29,7 +29,7 @@ using collectives::Communicator;
 
 constexpr int kSources = 1000;
 
-/// Processors that some rank may run on. Collective.
+/// Number of processors that any rank may run on. Collective.
 int cores() {
   cpu_set_t mine, all;
   CPU_ZERO(&mine);
@@ -38,7 +38,7 @@ int cores() {
   return std::max(1, CPU_COUNT(&all));
 }
 
-/// Ranks that are not measured sleep until the others are done.
+/// Lets ranks that are not measured sleep until the others are done. Collective.
 void meet_asleep() {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -48,7 +48,7 @@ void meet_asleep() {
   }
 }
 
-/// The slowest rank's.
+/// Returns the time of the slowest rank. Collective.
 std::int64_t slowest(std::int64_t ns) {
   std::int64_t out = 0;
   MPI_Allreduce(&ns, &out, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
@@ -59,7 +59,7 @@ class Probe {
  public:
   explicit Probe(Communicator& all) : all_(all) {}
 
-  /// Errors: as of the rounds; Environment.
+  /// Errors: those of the rounds; Environment.
   Result<void> run() {
     measured_.cores = cores();
     for (int ranks = 2; ranks <= all_.size(); ranks = next(ranks))
@@ -116,7 +116,7 @@ class Probe {
   simulator::Measured measured_;
 };
 
-/// How well the model says what was measured.
+/// Returns a table that compares the model with the measurements.
 std::string table(const simulator::NetworkModel& network, const Probe& probe) {
   std::string out = fmt::format(
       "latency {}, {} MB/s, joins {} MB/s, reads {} MB/s of payload; {} cores\n"
@@ -138,7 +138,7 @@ std::string table(const simulator::NetworkModel& network, const Probe& probe) {
   return out;
 }
 
-/// Rank 0: the model into its file, which its user alone may read, and the table to stdout.
+/// On rank 0: writes the model to its file, which only its user may read, and the table to stdout.
 int report(const Probe& probe, const std::string& name, const std::string& folder) {
   const simulator::NetworkModel network = simulator::fitted(probe.measured());
   std::error_code failed;

@@ -1,5 +1,6 @@
-// Run by `lockstep doctor` under mpirun: do reductions keep rank order here? Tuned algorithms of
-// Open MPI can break it in silence for an operation that does not commute. Exit code 0 or 3.
+// Run by `lockstep doctor` under mpirun: checks that reductions keep rank order here. Tuned
+// algorithms of Open MPI can silently break it for an operation that does not commute. Exit code 0,
+// or 3 if the order is broken.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -29,7 +30,7 @@ void matrix_of(int rank, std::uint64_t* m) {
   m[2] = static_cast<std::uint64_t>(rank) * 3 + 1, m[3] = 5;
 }
 
-/// A thousand products at once: long enough for the algorithms that cut messages up.
+/// Reduces a thousand products at once: long enough for the algorithms that split messages.
 bool mpi_keeps_order(int rank, int size) {
   constexpr std::size_t kCount = 1000;
   std::vector<std::uint64_t> mine(4 * kCount), reduced(4 * kCount), all(4 * kCount);

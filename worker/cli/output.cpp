@@ -19,7 +19,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// Signals that end the process wait while this lives.
+/// Blocks signals that end the process while it lives.
 class Undisturbed {
  public:
   Undisturbed() {
@@ -65,7 +65,7 @@ int complain(const Status& failure) { return complain(failure.message, exit_code
 Result<void> write_whole(std::string_view what, const std::string& path, std::string_view text,
                          unsigned mode) {
   std::error_code none;
-  // A link stays one, and so does what is no file.
+  // Follows a link, and writes to what is not a regular file, rather than replacing either.
   const auto known = std::filesystem::canonical(path, none);
   const std::string file = none ? path : known.string();
   struct stat there {};

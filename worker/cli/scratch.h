@@ -1,4 +1,4 @@
-// A folder of this user's alone, which goes with the object.
+// A private folder of this user, removed with the object.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@ namespace lockstep::worker::cli {
 
 class Scratch {
  public:
-  /// In the folder for temporary files; `name` is what its name begins with.
+  /// Makes it in the folder for temporary files; its name begins with `name`.
   explicit Scratch(const std::string& name);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  /// Empty: none could be made.
+  /// Empty: the folder could not be made.
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

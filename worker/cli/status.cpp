@@ -16,7 +16,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// Of the five seconds that an answer may take, some for starting and printing.
+/// Time to wait for an answer: five seconds less the time to start and to print.
 constexpr std::chrono::seconds kPatience{4};
 
 struct StatusOptions {
@@ -24,7 +24,8 @@ struct StatusOptions {
   bool json = false, watch = false, page = false;
 };
 
-/// Where a browser finds it, and what it asks those who are not this user on this machine.
+/// Prints the address of the status page, and the password for others than this user on this
+/// machine.
 int show_page(const CoordinatorAddress& at) {
   return print_result(
       fmt::format("http://{}/\nuser lockstep, password {} (not asked of this user's "

@@ -11,14 +11,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// More lines than that do not help at a terminal; the document has them all.
+/// Most lines per section at a terminal; the document has them all.
 constexpr std::size_t kMostLines = 20;
 constexpr std::string_view kRed = "\033[31m", kYellow = "\033[33m", kGreen = "\033[32m",
                            kPlain = "\033[0m";
 
 std::string text(const Json& json, const char* key) { return json.at(key).get<std::string>(); }
 
-/// A long list of ranges as its start; the document has all of it.
+/// Shortens a long list of ranges to its beginning; the document has all of it.
 std::string shortened(const std::string& ranks) {
   constexpr std::size_t kMost = 40;
   if (ranks.size() <= kMost) return ranks;

@@ -1,11 +1,12 @@
-// The status document for people.
+// The status document as text.
 #pragma once
 
 #include <string>
 
 namespace lockstep::worker::cli {
 
-/// Jobs with what is wrong first. `document` is a lockstep.status/1 document; empty if it is none.
+/// Returns the jobs, each with what is wrong first. Empty if `document` is not a lockstep.status/1
+/// document.
 [[nodiscard]] std::string status_table(const std::string& document, bool colour);
 
 }  // namespace lockstep::worker::cli

@@ -1,5 +1,5 @@
 // The subcommands of the `lockstep` binary: one table, one file each. A subcommand writes its
-// result to stdout and everything else to stderr; its --help tells the exit codes.
+// result to stdout and everything else to stderr; its --help lists the exit codes.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ inline constexpr int kOk = 0, kUsage = 2, kDiverged = 3, kEnvironment = 7;
 
 struct Subcommand {
   std::string_view name, summary;
-  /// Declares options and arguments on `app`; gives what runs the subcommand once they are parsed,
-  /// returning the exit code.
+  /// Declares options and arguments on `app`. Returns the function that runs the subcommand once
+  /// they are parsed, and returns the exit code.
   std::function<int()> (*declare)(CLI::App& app);
 };
 
@@ -46,25 +46,25 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_run(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_show(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_worker(CLI::App& app);
-/// Brings what traced ranks have left in `folder` to `directory`: FRAME.lsp where all ranks that
-/// made the frame have the same program, else a file per rank set, FRAME.ranks-0-2.lsp. A line for
-/// each. Errors: Environment.
+/// Writes the programs that traced ranks have left in `folder` to `directory`: FRAME.lsp if all
+/// ranks that made the frame have the same program, else a file per rank set, FRAME.ranks-0-2.lsp.
+/// Returns a line for each. Errors: Environment.
 [[nodiscard]] Result<std::vector<std::string>> save_traced_programs(const std::string& folder,
                                                                     const std::string& directory);
 
-/// What --help says besides the options.
+/// The text of --help besides the options.
 struct HelpNotes {
   std::vector<std::string> usage;        // whole command lines; empty: made of the options
   std::string text;                      // a paragraph
-  std::map<int, std::string> codes;      // exit codes besides 0, 2 and 7, or in other words
+  std::map<int, std::string> codes;      // exit codes besides 0, 2 and 7, or other texts for these
   std::set<std::string_view> variables;  // of the environment; empty: all
   std::vector<std::string> examples;
 };
 void describe(CLI::App& app, HelpNotes notes);
-/// A script of bash that completes command lines of `app`.
+/// Returns a bash script that completes command lines of `app`.
 [[nodiscard]] std::string completion_script(const CLI::App& app);
 
-/// Which coordinator is asked: ADDRESS and --token-file.
+/// The coordinator to ask: ADDRESS and --token-file.
 struct AskedCoordinator {
   std::string address, token_file;
   [[nodiscard]] Result<CoordinatorAddress> find() const;
@@ -72,23 +72,22 @@ struct AskedCoordinator {
 /// Declares both and describes `app` by `notes`, to which it adds variables and exit codes.
 void ask_coordinator(CLI::App& app, AskedCoordinator& asked, HelpNotes notes);
 
-/// One document and a line feed; bytes that are no UTF-8 are replaced. `indent`: -1 for one line.
+/// Returns one document and a line feed; invalid UTF-8 is replaced. `indent`: -1 for one line.
 [[nodiscard]] std::string document_text(const nlohmann::ordered_json& document, int indent = -1);
-/// Writes all of `text` to stdout. Returns `code`, or 7 with a sentence on stderr where stdout does
-/// not take it.
+/// Writes all of `text` to stdout. Returns `code`, or 7 with a sentence on stderr if that fails.
 [[nodiscard]] int print_result(std::string_view text, int code);
-/// One sentence on stderr. Returns `code`.
+/// Prints one sentence on stderr. Returns `code`.
 int complain(std::string_view sentence, int code);
-/// The exit code of a failure, after its sentence on stderr.
+/// Prints the sentence of a failure on stderr. Returns its exit code.
 int complain(const Status& failure);
-/// Writes the file as a whole or not at all: also where this process is interrupted; a device or a
-/// pipe of that name is written to. `what` stands in the message: "The report". Errors:
-/// Environment.
+/// Writes the file atomically, even if this process is interrupted; an existing device or pipe is
+/// written to. `what` begins the error message: "The report". Errors: Environment.
 [[nodiscard]] Result<void> write_whole(std::string_view what, const std::string& file,
                                        std::string_view text, unsigned mode = 0644);
-/// The file, or a new one in its folder, can be written as things stand. Errors: as write_whole().
+/// Checks that the file, or a new one in its folder, can be written now. Errors: those of
+/// write_whole().
 [[nodiscard]] Result<void> writable(std::string_view what, const std::string& file);
-/// Writing to the file would replace what a rank recorded in the directory.
+/// True if writing to the file would replace what a rank recorded in the directory.
 [[nodiscard]] bool part_of_record(const std::string& file, const std::string& directory);
 /// True if stdout is a terminal that shows colours.
 [[nodiscard]] bool colourful();

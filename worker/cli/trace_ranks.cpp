@@ -28,14 +28,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kGrace = 10s, kTick = 200ms;
-/// So many ticks in which all that is left is stopped.
+/// Number of ticks after which ranks are killed if all that still run are stopped.
 constexpr int kStoppedTicks = 5;
 
 Status cannot(const char* what) {
   return environment_error(fmt::format("cannot {}: {}.", what, std::strerror(errno)));
 }
 
-/// The environment of one rank. What would lead it to another job is not passed on.
+/// Returns the environment of one rank, without variables that would lead it to another job.
 std::vector<std::string> environment_of(const TraceRun& run, int rank) {
   std::map<std::string, std::string> own{
       {"LOCKSTEP_TRACE", run.folder},
@@ -43,7 +43,7 @@ std::vector<std::string> environment_of(const TraceRun& run, int rank) {
       {"LOCKSTEP_WORLD_SIZE", std::to_string(run.size)},
       {"LOCKSTEP_RANK", std::to_string(rank)},
       {"LOCKSTEP_RENDEZVOUS", run.alone ? "" : run.folder + "/rendezvous"},
-      // A program that starts MPI is alone to it, and what it leaves lies in the folder.
+      // A program that starts MPI is a job of one rank for MPI, whose files are in the folder.
       {"OMPI_MCA_ess_singleton_isolated", "1"},
       {"OMPI_MCA_orte_tmpdir_base", run.folder}};
   if (run.saves) own["LOCKSTEP_TRACE_SAVE"] = "on";
@@ -65,13 +65,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-/// What a rank prints, put on stderr by whole lines.
+/// The output of a rank, printed on stderr by whole lines.
 class Lines {
  public:
   Lines(int from, std::string prefix) : from_(from), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] int from() const { return from_; }
-  /// False at the end.
+  /// Reads and prints more. False at the end.
   [[nodiscard]] bool take() {
     std::array<char, 16384> chunk;
     const ssize_t n = ::read(from_, chunk.data(), chunk.size());
@@ -81,7 +81,7 @@ class Lines {
     put(rest_.rfind('\n') + 1);
     return true;
   }
-  /// Takes what is there, and what has no end of line, too.
+  /// Prints all remaining output, including a last line without an end.
   void close() {
     if (from_ < 0) return;
     pollfd more{from_, POLLIN, 0};
@@ -115,7 +115,7 @@ struct RankProcess {
   std::optional<RankEnd> end;
 };
 
-/// Signals come by a descriptor while this lives.
+/// Receives signals by a descriptor while it lives.
 class Signals {
  public:
   Signals() {
@@ -134,7 +134,7 @@ class Signals {
 
   [[nodiscard]] int file() const { return file_; }
   [[nodiscard]] const sigset_t& before() const { return before_; }
-  /// 0: none is left.
+  /// Returns the next pending signal; 0: none.
   [[nodiscard]] int next() const {
     signalfd_siginfo what{};
     return ::read(file_, &what, sizeof what) == sizeof what ? static_cast<int>(what.ssi_signo) : 0;
@@ -194,7 +194,7 @@ class Ranks {
   std::vector<std::string> words = run.command, variables = environment_of(run, rank);
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it ended before that
+  if (::getppid() != parent) ::_exit(127);  // the parent ended before
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -221,14 +221,14 @@ Result<void> Ranks::start(int rank) {
     ::close(ends[0]);
     return cannot("start that many ranks (see ulimit -u, or take fewer)");
   }
-  ::setpgid(pid, pid);  // whoever of the two comes first
+  ::setpgid(pid, pid);  // also called by the child, whichever is first
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   ranks_.push_back(
       {pid, Lines(ends[0], run_.alone ? "" : fmt::format("[rank {}] ", rank)), std::nullopt});
   return {};
 }
 
-/// For the ranks and what they have started.
+/// Sends a signal to the ranks and to the processes that they have started.
 void Ranks::tell(int signal) {
   killed_ = killed_ || signal == SIGKILL;
   for (const RankProcess& rank : ranks_)
@@ -254,7 +254,7 @@ void Ranks::reap() {
     end.by_us = end.signal != 0 && (killed_ || end.signal == told_);
     if (!end.well() && !bad_since_) bad_since_ = clock_.now();
     if (!made_job(i) && !jobless_since_) jobless_since_ = clock_.now();
-    ::kill(-rank.pid, SIGKILL);  // what it has left behind
+    ::kill(-rank.pid, SIGKILL);  // processes that it has left behind
     rank.end = end;
     rank.lines.close();
   }
@@ -280,7 +280,8 @@ void Ranks::say_that_it_waits() {
              std::chrono::duration<double>(run_.deadline).count());
 }
 
-/// Ends what does not end by itself. The others cannot meet a rank that ended without making a job.
+/// Kills ranks that do not end by themselves. For example, the others cannot meet a rank that ended
+/// without making a job.
 void Ranks::press() {
   say_that_it_waits();
   const Instant now = clock_.now();

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// One rank, as its sheet and the end of its process tell.
+/// One rank, from its sheet and the end of its process.
 struct Sheet {
   RankEnd end;
   bool made_job = false, finished = false;
@@ -30,7 +30,7 @@ Result<Sheet> read_sheet(const std::string& folder, const RankEnd& end) {
   std::ifstream in(TraceMode{folder}.sheet(end.rank));
   for (std::string line; std::getline(in, line);) {
     Json json = Json::parse(line, nullptr, false);
-    if (json.is_discarded()) break;  // cut when the rank was ended
+    if (json.is_discarded()) break;  // cut off when the rank was killed
     const std::string event = json.value("event", "");
     json.erase("event");
     if (event == "start" && json.value("format", "") != kTraceSheetFormat)
@@ -52,16 +52,16 @@ Result<Sheet> read_sheet(const std::string& folder, const RankEnd& end) {
   return sheet;
 }
 
-/// Things that several ranks have, each once, in order of their first place.
+/// Items of all ranks, equal ones once, in order of their place on the first rank that has them.
 class Shared {
  public:
-  /// `place`: where this rank has it.
+  /// `place`: the item's place on this rank.
   void add(int rank, Json thing, std::size_t place) {
     const auto [at, fresh] = known_.try_emplace(thing.dump(), things_.size());
     if (fresh) things_.push_back({{}, std::move(thing), place});
     things_[at->second].ranks.insert(Rank{rank});
   }
-  /// Each with its ranks.
+  /// Returns the items, each with its ranks.
   [[nodiscard]] Json take() && {
     std::stable_sort(things_.begin(), things_.end(),
                      [](const Thing& a, const Thing& b) { return a.place < b.place; });
@@ -84,7 +84,7 @@ class Shared {
   std::vector<Thing> things_;
 };
 
-/// As in the dry-run result.
+/// Returns an error in the form of the dry-run result.
 Json error_of(const Json& error) {
   Json out;
   for (const char* key : {"code", "source", "groups", "message"}) out[key] = error.at(key);
@@ -109,7 +109,7 @@ Json calls_of(const std::vector<Sheet>& sheets) {
   return std::move(calls).take();
 }
 
-/// Of what ranks have of one kind, in the order of the lowest.
+/// Returns the items of one kind of all ranks, in the order of the lowest rank.
 Json shared_of(const std::vector<Sheet>& sheets, std::vector<Json> Sheet::*which) {
   Shared shared;
   for (const Sheet& sheet : sheets)
@@ -121,7 +121,7 @@ std::string signal_text(int signal) {
   return fmt::format("signal {} ({})", signal, strsignal(signal));
 }
 
-/// "stopped", and why.
+/// Returns how a rank ended, such as "stopped", and why.
 Json end_of(const Sheet& sheet) {
   Json out{{"calls", sheet.calls.size()}};
   const RankEnd& end = sheet.end;
@@ -142,7 +142,7 @@ Json end_of(const Sheet& sheet) {
   return out;
 }
 
-/// The first failure that the ranks have, of the lowest rank that has one: its error, or null.
+/// Returns the error of the first failure, of the lowest rank that has one, or null.
 Json first_error(const std::vector<Sheet>& sheets) {
   Json first;
   std::size_t place = 0;
@@ -168,7 +168,7 @@ std::string assumption(const TraceRun& run) {
                      *run.alone);
 }
 
-// For people.
+// The text for people.
 
 std::string counted(std::size_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
@@ -272,7 +272,7 @@ std::string text_of(const Json& report, bool graphs) {
   return out;
 }
 
-/// The exit code of the command, and the sentence that goes with it.
+/// Sets the exit code of the command, and its sentence.
 void conclude(const TraceRun& run, const RanksEnd& ended, const std::vector<Sheet>& sheets,
               const Json& error, TraceReport& out) {
   RankSet killed, without, failed;

@@ -1,5 +1,5 @@
-// What `lockstep trace` found: the sheets of all ranks (trace_sheet.h) and the ends of their
-// processes as one document, in which ranks that have the same stand together.
+// The results of `lockstep trace`: the sheets of all ranks (trace_sheet.h) and the ends of their
+// processes as one document, in which equal items of several ranks appear once.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace lockstep::worker::cli {
 struct TraceReport {
   std::string json;  // lockstep.trace/1, one line
   std::string text;  // for people
-  /// Why the command does not end with 0, in one sentence; empty: it does.
+  /// Why the command does not exit with 0, in one sentence; empty: it does.
   std::string complaint;
   int exit_code = 0;
-  bool made_job = false;  // some rank did; else there is nothing to report but the complaint
+  bool made_job = false;  // some rank made one; else there is nothing to report but the complaint
 };
 
-/// `graphs`: the text for people has the graphs, too. Errors: Environment (a sheet cannot be read).
+/// `graphs`: the text includes the graphs. Errors: Environment (a sheet cannot be read).
 [[nodiscard]] Result<TraceReport> trace_report(const TraceRun& run, const RanksEnd& ended,
                                                bool graphs);
 

@@ -1,5 +1,5 @@
-// lockstep checkpoint: lists checkpoints, compares their digests, and puts the pieces of all ranks
-// together in files that other tools read.
+// lockstep checkpoint: lists checkpoints, compares their digests, and merges the pieces of all
+// ranks into files that other tools read.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -25,8 +25,8 @@ struct CheckpointOptionsOfCommand {
   bool json = false;
 };
 
-/// Those that the command is about: the folder itself may be one. Errors: BadInput where there is
-/// none.
+/// Returns the checkpoints that the command is about; the folder itself may be one. Errors:
+/// BadInput if there is none.
 Result<std::vector<FoundCheckpoint>> chosen(const CheckpointOptionsOfCommand& options) {
   std::filesystem::path path(options.folder);
   if (!path.has_filename()) path = path.parent_path();  // "DIR/"
@@ -120,7 +120,7 @@ int verify(const CheckpointOptionsOfCommand& options, const std::vector<FoundChe
   return print_result(text, code);
 }
 
-/// "5G": bytes.
+/// Parses a number of bytes such as "5G".
 std::optional<std::uint64_t> bytes_in(std::string text) {
   std::uint64_t unit = 1;
   for (const auto& [letter, of_letter] :

@@ -1,5 +1,5 @@
-// Subcommands that are jobs: the command becomes a program that stands beside it, because it starts
-// faster without what jobs need.
+// Subcommands that are jobs: the command becomes another program in its folder, because the command
+// starts faster without the libraries of jobs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace lockstep::worker::cli {
 
-/// Does not come back, unless the program cannot be started: the exit code then, after a sentence.
+/// Does not return, unless the program cannot be started: then prints a sentence and returns the
+/// exit code.
 [[nodiscard]] int become_program(std::string_view program,
                                  const std::vector<std::string>& arguments);
 

@@ -1,5 +1,5 @@
-// What `lockstep run` is told: read by the command, which then becomes the program
-// lockstep_program, and read by that again.
+// The options of `lockstep run`: parsed by the command, which then becomes the program
+// lockstep_program, and parsed again by that.
 #pragma once
 
 #include <string>

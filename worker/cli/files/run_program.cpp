@@ -1,7 +1,7 @@
-// What `lockstep run` becomes: a program of its own, because it is a job, and the command starts
-// faster without what jobs need.
+// What `lockstep run` becomes: a separate program, because it is a job, and the command starts
+// faster without the libraries of jobs.
 //
-// usage: lockstep_program, as lockstep run
+// usage: lockstep_program, with the options of lockstep run
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -26,13 +26,13 @@ namespace {
 
 constexpr std::string_view kRank = "{rank}";
 
-/// With this rank's number in the place of each "{rank}".
+/// Replaces each "{rank}" by this rank's number.
 std::string of_rank(std::string path, int rank) {
   for (std::size_t at = path.find(kRank); at != path.npos; at = path.find(kRank, at))
     path.replace(at, kRank.size(), std::to_string(rank));
   return path;
 }
-/// A file that all ranks name alike is rank 0's.
+/// True if this rank writes the file: a path without "{rank}" is written by rank 0 only.
 bool is_written(const std::string& path, int rank) {
   return !path.empty() && (rank == 0 || path.find(kRank) != path.npos);
 }
@@ -103,7 +103,7 @@ std::string report(const RunOptions& options, const Job& job, const std::string&
   return document_text(document);
 }
 
-/// One run; what this rank has in hand at its end.
+/// One run, and this rank's results.
 class ProgramRun {
  public:
   ProgramRun(const RunOptions& options, Job& job) : options_(options), job_(job) {}
@@ -130,7 +130,7 @@ class ProgramRun {
     return {};
   }
 
-  /// After the job: what goes wrong here is this rank's own.
+  /// Called after the job: an error here is this rank's own.
   int finish() {
     if (!packed_) return complain_once(packed_.error());
     if (is_written(options_.outputs, job_.rank()))
@@ -145,13 +145,13 @@ class ProgramRun {
                     exit_code(error.code));
   }
 
-  /// All that the command line declares; the frame's own is the one that its file names.
+  /// Declares all groups of the command line; the frame's group is the one that its file names.
   Result<void> declare_groups(Group& of_frame) {
     const auto program =
         read_program(of_rank(options_.file, job_.rank()), {.known = {}, .stand_ins = true});
     for (const std::string& text : options_.groups) {
       const auto mine = group_of(text, job_);
-      if (!mine) return mine.error();  // the same on all ranks
+      if (!mine) return mine.error();  // equal on all ranks
       auto made = job_.group(mine->first, mine->second);
       if (!made) return made.error();
       if (program && program->group == mine->first) of_frame = *std::move(made);
@@ -167,7 +167,7 @@ class ProgramRun {
 };
 
 int run_job(const RunOptions& options) {
-  // What no rank needs the others for is said before they meet.
+  // Errors that a rank finds without the others are reported before they meet.
   if (const int rank = rank_told(); rank == 0) {
     if (auto read = read_program(of_rank(options.file, 0), {.known = {}, .stand_ins = true}); !read)
       return complain(read.error().message + ".", exit_code(read.error().code));

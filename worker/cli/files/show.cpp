@@ -24,7 +24,7 @@ struct ShowOptions {
 
 constexpr std::chrono::minutes kDrawingLimit{5};
 
-/// What graphviz makes of it. Errors: Environment.
+/// Draws a graph by graphviz. Errors: Environment.
 Result<std::string> drawn(const std::string& dot) {
   const auto wrong = [](std::string what) { return environment_error(std::move(what)); };
   auto input = MemoryFile::create(std::as_bytes(std::span(dot)));

@@ -1,4 +1,4 @@
-// What `lockstep trace --save DIR` leaves in DIR.
+// Writes the files of `lockstep trace --save DIR`.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -20,14 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One program, and the ranks that have it.
+/// A program, and the ranks that have it.
 struct Version {
   SavedProgram program;
   RankSet ranks;
 };
 using Frames = std::map<std::pair<std::string, std::string>, std::map<Bytes, Version>>;
 
-/// Of "rank-00003.frame-0.lsp"; nullopt: another file.
+/// Returns the rank of "rank-00003.frame-0.lsp"; nullopt: another file.
 std::optional<Rank> rank_of(const fs::path& file) {
   const std::string name = file.filename().string();
   constexpr std::string_view kStart = "rank-";
@@ -38,7 +38,7 @@ std::optional<Rank> rank_of(const fs::path& file) {
   return read.ec == std::errc{} ? std::optional(rank) : std::nullopt;
 }
 
-/// By group and frame.
+/// Reads the programs in the folder, by group and frame.
 Result<Frames> frames_in(const std::string& folder) {
   Frames out;
   std::error_code failed;
@@ -81,7 +81,7 @@ Result<std::vector<std::string>> save_traced_programs(const std::string& folder,
       if (!frame.first.empty()) name += "." + file_name_of(frame.first);
       if (of_ranks.size() > 1) name += ".ranks-" + version.ranks.text();
       for (int again = 2; !taken.insert(name).second;
-           ++again)  // names that files cannot tell apart
+           ++again)  // frames whose file names would be equal
         name = fmt::format("{}.{}", name, again);
       const std::string path = (fs::path(directory) / (name + ".lsp")).string();
       if (auto written = write_program(path, version.program); !written) return written.error();

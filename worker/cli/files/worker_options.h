@@ -1,5 +1,5 @@
-// What `lockstep worker` is told: read by the command, which then becomes the program
-// lockstep_worker_program, and read by that again.
+// The options of `lockstep worker`: parsed by the command, which then becomes the program
+// lockstep_worker_program, and parsed again by that.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // What `lockstep worker` becomes (job_program.h).
 //
-// usage: lockstep_worker_program, as lockstep worker
+// usage: lockstep_worker_program, with the options of lockstep worker
 #include <cstdlib>
 #include <string>
 
