@@ -63,8 +63,8 @@ class Backend {
   /// are the transport's; they cannot be reported to peers.
   virtual Result<bool> start_collective(const Step& step, const NodeBuffers& sizes,
                                         std::string_view label) = 0;
-  /// Starts it with zeros, on a rank that has failed. Drops the run's values: only such calls and
-  /// end() may follow.
+  /// Starts it with zeros, on a rank that has failed. May drop the run's values: only such calls
+  /// and end() may follow.
   virtual Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
                                                  std::string_view label) = 0;
   /// Calls `act` on the host with the values of a HostCall step (`bytes` of each); it reads all but

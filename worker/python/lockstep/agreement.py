@@ -52,7 +52,7 @@ def _builder(build: Optional[Build], raised: List[BaseException]) -> BuildC:
                     of_version._built = None
             fingerprint: Tuple[int, ...] = () if made is None else lib.fingerprint_of(program_bytes(made))
             return fingerprint
-        except BaseException as error:  # noqa: B902 - every rank has to hear of it
+        except BaseException as error:  # noqa: B902 - every rank has to get the error
             raised.append(error)
             lib.build_failed(built, NUMBERS["COMPILE_ERROR"], said(error))
             return None

@@ -553,7 +553,7 @@ def inductor_folder() -> str:
 
 
 def inductor_builds() -> int:
-    """Returns how many graphs inductor has built because its cache on disk lacked them. Seen in 2.15."""
+    """Returns how many graphs inductor has built rather than found in its cache on disk. Seen in 2.15."""
     counters: Any = importlib.import_module("torch._dynamo.utils").counters
     return int(counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"])
 

@@ -23,7 +23,7 @@ class Progress:
         operations for this rank."""
         #: Groups whose watchdogs get the reports, too.
         self.groups: List[Group] = []
-        #: Whether these are also told that this rank makes no progress.
+        #: Whether these also get a report when this rank makes no progress.
         self.tells_stalls = True
         self._waits, self._alive = waits, alive
         alive(deadline)

@@ -214,7 +214,7 @@ class Watch:
         return found
 
     def votes_begin(self, votes: FrameVotes) -> None:
-        """Lets these votes decide on frames until votes_end()."""
+        """Frames are voted on by these votes until votes_end()."""
         self._voting.append(votes)
         self._events.look_up(True)
 
