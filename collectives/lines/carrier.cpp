@@ -9,8 +9,7 @@
 namespace lockstep::lines {
 namespace {
 
-/// Entries of a line of a mirror, and bytes of their numbers, between two looks at what may be
-/// given back.
+/// A mirror's line is trimmed after this many entries, or this many bytes of their values.
 constexpr std::uint64_t kTrimMirrorEvery = 512, kTrimMirrorBytes = 256 << 10;
 
 }  // namespace
@@ -42,7 +41,7 @@ Result<std::unique_ptr<Carrier>> Carrier::create(SharedPosts& posts, int ranks) 
   return made;
 }
 
-// A rank of this host may take another one for its head, which it can read: it is told of there.
+// A rank that this head can read may have another head, which carries its posts.
 void Carrier::meet(const std::vector<std::int32_t>& heads) {
   heads_ = heads;
   const Rank self = posts_.head();
@@ -66,7 +65,7 @@ void Carrier::meet(const std::vector<std::int32_t>& heads) {
     others_.push_back(head);
     heard_.push_back(std::move(other));
   }
-  for (const auto& [rank, mirror] : mirrors_)  // who takes no part posts nothing
+  for (const auto& [rank, mirror] : mirrors_)  // ranks that take no part post nothing
     if (heads_[static_cast<std::size_t>(rank.value)] < 0) mirror->end(PeerState::Unseen);
 }
 
@@ -164,7 +163,7 @@ void Carrier::stop() {
   here_.clear();
 }
 
-/// While its posts are carried, a rank of this host gives back only what has been told.
+/// While notes carry its posts, a rank of this host frees only entries that notes have carried.
 void Carrier::carry(Rank rank, bool is_carried) {
   posts_.memory_of(rank).header().is_carried.store(is_carried ? 1 : 0);
 }

@@ -1,5 +1,5 @@
-// Notes between hosts, without what carries them: what the head of a host tells, and what it does
-// with what it hears. No thread, no connection, no clock.
+// Notes between hosts, without the transport: what a host's head sends, and what it does with what
+// it receives. No thread, no connection, no clock.
 #pragma once
 
 #include <map>
@@ -19,42 +19,45 @@ namespace lockstep::lines {
 class Mirror;
 class NoteSource;
 
-/// Ranks elsewhere that a host hears of: for each, every rank of it keeps a file open.
+/// Maximum number of ranks of other hosts whose posts a host receives: every rank of the host keeps
+/// a file open for each.
 inline constexpr int kMostElsewhere = 256;
-/// A head that has nothing to tell says so that often.
+/// Longest time between two notes: a head with nothing new sends an empty note.
 inline constexpr Duration kAtLeastEvery = std::chrono::milliseconds(50);
 
-/// Of `unseen`, the ranks of which the host of `head` hears, in a job of `ranks`.
+/// Returns the ranks of `unseen` whose posts the host of `head` receives: those nearest to it in
+/// the ring of the job's `ranks` ranks.
 [[nodiscard]] std::vector<Rank> heard_by(Rank head, const std::vector<Rank>& unseen, int ranks);
 
-/// Of the head of a host. One thread. Outlived by the posts.
+/// The notes of a host's head. Used by one thread. `posts` must outlive it.
 class Carrier {
  public:
   /// Makes the mirrors and publishes them: the ranks of this host may open them from here on.
   /// Errors: Environment (no memory).
   [[nodiscard]] static Result<std::unique_ptr<Carrier>> create(SharedPosts& posts, int ranks);
   ~Carrier();
-  /// `heads`: of each rank the lowest of its host, -1 where it takes no part. Before any note.
+  /// `heads`: for each rank the lowest rank of its host, -1 if it takes no part. Call before any
+  /// note.
   void meet(const std::vector<std::int32_t>& heads);
-  /// All heads, by rank.
+  /// All heads, in rank order.
   [[nodiscard]] const std::vector<Rank>& heads() const { return all_heads_; }
-  /// Those with which notes are exchanged, by rank; by their place here they are named below.
+  /// Heads with which notes are exchanged, in rank order. `other` below is an index into them.
   [[nodiscard]] const std::vector<Rank>& others() const { return others_; }
 
-  /// The next note, the same for all others but for its marks; nullopt: there is nothing to tell
-  /// yet.
+  /// Returns the next note, equal for all others but for its marks; nullopt: there is nothing to
+  /// send yet.
   [[nodiscard]] std::optional<Bytes> next(Instant now);
   [[nodiscard]] Bytes to(std::size_t other, std::span<const std::byte> note) const;
-  /// A note of another host has come. False: it is none, and nothing of that host is believed any
-  /// more.
+  /// Takes in a note of another host. False: it is malformed, and nothing more of that host is
+  /// believed.
   [[nodiscard]] bool came(std::size_t other, std::span<const std::byte> note, Instant now);
-  /// The mark of the last note, and the last that all others have shown to have.
+  /// The mark of the last next(), and the last mark that all others have acknowledged.
   [[nodiscard]] std::uint64_t told() const { return mark_; }
   [[nodiscard]] std::uint64_t all_have() const;
-  /// Nothing more comes from this host. `lost`: the process of its head has ended.
+  /// Nothing more arrives from this host. `lost`: the process of its head has ended.
   void end(std::size_t other, bool lost);
   [[nodiscard]] bool is_over(std::size_t other) const { return heard_[other].is_over; }
-  /// No more is told from here.
+  /// Ends the notes of this host.
   void stop();
 
  private:
@@ -65,24 +68,24 @@ class Carrier {
 
   struct Other {
     NoteReader reader;
-    std::uint64_t heard = 0;   // its last mark
-    std::uint64_t has = 0;     // the last of this host's that it had
-    std::vector<Rank> behind;  // of whose entries more are to come
-    std::vector<Rank> ranks;   // of its host, that have mirrors here
+    std::uint64_t heard = 0;   // mark of its last note
+    std::uint64_t has = 0;     // this host's last mark that it had
+    std::vector<Rank> behind;  // ranks with entries still to follow
+    std::vector<Rank> ranks;   // ranks of its host with mirrors here
     bool is_over = false;
   };
   SharedPosts& posts_;
   Issuer issuer_;
   int ranks_;
   std::map<Rank, std::unique_ptr<Mirror>> mirrors_;
-  std::map<std::pair<Rank, LineKey>, std::uint64_t> trimmed_at_;  // bytes of numbers
+  std::map<std::pair<Rank, LineKey>, std::uint64_t> trimmed_at_;  // bytes of values
   std::vector<std::int32_t> heads_;                               // by rank
   std::vector<Rank> all_heads_, others_;
   std::vector<Other> heard_;  // by place in others_
   std::vector<Rank> here_;
   std::vector<std::unique_ptr<NoteSource>> sources_;  // by place in here_
   NoteWriter writer_;
-  std::uint64_t mark_ = 0;  // of the note that next() has made
+  std::uint64_t mark_ = 0;  // of the last next()
   std::set<std::size_t> refusals_told_;
   Instant told_at_{};
 };

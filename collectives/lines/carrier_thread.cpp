@@ -6,9 +6,9 @@
 namespace lockstep::lines {
 namespace {
 
-/// Of the mesh of heads: they say nothing else to each other.
+/// Group of the notes in the mesh of heads, which carries nothing else.
 constexpr std::uint64_t kNotes = 1;
-/// While so much is on its way to a head, no more is told: posts wait where they are.
+/// While more bytes than this are queued for a head, no note is made: posts wait in memory.
 constexpr std::size_t kMostUnheard = 8 << 20;
 constexpr std::size_t kLongestNote = std::size_t{1} << 30;
 
@@ -58,7 +58,7 @@ std::size_t CarrierThread::unheard() const {
   return most;
 }
 
-// One failure ends the whole mesh: only who is known to have gone is lost.
+// A failure ends the whole mesh. Only heads that are known to have gone count as lost.
 void CarrierThread::run() {
   const SystemClock clock;
   bool failed = false;
@@ -87,8 +87,7 @@ void CarrierThread::turn(Instant now) {
       mesh_->send(named_[other], kNotes, collectives::Part::Kind::Data, carrier_->to(other, *note));
 }
 
-// Of one that has gone what has come before is heard once more; to ask again would open a
-// connection.
+// Messages of a head that has gone are read once more; a later take() would open a connection.
 void CarrierThread::hear(std::size_t other, Instant now) {
   if (carrier_->is_over(other)) return;
   while (auto message = mesh_->take(named_[other], kNotes, collectives::Part::Kind::Data))

@@ -1,5 +1,5 @@
-// The thread of a head, and the connections by which its notes go: as ranks that no launcher
-// started have them, each head a rank among heads.
+// The thread of a head, and its connections to the other heads: a TCP mesh with the heads as its
+// ranks.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@
 
 namespace lockstep::lines {
 
-/// Between two looks at what is to be told.
+/// Shortest time between two notes.
 inline constexpr Duration kTick = std::chrono::milliseconds(5);
 
-/// Of the head of a host. Thread-safe.
+/// Sends and receives the notes of a host's head. Thread-safe.
 class CarrierThread {
  public:
-  /// Collective over the heads: meets them. `carrier` has met(); `options`: where, with which
-  /// secret, until when; rank and size are set here. Errors: those of tcp_rendezvous().
+  /// Collective over the heads: connects them. `carrier` has met(); `options` has address, secret
+  /// and deadline; rank and size are set here. Errors: those of tcp_rendezvous().
   [[nodiscard]] static Result<std::unique_ptr<CarrierThread>> start(
       SharedPosts& posts, std::unique_ptr<Carrier> carrier, collectives::TcpOptions options);
-  /// Says farewell to the others.
+  /// Sends what is queued, ends the connections in good order and joins the thread.
   ~CarrierThread();
 
  private:
@@ -36,7 +36,7 @@ class CarrierThread {
   SharedPosts& posts_;
   std::unique_ptr<Carrier> carrier_;
   std::shared_ptr<collectives::TcpMesh> mesh_;
-  std::vector<Rank> named_;  // of the others, in the mesh
+  std::vector<Rank> named_;  // ranks in the mesh of carrier_->others()
   Instant turned_at_{};
   std::atomic<bool> ends_{false};
   std::thread thread_;

@@ -1,5 +1,5 @@
-// The issuer: says of each operation whether its rank may issue it, by what peers have posted. It
-// waits for nobody. Pure: memory is behind Posts, and there is no clock.
+// The issuer: decides for each operation whether its rank may issue it, from what peers have
+// posted. It never waits. Pure: memory is behind Posts, and there is no clock.
 #pragma once
 
 #include <cstdint>
@@ -22,51 +22,52 @@ struct Issued {
   LineId line;
   std::uint64_t number = 0;
   Entry entry;
-  std::optional<Elsewhere> elsewhere{};  // the first that was compared
+  std::optional<Elsewhere> elsewhere{};  // the first that was found
 };
 
-/// Entries between two looks at what may be given back.
+/// Entries between two trims of a line.
 inline constexpr std::uint64_t kTrimEvery = 4096;
-/// To each side in a group, with how many members of other hosts an entry is compared that must be
-/// equal on all.
+/// Number of members to each side in the ring of a group, also on other hosts, with which an entry
+/// is compared that must be equal on all.
 inline constexpr int kNear = 8;
 
-/// Of one process. One thread at a time for each group.
+/// The issuer of one process. One thread at a time for each group.
 class Issuer {
  public:
   explicit Issuer(Posts& posts, int near = kNear) : posts_(posts), near_(near) {}
 
-  /// Finds, once for a group, the members with which an entry of `group.self` is compared that must
-  /// be equal on all: all of this host, and those of others that stand near in a ring, so that
-  /// where two members differ, two that are compared do.
+  /// Sets `group.compared`, once for a group: the members with which an entry of `group.self` is
+  /// compared that must be equal on all. They are those of this host and the nearest in the ring of
+  /// the group, so that where two members differ, two that are compared differ.
   void prepare(Group& group) const;
 
   /// post() and check(): GraphDivergence where it must not be issued.
   [[nodiscard]] Result<Issued> issue(const Group& group, const Operation& operation);
 
-  /// Writes the entry. From here on peers compare with it.
-  /// Errors: GraphDivergence (the group has a refusal), Environment.
+  /// Posts the entry: from here on peers compare with it. Errors: GraphDivergence (the group has a
+  /// refusal), Environment.
   [[nodiscard]] Result<Issued> post(const Group& group, const Operation& operation);
-  /// Compares with what has been posted at its place, by all, where each takes what is sent to it
-  /// alone. `elsewhere`: the first that fits, at another place. Errors: GraphDivergence, in the
-  /// words of the rank that was first to refuse.
+  /// Compares it with the entries of its number: of `group.compared`, or of all members if it has
+  /// values for single members. `elsewhere`: the first equal operation at another place. Errors:
+  /// GraphDivergence, with the message of the first rank that refused.
   [[nodiscard]] Result<void> check(const Group& group, const Issued& issued,
                                    std::optional<Elsewhere>* elsewhere = nullptr);
-  /// An entry of a rank elsewhere, `group.self`, has come: compared with `group.compared`, which
-  /// are those of this host. Where they differ, or have, the group has a refusal from here on.
+  /// Compares an entry of `group.self`, a rank of another host, with those of `group.compared`,
+  /// ranks of this host. If they differ, the group has a refusal from here on.
   void arrived(const Group& group, const Issued& issued);
 
-  /// The refusal of a group as an error; success where there is none. For a rank that waits.
+  /// Returns the refusal of a group as an error, else success. Waiting ranks call it, too.
   [[nodiscard]] Result<void> still_alive(const Group& group) const;
 
-  /// "rank 0: all_reduce sum f32[5] at train.py:41; rank 1: …": what members have issued there.
+  /// "rank 0: all_reduce sum f32[5] at train.py:41; rank 1: …": the members' entries of this
+  /// number, with the splits between `group.self` and `other`.
   [[nodiscard]] std::string rows(const Group& group, const Issued& issued, int other) const;
 
  private:
   [[nodiscard]] Result<void> check_with(const Group& group, const Issued& issued,
                                         const std::vector<int>& members,
                                         std::optional<Elsewhere>* elsewhere);
-  /// "; rank 2: nothing yet": members whose entry is not known here; empty where there is none.
+  /// "; rank 2: nothing yet": members whose entry is not known here; empty if all are known.
   [[nodiscard]] std::string yet_to_come(const Group& group, const Issued& issued) const;
   void trim(const Group& group, const Issued& issued);
   [[nodiscard]] bool fits_with(const Group& group, const Issued& issued, int member,

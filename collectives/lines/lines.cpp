@@ -7,7 +7,7 @@
 namespace lockstep::lines {
 namespace {
 
-/// How long other hosts may take to hear that this process ends.
+/// Longest wait of finish() and gone() until the other hosts know.
 constexpr Duration kLastWord = std::chrono::milliseconds(300);
 
 /// Counts this thread among those that issue, until it ends.
@@ -59,7 +59,7 @@ Result<void> Lines::meet(const std::vector<std::int32_t>& heads,
   return {};
 }
 
-// What other hosts have refused of it they have told when they have shown to have it.
+// A note that acknowledges this rank's posts also carries the refusals that they caused.
 Result<void> Lines::finish() {
   posts_->finish();
   posts_->wait_until_told(kLastWord);
@@ -163,8 +163,8 @@ Arrival Lines::arrived(int number_of_group, std::uint64_t number) {
   return arrival;
 }
 
-// The line has no other member: nothing is compared, nobody is ahead on it, and its last entry
-// stays.
+// This rank is the only member of the line: nothing is compared, no rank is ahead, and its latest
+// entries stay.
 Result<void> Lines::tell(LineKey key, const Operation& what) {
   Issuing& on = at(group(Group{key, {self_}, 0, "what is told"}));
   const std::lock_guard lock(on.issuing);
@@ -199,7 +199,8 @@ Result<void> Lines::look_again(Wait& wait, Instant now) {
   if (!seen_again(wait.seen, moment, now, posts_->marks()))
     return wait.seen.since == now ? look_for_silent(wait, now) : Result<void>{};
   if (!says_so(wait.seen, now)) return {};
-  // Who goes on from here may wait next for one of these: so all of their groups are told now.
+  // A rank that goes on may next wait for one of these ranks: the groups of all of them are refused
+  // now.
   const Status said = verdict(wait.seen.blocked, now);
   for (const Blocked& one : wait.seen.blocked)
     static_cast<void>(posts_->refuse(one.waits.key, said));
@@ -241,7 +242,7 @@ std::string Lines::waits_text(const Blocked& blocked, Instant now) const {
       entry ? text_of(*entry, posts_->texts(blocked.rank, entry->posted)) : "(unknown)");
 }
 
-// All who wait say the same: it is about all of them, by rank.
+// One message about all blocked waits, by rank: every waiting rank reports the same.
 Status Lines::verdict(const std::vector<Blocked>& blocked, Instant now) const {
   Status status{Code::Stuck, {}};
   std::string rows;

@@ -1,5 +1,5 @@
-// The lines of one process, as programs use them: an operation is issued after issue() has said so,
-// and a wait looks from time to time whether it can still end.
+// The lines of one process, as programs use them: issue() before each operation, and look() from
+// time to time in a wait, to see whether it can still end.
 #pragma once
 
 #include <atomic>
@@ -18,19 +18,19 @@
 
 namespace lockstep::lines {
 
-/// For how long ranks must be seen unable to go on before it is said; for longer where the lowest
-/// of them is on another host, which says it first.
+/// Time for which ranks must be seen unable to go on before that is reported; longer if the lowest
+/// of them is on another host, which reports it first.
 inline constexpr Duration kProof = std::chrono::milliseconds(300),
                           kProofElsewhere = std::chrono::milliseconds(800);
 
-/// Of so many pairs of places where equal operations were issued it is told.
+/// Maximum number of pairs of places of equal operations that are reported.
 inline constexpr std::size_t kMostApart = 1000;
 
-/// Of an operation: who of those that it needs has issued it.
+/// Which of the ranks that an operation needs have issued it.
 enum class Arrival : std::uint8_t {
   NotYet,
-  All,   // as far as they are seen
-  Here,  // all of this host; of others it is heard with a lag
+  All,   // all that are seen
+  Here,  // all of this host; entries of other hosts arrive with a lag
 };
 
 /// Thread-safe.
@@ -41,62 +41,63 @@ class Lines {
   [[nodiscard]] SharedPosts& posts() { return *posts_; }
   [[nodiscard]] Rank self() const { return self_; }
 
-  /// After SharedPosts::join(): the lowest rank of this host, to be told to all. That one makes
-  /// room for what other hosts tell. Errors: Environment (no memory).
+  /// Returns the lowest rank of this host, to be sent to all ranks. Call after SharedPosts::join().
+  /// On that rank it makes the mirrors of other hosts' ranks. Errors: Environment (no memory).
   [[nodiscard]] Result<Rank> head();
-  /// `heads`: what head() has said on each rank, -1 for one that takes no part. Ranks of other
-  /// hosts are seen from here on. Collective over the heads, who meet as `options` say. Errors:
-  /// those of tcp_rendezvous().
+  /// `heads`: the result of head() on each rank, -1 for a rank that takes no part. Ranks of other
+  /// hosts are seen from here on. Collective over the heads, which connect as `options` say.
+  /// Errors: those of tcp_rendezvous().
   [[nodiscard]] Result<void> meet(const std::vector<std::int32_t>& heads,
                                   const collectives::TcpOptions& options);
-  /// As SharedPosts::finish() and gone(); other hosts hear of it before this returns, if they can.
-  /// Errors: GraphDivergence (an operation that this rank has issued was refused since, and nothing
-  /// has told it so).
+  /// As SharedPosts::finish() and gone(); waits a short time until the other hosts know it. Errors:
+  /// GraphDivergence (an operation that this rank issued was refused later, and no call has
+  /// returned that yet).
   [[nodiscard]] Result<void> finish();
   void gone(std::string_view text);
-  /// No notes go from here any more.
+  /// Ends the notes of this host, on its head.
   void leave() { carrier_thread_.reset(); }
 
-  /// A number for `group`; the same where its key is known.
+  /// Returns the number of `group`, one for each key.
   [[nodiscard]] int group(Group group);
   [[nodiscard]] bool has_group(int number);
-  /// Whether this rank may issue `operation` now. It waits for nobody. The number of the entry,
-  /// from 0. Errors: GraphDivergence, Stuck, Gone, RankLost (the group is dead), Environment.
+  /// Posts `operation` and returns the number of its entry, from 0, if this rank may issue it now.
+  /// Never waits. Errors: GraphDivergence, Stuck, Gone, RankLost (the group is dead), Environment.
   [[nodiscard]] Result<std::uint64_t> issue(int group, const Operation& operation);
-  /// The last one has been handed to its transport.
+  /// The last operation of the group has been handed to its transport.
   void issued(int group);
 
-  /// Whether an operation that was issued can still complete, though perhaps nobody waits in it:
-  /// all that it needs are there, or have issued it. Errors: those of a dead group, which it is
-  /// from then on.
+  /// Success if an issued operation can still complete, even if no thread waits for it: no rank
+  /// that it needs ended before handing it to its transport. Errors: those of a dead group, which
+  /// it is from then on.
   [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number, Instant now);
 
-  /// Of operations that were issued, and equal, but at other places of the program: how many pairs
-  /// of places have been met. Never an error.
+  /// Number of pairs of places of the program at which equal operations were issued. Never an
+  /// error.
   [[nodiscard]] std::uint64_t apart() const { return apart_count_; }
-  /// The `number`-th of them, from 1, as a sentence, which stays; null: there is none.
+  /// A sentence on the `number`-th of them, from 1, with the lifetime of this object; null: there
+  /// is no such pair.
   [[nodiscard]] const std::string* apart_text(std::uint64_t number) const;
 
-  /// Whether all whose part it needs have issued it too, as far as they are seen.
+  /// Whether the ranks that the operation needs have issued it, too, as far as they are seen.
   [[nodiscard]] Arrival arrived(int group, std::uint64_t number);
 
-  /// Tells peers something that is compared with nothing, about what `key` stands for. Errors:
+  /// Posts something about `key` that peers can read and that is compared with nothing. Errors:
   /// Environment.
   [[nodiscard]] Result<void> tell(LineKey key, const Operation& what);
   struct Told {
-    std::uint64_t times = 0;  // that it has told something about `key`
+    std::uint64_t times = 0;  // that the rank has called tell() for `key`
     Entry entry;
     EntryTexts texts;
   };
-  /// What a rank has told the `number`-th time, from 1; of 0, and what is not kept or not seen, only
-  /// how often it has told something.
+  /// What a rank gave to its `number`-th tell(), from 1. Only `times` is set if `number` is 0 or if
+  /// the entry is not kept or not seen.
   [[nodiscard]] Told told_by(Rank rank, LineKey key, std::uint64_t number) const;
 
-  /// A rank that others wait for that long, and that is not known to move on, is named. Without it,
-  /// none is.
+  /// Time after which a rank that others wait for is named, unless it is known to move on. Without
+  /// a deadline no rank is named.
   void deadline(Duration deadline) { deadline_ = deadline; }
 
-  /// A wait for entry `number` of a group.
+  /// A wait for an entry of a group, from begin_wait() to end_wait().
   struct Wait {
     int group = 0;
     int slot = -1;
@@ -105,47 +106,47 @@ class Lines {
     Instant begin{};
   };
   [[nodiscard]] Wait begin_wait(int group, std::uint64_t number, Instant now);
-  /// Whether it can still end; to be asked every 20 ms or so. Errors: those of issue(), which all
-  /// who wait in the group have from then on.
+  /// Success while the wait can still end; to be called every 20 ms or so. Errors: those of
+  /// issue(), which all waits in the group get from then on.
   [[nodiscard]] Result<void> look(Wait& wait, Instant now);
   void end_wait(Wait& wait);
 
  private:
   explicit Lines(Rank self, std::unique_ptr<SharedPosts> posts);
-  /// A group, and the one thread at a time that posts on it.
+  /// A group, with the lock under which one thread at a time posts on it.
   struct Issuing {
     explicit Issuing(Group of) : group(std::move(of)) {}
     const Group group;
-    std::atomic<bool> is_told{false};  // to this rank: the group's refusal
-    std::mutex issuing;                // guards what follows, and the line's end
+    std::atomic<bool> is_told{false};  // this rank knows the group's refusal
+    std::mutex issuing;                // guards `line`, and posting on it
     LineId line;
   };
   [[nodiscard]] Issuing& at(int group);
-  /// `result`; where it is an error, this rank knows now.
+  /// Returns `result`; after an error this rank knows the group's refusal.
   template <class R>
   [[nodiscard]] static R heard(Issuing& on, R result);
   [[nodiscard]] Result<void> look_again(Wait& wait, Instant now);
   [[nodiscard]] std::string waits_text(const Blocked& blocked, Instant now) const;
-  /// Whether this rank is to say that these cannot go on.
+  /// Whether this rank reports now that these ranks cannot go on.
   [[nodiscard]] bool says_so(const BlockedSeen& seen, Instant now) const;
   [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked, Instant now) const;
 
   void tell_apart(const Group& group, const Issued& issued);
 
-  /// Whether a rank that does not move on holds up `wait` for longer than the deadline.
+  /// Stuck if a rank that does not move on holds up `wait` for longer than the deadline.
   [[nodiscard]] Result<void> look_for_silent(const Wait& wait, Instant now);
 
   Rank self_;
   std::atomic<Duration> deadline_{Duration{}};
-  std::shared_ptr<SharedPosts> posts_;  // threads that have issued look whether it is still there
+  std::shared_ptr<SharedPosts> posts_;  // threads that issue hold weak pointers
   Issuer issuer_;
-  std::unique_ptr<Carrier> carrier_;  // on a head, until it meets the others
+  std::unique_ptr<Carrier> carrier_;  // on a head, until meet()
   std::unique_ptr<CarrierThread> carrier_thread_;
   std::atomic<std::uint64_t> apart_count_{0};
-  mutable std::mutex telling_;  // guards what follows; sentences stay where they are
+  mutable std::mutex telling_;  // guards the members below; sentences keep their address
   std::set<std::pair<std::uint64_t, std::uint64_t>> apart_sites_;
   std::deque<std::string> apart_;
-  std::mutex grouping_;  // guards what follows; groups stay where they are
+  std::mutex grouping_;  // guards the members below; groups keep their address
   std::deque<Issuing> groups_;
 };
 

@@ -1,5 +1,5 @@
-// A rank of another host, as its notes have told of it: a memory like the rank's own, which the
-// ranks of this host read. Used by carrier.cpp and shared_posts.cpp alone.
+// A rank of another host, as notes have shown it: a memory like the rank's own, which the ranks of
+// this host read. Used by carrier.cpp and shared_posts.cpp alone.
 #pragma once
 
 #include <functional>
@@ -11,24 +11,24 @@
 
 namespace lockstep::lines {
 
-/// Of one rank. One thread.
+/// The mirror of one rank. Used by one thread.
 class Mirror {
  public:
-  /// `is_here`: whether a rank is of this host. Errors: Environment (no memory).
+  /// `is_here`: whether a rank is on this host. Errors: Environment (no memory).
   using IsHere = std::function<bool(Rank)>;
   [[nodiscard]] static Result<std::unique_ptr<Mirror>> create(Rank rank, IsHere is_here);
   [[nodiscard]] std::string place() const { return posts_.memory().place(); }
 
-  /// Writes what has come. `came` is called after each entry, when this host's ranks can read it;
-  /// the group is prepared for Issuer::arrived(). False: no rank posts that.
+  /// Writes the contents of a note. `came` is called after each entry, when this host's ranks can
+  /// read it; the group is prepared for Issuer::arrived(). False: no correct rank posts that.
   using Came = std::function<void(const Group& group, const Issued& issued)>;
   [[nodiscard]] bool write(const RankNote& note, Instant now, const Came& came);
-  /// Entries of its line below `number` are needed by nobody here any more.
+  /// Frees entries of the line below `number`: no rank of this host needs them.
   void trim(LineId line, std::uint64_t number) { posts_.trim(line, number); }
   [[nodiscard]] std::uint64_t value_bytes(LineId line) const { return posts_.value_bytes(line); }
-  /// All that its rank had posted when its host had this mark is here.
+  /// Everything that the rank had posted when its host had this mark has been written.
   void heard(std::uint64_t mark, Instant now);
-  /// Nothing more is heard of it; `state` unless it has ended before.
+  /// Nothing more arrives for the rank: sets `state`, unless it has ended before.
   void end(PeerState state);
 
  private:

@@ -1,5 +1,5 @@
-// What the head of a host tells those of others about the ranks of its host, and its bytes. Reading
-// takes nothing on trust: lengths, numbers and texts are checked, no byte is left over. Pure.
+// What a host's head sends to other heads about the ranks of its host, and its bytes. The reader
+// trusts nothing: it checks lengths, numbers and texts, and that no byte is left over. Pure.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@
 
 namespace lockstep::lines {
 
-/// What one rank has posted since the note before.
+/// What one rank has posted since the last note.
 struct RankNote {
   Rank rank{};
-  /// Bytes of its texts, from `texts_begin` of its memory on.
+  /// New bytes of its texts; `texts_begin`: their offset there.
   std::uint32_t texts_begin = 0;
   std::string texts;
   /// Lines that it has opened, from `first_line` of its table on.
@@ -38,16 +38,16 @@ struct RankNote {
   };
   std::vector<Came> came;
 
-  /// False: more entries follow, so that this is no moment of the rank.
+  /// False: more entries follow, so this is not the rank's state at one moment.
   bool is_whole = true;
-  /// How it stands now; nullopt: as before.
+  /// State of the rank now; nullopt: unchanged.
   struct Standing {
     PeerState state = PeerState::Running;
     TextId gone = 0;
     std::uint64_t moves = 0;
     std::int32_t issuing = 0;
     bool has_threads_beside = false, takes_from_any = false;
-    Duration alive{};  // from now on
+    Duration alive{};  // time for which it is known to move on
     struct Wait {
       Waiting in;
       Duration age{};
@@ -57,9 +57,9 @@ struct RankNote {
   std::optional<Standing> standing;
 };
 
-/// Of one host, at one time.
+/// What one host sends at a time.
 struct Note {
-  /// Ranks of which there is something new.
+  /// Ranks with something new.
   std::vector<RankNote> ranks;
   struct Refused {
     LineKey key;
@@ -68,32 +68,32 @@ struct Note {
   std::vector<Refused> refused;
 };
 
-/// For each reader: the number of the note, and the last of the reader's that its writer had before
-/// it looked.
+/// Marks of a note, for one reader: the note's number, and the reader's last mark that the writer
+/// had before it read its ranks' memory.
 struct NoteMarks {
   std::uint64_t mark = 0, heard = 0;
 };
 
 using PostedBytes = std::array<char, sizeof(Posted)>;
 
-/// Entries that come again, step after step, are told by number.
+/// Encodes notes. An entry that repeats an earlier one is sent as a number.
 class NoteWriter {
  public:
   [[nodiscard]] Bytes encode(const Note& note);
   [[nodiscard]] static Bytes with_marks(const NoteMarks& marks, std::span<const std::byte> note);
 
  private:
-  std::map<PostedBytes, std::uint32_t> known_;  // entries, and their numbers
+  std::map<PostedBytes, std::uint32_t> known_;  // numbers of earlier entries
 };
 
-/// Of the notes of one writer, in their order.
+/// Decodes the notes of one writer, in their order.
 class NoteReader {
  public:
   struct Read {
     NoteMarks marks;
     Note note;
   };
-  /// nullopt: these bytes are no note.
+  /// nullopt: the note is malformed.
   [[nodiscard]] std::optional<Read> decode(std::span<const std::byte> bytes);
 
  private:

@@ -9,8 +9,8 @@ constexpr Duration kLongestAlive = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-// A reader of the note sees moves that are no younger than the waits and entries beside them, as it
-// would in this memory.
+// Moves are read first: as in the memory itself, they are never newer than the waits and entries
+// beside them.
 std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
   PostsHeader& header = memory_.header();
   const Told is{state,

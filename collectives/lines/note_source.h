@@ -10,16 +10,17 @@
 
 namespace lockstep::lines {
 
-/// Bytes of entries that a note tells of a rank at most; the rest comes in the next.
+/// A note takes no further entry of a rank from this many bytes on; the rest follows in the next
+/// note.
 inline constexpr std::size_t kMostNoteBytes = 256 << 10;
 
-/// Of one rank. One thread.
+/// Reads the posts of one rank. Used by one thread.
 class NoteSource {
  public:
-  /// `memory` outlives it, and gives back only entries that have been told (Carrier).
+  /// `memory` must outlive it; entries are freed only after notes have carried them (Carrier).
   NoteSource(Rank rank, const PostsMemory& memory) : rank_(rank), memory_(memory) {}
 
-  /// nullopt: nothing is new. `state`: of its process, seen before this call.
+  /// Returns what is new; nullopt: nothing. `state`: of the rank's process, read before this call.
   [[nodiscard]] std::optional<RankNote> next(PeerState state, Instant now);
 
  private:
@@ -33,7 +34,7 @@ class NoteSource {
   const PostsMemory& memory_;
   std::vector<Line> lines_;
   std::uint32_t texts_told_ = 1;  // 0 is no text
-  /// Of the last standing that was told.
+  /// The values of the last standing that was sent.
   struct Told {
     PeerState state = PeerState::Unseen;
     std::uint64_t moves = 0;

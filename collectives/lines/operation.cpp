@@ -9,7 +9,7 @@
 namespace lockstep::lines {
 namespace {
 
-/// One of the numbers at `begin`: for `peer`; nullopt where the entry says none for it.
+/// The number for `peer` of the `count` values at `begin`; nullopt: the entry has none for it.
 std::optional<std::int64_t> share(const Entry& entry, std::size_t begin, std::uint32_t count,
                                   int peer) {
   if (count == 0) return std::nullopt;

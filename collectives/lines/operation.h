@@ -12,29 +12,29 @@
 
 namespace lockstep::lines {
 
-/// Whose part an operation needs before it ends for the rank that waits in it.
+/// The members whose part an operation needs before a wait for it ends.
 enum class Needs : std::uint8_t {
   All,
-  Root,      // a broadcast, elsewhere than on its root; a receive: its root is the sender
-  Senders,   // those from which it takes anything
-  Nobody,    // a broadcast's root; a send that may be buffered
+  Root,      // a broadcast, except on its root; a receive: its root is the sender
+  Senders,   // members from which it takes anything
+  Nobody,    // a broadcast, on its root; a send that may be buffered
   Receiver,  // a send that ends when it is received
 };
 
-/// As a rank issues it. Views are read before the call that gets them returns.
+/// An operation as its rank issues it. Views are read only during the call that gets them.
 struct Operation {
   std::string_view kind{};       // "all_reduce"
   std::string_view dtype{};      // "f32"
-  std::string_view reduction{};  // "sum"; empty: it reduces nothing
-  std::int32_t root = -1;        // member of the group; -1: there is none
+  std::string_view reduction{};  // "sum"; empty: no reduction
+  std::int32_t root = -1;        // member of the group; -1: no root
   Needs needs = Needs::All;
-  /// Its other side goes by another name: of a send and a receive.
+  /// True for a send or a receive: the other side has another kind and root.
   bool paired = false;
-  /// Numbers of elements that all members need alike, a tensor each.
+  /// Number of elements of each tensor, where it must be equal on all members.
   std::span<const std::int64_t> elements{};
-  /// What messages show: the sizes of its first tensor.
+  /// Sizes of the first tensor, for messages.
   std::span<const std::int64_t> shape{};
-  /// Elements to and from each member, where these may differ: none, one number (to or from the
+  /// Elements to and from each member, where members may differ: empty, one number (to or from the
   /// root) or one per member.
   std::span<const std::int64_t> to{}, from{};
   /// "train.py:41 layers.3.mlp"
@@ -43,53 +43,54 @@ struct Operation {
 
 inline constexpr std::size_t kShownSizes = 7;
 
-/// A text of the memory that an entry lies in; 0: none.
+/// Id of a text in the memory that holds the entry; 0: no text.
 using TextId = std::uint32_t;
 
-/// As it lies in memory. What `equal` covers must be alike on all members.
+/// An operation in memory. `equal` is the digest of what must be equal on all members.
 struct Posted {
   std::uint64_t equal = 0;
   TextId kind = 0, dtype = 0, reduction = 0, place = 0;
   std::int32_t root = -1;
-  std::uint32_t tensors = 0;       // how many numbers of elements there were
-  std::uint32_t to = 0, from = 0;  // how many numbers follow in `values`
-  std::uint64_t values = 0;        // where they begin
-  std::uint64_t site = 0;          // digest of its place; 0: it has none, or is paired
+  std::uint32_t tensors = 0;       // size of Operation::elements
+  std::uint32_t to = 0, from = 0;  // how many values it has of each
+  std::uint64_t values = 0;        // where its values begin
+  std::uint64_t site = 0;          // digest of its place; 0: no place, or paired
   std::int64_t shape[kShownSizes] = {};
-  std::uint8_t sizes = 0;  // of them are shown; 255: more than fit
+  std::uint8_t sizes = 0;  // sizes in `shape`; 255: there are more
   Needs needs = Needs::All;
   std::uint8_t paired = 0;  // 1: a send or a receive
   std::uint8_t unused[13] = {};
 };
 static_assert(sizeof(Posted) == 128);
 
-/// With the numbers that belong to it: `to` of them, then `from`.
+/// A posted operation with its values: `to` of them, then `from`.
 struct Entry {
   Posted posted;
   std::vector<std::int64_t> values;
 };
 
-/// What must be equal of an operation.
+/// Digest of what must be equal on all members.
 [[nodiscard]] std::uint64_t digest_of(const Operation& operation);
-/// Of its place, which need not be equal. 0: it has none, or its other side has another one anyway.
+/// Digest of its place, which may differ between members. 0: it has no place, or is paired, so that
+/// the other side's place always differs.
 [[nodiscard]] std::uint64_t site_of(const Operation& operation);
 
-/// Whether the entries of two members fit: what must be equal is, and each takes what the other
-/// sends.
+/// Whether the entries of two members fit: what must be equal is equal, and each takes what the
+/// other sends.
 [[nodiscard]] bool fits(const Entry& a, int member_a, const Entry& b, int member_b);
 
-/// The members of whom it needs its part before it ends for `self`, of a group of `size`.
+/// The members other than `self`, in a group of `size`, whose part the operation needs before it
+/// ends for `self`.
 [[nodiscard]] std::vector<int> needed_of(const Entry& entry, int self, int size);
 
-/// The texts of an entry, as its memory has them.
+/// The texts of an entry, read from its memory.
 struct EntryTexts {
   std::string kind, dtype, reduction, place;
 };
 
-/// "all_reduce sum f32[5, 4] at train.py:41"; what goes to `peer` and comes from it is added where
-/// the two do not fit for that reason alone.
+/// "all_reduce sum f32[5, 4] at train.py:41".
 [[nodiscard]] std::string text_of(const Entry& entry, const EntryTexts& texts);
-/// "sends 3 elements to member 1 and takes 2 from it"; empty: splits say nothing about it.
+/// "sends 3 elements to member 1 and takes 2 from it"; empty: the entry has no number for `peer`.
 [[nodiscard]] std::string splits_text(const Entry& entry, int peer);
 
 }  // namespace lockstep::lines

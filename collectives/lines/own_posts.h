@@ -29,13 +29,13 @@ class OwnPosts {
   [[nodiscard]] TextId text(std::string_view text);
   [[nodiscard]] WaitMoment::Counts counts_of(LineKey key);
   [[nodiscard]] std::optional<Entry> entry(LineKey key, std::uint64_t number);
-  /// Its line; nullopt: it has not opened it.
+  /// The line of a key; nullopt: not opened.
   [[nodiscard]] std::optional<std::uint32_t> find(LineKey key);
-  /// Numbers that entries of the line have had, bytes.
+  /// Bytes of values that the line's entries have taken so far.
   [[nodiscard]] std::uint64_t value_bytes(LineId line) const;
 
-  /// Of a mirror: what another memory holds at these places. False: it does not follow what is
-  /// here.
+  /// For a mirror: copies what another memory holds at these places. False: it does not continue
+  /// what is here.
   [[nodiscard]] bool copy_texts(std::uint32_t begin, std::string_view texts);
   [[nodiscard]] bool copy_line(std::uint32_t number, LineKey key, TextId members, TextId name);
 
@@ -46,15 +46,15 @@ class OwnPosts {
     Window entries, values;
     std::uint64_t values_end = 0;                             // numbers, from the line's beginning
     std::uint64_t entries_reserved = 0, values_reserved = 0;  // bytes
-    std::uint64_t entries_kept = 0, values_kept = 0;  // bytes; those before them are given back
-    Window read_entries, read_values;                 // of who holds `reading_`
+    std::uint64_t entries_kept = 0, values_kept = 0;  // bytes freed so far
+    Window read_entries, read_values;                 // guarded by `reading_`
   };
   [[nodiscard]] bool write(std::uint32_t line, const Entry& entry);
   [[nodiscard]] bool reserve(std::uint64_t ring, std::uint64_t end, std::uint64_t& reserved) const;
   PostsMemory memory_;
-  std::unique_ptr<Line> lines_[kTableLines];  // set once; then of the thread that posts on it
-  std::mutex reading_;                        // guards their windows to read by
-  std::mutex opening_;                        // guards what follows
+  std::unique_ptr<Line> lines_[kTableLines];  // set once, then used by the thread that posts
+  std::mutex reading_;                        // guards read_entries, read_values
+  std::mutex opening_;                        // guards the members below
   std::map<LineKey, std::uint32_t> numbers_;
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;

@@ -15,10 +15,10 @@ class PeerPosts {
   explicit PeerPosts(PostsMemory memory) : memory_(std::move(memory)) {}
 
   [[nodiscard]] const PostsMemory& memory() const { return memory_; }
-  /// Zero where it has not opened the line.
+  /// Zero if the peer has not opened the line.
   [[nodiscard]] WaitMoment::Counts counts_of(LineKey key);
   [[nodiscard]] std::optional<Entry> entry(LineKey key, std::uint64_t number);
-  /// Its line; nullopt: it has not opened it.
+  /// The peer's line of a key; nullopt: not opened.
   [[nodiscard]] std::optional<std::uint32_t> line(LineKey key);
 
  private:
@@ -26,13 +26,13 @@ class PeerPosts {
     std::uint32_t number = 0;
     Window entries, values;
   };
-  /// null: it has not opened it. Requires the lock.
+  /// null: not opened. Requires the lock.
   [[nodiscard]] Line* find(LineKey key);
 
   PostsMemory memory_;
-  std::mutex reading_;  // guards what follows
+  std::mutex reading_;  // guards the members below
   std::map<LineKey, Line> lines_;
-  std::uint32_t looked_at_ = 0;  // lines of its table
+  std::uint32_t looked_at_ = 0;  // lines of its table that are in `lines_`
 };
 
 }  // namespace lockstep::lines

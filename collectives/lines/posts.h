@@ -1,5 +1,5 @@
-// What a rank posts, and what it reads of its peers: the seam between the issuer and memory. Shared
-// memory of a host (shared_posts.h), or that of a test that lets ranks take turns.
+// What a rank posts, and what it reads of its peers: the seam between the issuer and memory.
+// Implemented by shared memory of a host (shared_posts.h), and by tests in which ranks take turns.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace lockstep::lines {
 
-/// What two processes call one group by: equal on its members, and on nobody else.
+/// Names a group in all processes: equal on its members, and different from every other group's.
 struct LineKey {
   std::uint64_t high = 0, low = 0;
   auto operator<=>(const LineKey&) const = default;
@@ -25,7 +25,7 @@ struct Group {
   std::vector<Rank> members;  // ranks of the job, by their number in the group
   int self = 0;               // this rank's number in it
   std::string name;           // "the group dp (ranks 0-3)", in messages
-  /// See Issuer::prepare(); nullopt: all.
+  /// Members that entries are compared with, see Issuer::prepare(); nullopt: all.
   std::optional<std::vector<int>> compared{};
 };
 
@@ -39,57 +39,59 @@ struct LineId {
 enum class PeerState : std::uint8_t {
   Unseen,  // on another host, or its memory cannot be read
   Running,
-  Finished,  // it has said that it ends, and issues nothing more
-  Gone,      // it has said that it failed; see gone_text()
-  Lost,      // it has ended and said nothing
+  Finished,  // it has declared its end and issues nothing more
+  Gone,      // it has reported a failure; see gone_text()
+  Lost,      // it has ended without a report
 };
 
 [[nodiscard]] constexpr bool has_ended(PeerState state) {
   return state == PeerState::Finished || state == PeerState::Gone || state == PeerState::Lost;
 }
 
-/// A wait of a process: inside entry `number` of a line.
+/// A wait of a process for entry `number` of a line.
 struct Waiting {
   LineKey key;
   std::uint64_t number = 0;
   auto operator<=>(const Waiting&) const = default;
 };
 
-/// Posts of one process and those of its peers. Ranks are those of the job. Methods that write are
-/// called by one thread at a time for each line; those that read, from any.
+/// The posts of one process and of its peers. Ranks are those of the job. Methods that write are
+/// called by one thread at a time for each line; those that read, by any thread.
 class Posts {
  public:
   virtual ~Posts() = default;
 
-  /// This process's line of a group, new where there is none.
-  /// Errors: Environment (the table is full, no memory).
+  /// This process's line of a group, opened if needed. Errors: Environment (the table is full, no
+  /// memory).
   [[nodiscard]] virtual Result<LineId> open(const Group& group) = 0;
-  /// Entries of this process's line.
+  /// Number of entries in this process's line.
   [[nodiscard]] virtual std::uint64_t count(LineId line) const = 0;
-  /// Writes the next entry, raises the count, and has a full fence. The texts of `entry` are of
-  /// text(). Errors: Environment (no memory, or a lead that is too long).
+  /// Writes the next entry, raises the count, then executes a full fence. The texts of `entry` are
+  /// from text(). Errors: Environment (no memory, or a lead that is too long).
   [[nodiscard]] virtual Result<void> post(LineId line, const Entry& entry) = 0;
-  /// The last entry of the line has been issued: what waits for it need not fear that it never was.
+  /// The last entry of the line has been handed to its transport: ranks that wait for it can rely
+  /// on it.
   virtual void handed(LineId line) = 0;
-  /// Entries of this process's line below `number` are needed by nobody any more.
+  /// Frees entries of this process's line below `number`: no rank needs them.
   virtual void trim(LineId line, std::uint64_t number) = 0;
-  /// The id of a text in this process's memory; 0 where there is no room.
+  /// The id of a text in this process's memory, added if needed; 0 if there is no room.
   [[nodiscard]] virtual TextId text(std::string_view text) = 0;
 
-  /// Of this host: its posts are read as they are, without a lag.
+  /// Whether the peer is on this host: its posts are read without a lag.
   [[nodiscard]] virtual bool is_here(Rank peer) const = 0;
   [[nodiscard]] virtual PeerState state(Rank peer) const = 0;
   [[nodiscard]] virtual std::string gone_text(Rank peer) const = 0;
-  /// Its entries of a line; 0 where it has not opened it.
+  /// Number of entries in the peer's line; 0 if it has not opened the line.
   [[nodiscard]] virtual std::uint64_t count(Rank peer, LineKey key) const = 0;
   /// Requires number < count. nullopt: it cannot be read.
   [[nodiscard]] virtual std::optional<Entry> entry(Rank peer, LineKey key,
                                                    std::uint64_t number) const = 0;
   [[nodiscard]] virtual EntryTexts texts(Rank peer, const Posted& posted) const = 0;
 
-  /// The refusal of a group, where a rank of this host has refused; its code and message.
+  /// The refusal of a group, if the host has one.
   [[nodiscard]] virtual std::optional<Status> refusal(LineKey key) const = 0;
-  /// Claims it: what all say of this group, `status` or what the rank said that was first.
+  /// Refuses a group: returns the refusal of all ranks of the host, `status` or that of the rank
+  /// that was first.
   [[nodiscard]] virtual Status refuse(LineKey key, const Status& status) = 0;
 };
 

@@ -164,7 +164,7 @@ std::optional<Entry> PostsMemory::entry(std::uint32_t line, std::uint64_t number
   const std::byte* from = entries.at(file_, entries_of(line), number * sizeof(Posted), false);
   if (from == nullptr) return std::nullopt;
   std::memcpy(&out.posted, from, sizeof(Posted));
-  if (out.posted.equal == 0) return std::nullopt;  // it has been given back
+  if (out.posted.equal == 0) return std::nullopt;  // freed
   const std::size_t count = std::size_t{out.posted.to} + out.posted.from;
   if (count == 0) return out;
   if (count * 8 > kWindow) return std::nullopt;
@@ -181,8 +181,8 @@ std::string PostsMemory::text(TextId id) const {
   return std::string(texts() + id, ::strnlen(texts() + id, end - id));
 }
 
-// A page of a file in memory is taken when it is first touched; where none is left, that is a bus
-// error.
+// A page of a file in memory is allocated when it is first touched; if no memory is left, that is a
+// bus error.
 bool PostsMemory::reserve(std::uint64_t at, std::uint64_t bytes) const {
   return ::posix_fallocate(file_, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0;
 }

@@ -1,5 +1,5 @@
-// The memory of one process's posts as bytes: what lies where, and windows through which a part of
-// a large sparse file is seen. Used by shared_posts.cpp alone.
+// The memory of one process's posts as bytes: its layout, and windows through which a part of a
+// large sparse file is mapped. Used inside this folder alone.
 #pragma once
 
 #include <atomic>
@@ -34,19 +34,19 @@ struct WaitSlot {
 /// In the memory of the host's lowest rank, for all its ranks.
 struct RefusalSlot {
   std::atomic<std::uint32_t> state{0};                        // 0 free, 1 claimed, 2 ready
-  std::atomic<std::uint32_t> text{0}, code{0}, elsewhere{0};  // 1: another host has refused it
-  std::atomic<std::int32_t> rank{0};                          // in whose memory the text is
+  std::atomic<std::uint32_t> text{0}, code{0}, elsewhere{0};  // elsewhere 1: another host refused
+  std::atomic<std::int32_t> rank{0};                          // whose memory holds the text
   std::atomic<std::uint64_t> high{0}, low{0};
 };
 
 struct LineSlot {
-  std::uint64_t high = 0, low = 0;  // these are written before PostsHeader::lines is raised
+  std::uint64_t high = 0, low = 0;  // these lines: written before PostsHeader::lines is raised
   TextId members = 0, name = 0;     // "0 1 5"; "the group of ranks 0-1"
   std::atomic<std::uint64_t> count{0}, handed{0};
-  std::atomic<std::uint64_t> carried{0};  // entries that notes to other hosts have had
+  std::atomic<std::uint64_t> carried{0};  // entries that notes have carried
 };
 
-/// The first bytes of the memory; zero at first.
+/// The start of the memory; initially zero.
 struct PostsHeader {
   std::uint64_t magic = 0, nonce = 0;
   std::atomic<std::uint32_t> state{0}, gone_text{0}, lines{0}, texts_end{0};
@@ -55,13 +55,13 @@ struct PostsHeader {
   std::atomic<std::int32_t> issuing{0};
   std::atomic<std::uint32_t> beside{0}, refusals{0};
   std::atomic<std::uint32_t> takes_from_any{0};  // 1: it has received from any source
-  std::atomic<std::uint32_t> is_carried{0};      // notes tell other hosts what is posted here
-  // Of a head: where the mirrors of ranks elsewhere are; the mark of its last note, and the last
-  // that all other hosts have.
+  std::atomic<std::uint32_t> is_carried{0};      // 1: notes carry these posts to other hosts
+  // In the memory of a head: the text that lists the mirrors of ranks of other hosts; the mark of
+  // its last note, and the last mark that all other hosts have.
   std::atomic<std::uint32_t> mirrors{0};
   std::atomic<std::uint64_t> marks{0}, all_have{0};
-  // Of a mirror: the last of them that its rank's host had when it told what is here; and when that
-  // came, by this host's monotonic clock, nanoseconds.
+  // In a mirror: this host's last mark that the rank's host had when it read this state; and when
+  // the state arrived, in nanoseconds of this host's monotonic clock.
   std::atomic<std::uint64_t> heard{0};
   std::atomic<std::int64_t> heard_at{0};
   WaitSlot waits[kWaitSlots];
@@ -69,11 +69,12 @@ struct PostsHeader {
   LineSlot table[kTableLines];
 };
 
-/// "locklin5": with the layout's version.
+/// "locklin5": the last character is the layout's version.
 inline constexpr std::uint64_t kPostsMagic = 0x6c6f636b6c696e35;
 inline constexpr std::size_t kTexts = std::size_t{1} << 20, kFixed = std::size_t{1} << 26;
 static_assert(sizeof(PostsHeader) <= kTexts);
-/// A line's entries, and from the middle on its values; each is a ring of half of that.
+/// The part of a line: its entries begin at its start, its values in its middle; each is a ring of
+/// kRing bytes.
 inline constexpr std::uint64_t kLines = std::uint64_t{1} << 30, kLine = std::uint64_t{1} << 38,
                                kRing = std::uint64_t{1} << 36;
 inline constexpr std::uint64_t kFileBytes = kLines + kTableLines * kLine;
@@ -83,12 +84,12 @@ inline constexpr std::uint64_t kFileBytes = kLines + kTableLines * kLine;
 [[nodiscard]] constexpr std::uint64_t values_of(std::uint32_t line) {
   return entries_of(line) + kLine / 2;
 }
-/// Texts are made touchable by so many bytes at a time.
+/// Bytes by which the memory of the texts grows.
 inline constexpr std::uint64_t kTextStep = 64 << 10;
 
-/// Without what it needs. nullopt: nobody waits there, or it is being written.
+/// The wait in a slot, without `needed`. nullopt: no wait, or it is being written.
 [[nodiscard]] std::optional<RankWaits::Wait> read_wait(const WaitSlot& slot);
-/// All waits of a mirror.
+/// Writes all waits of a mirror.
 void write_waits(PostsHeader& header, std::span<const RankWaits::Wait> waits);
 
 /// The part of a ring of the file that is mapped now.
@@ -98,8 +99,8 @@ class Window {
   ~Window();
   Window(Window&& other) noexcept;
   Window& operator=(Window&&) = delete;
-  /// Bytes [at, at + bytes) of the ring that begins at `ring`, which lie in one window; null: they
-  /// cannot be mapped.
+  /// Byte `at` of the ring that begins at `ring`, and those after it up to the window's end; null:
+  /// it cannot be mapped.
   [[nodiscard]] std::byte* at(int file, std::uint64_t ring, std::uint64_t at, bool writes);
 
  private:
@@ -107,13 +108,13 @@ class Window {
   std::uint64_t index_ = 0;
 };
 
-/// A file in memory and its fixed part, mapped.
+/// A file in memory, with its fixed part mapped.
 class PostsMemory {
  public:
   /// Errors: Environment.
   [[nodiscard]] static Result<PostsMemory> create();
-  /// By its place(). Errors: Environment (it is not of this host, or not to be read).
-  /// `whose_end_is_seen`: see has_ended().
+  /// Opens the memory with this place(). Errors: Environment (it is on another host, or cannot be
+  /// read). `whose_end_is_seen`: see has_ended().
   [[nodiscard]] static Result<PostsMemory> open(std::string_view place,
                                                 bool whose_end_is_seen = true);
   ~PostsMemory();
@@ -124,18 +125,20 @@ class PostsMemory {
   [[nodiscard]] PostsHeader& header() const { return *reinterpret_cast<PostsHeader*>(fixed_); }
   [[nodiscard]] char* texts() const { return reinterpret_cast<char*>(fixed_ + kTexts); }
   [[nodiscard]] int file() const { return file_; }
-  /// Of a line of its table.
+  /// The counts of a line of its table.
   [[nodiscard]] WaitMoment::Counts counts_of(std::uint32_t line) const;
-  /// Through windows of the caller's. Requires number < count. nullopt: it cannot be read.
+  /// Reads an entry through the caller's windows. Requires number < count. nullopt: it cannot be
+  /// read.
   [[nodiscard]] std::optional<Entry> entry(std::uint32_t line, std::uint64_t number,
                                            Window& entries, Window& values) const;
   [[nodiscard]] std::string text(TextId id) const;
-  /// Makes bytes of the file ones that can be touched.
+  /// Allocates these bytes of the file, so that they can be touched.
   [[nodiscard]] bool reserve(std::uint64_t at, std::uint64_t bytes) const;
-  /// Gives them back.
+  /// Frees these bytes.
   void give_back(std::uint64_t at, std::uint64_t bytes) const;
   [[nodiscard]] std::uint64_t held_bytes() const;
-  /// Its process has ended. False where that is not seen, and for this process's own memory.
+  /// Whether its process has ended. False if `whose_end_is_seen` was false, and for this process's
+  /// own memory.
   [[nodiscard]] bool has_ended() const;
 
  private:

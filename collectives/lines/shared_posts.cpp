@@ -86,7 +86,7 @@ Result<void> SharedPosts::open_mirrors() {
 
 std::uint64_t SharedPosts::marks() const { return host_header().marks.load(); }
 
-// The note of the last mark may have been begun before.
+// The note with the present mark may have been begun before the last post: waits for the next one.
 void SharedPosts::wait_until_told(Duration patience) const {
   const PostsHeader& header = host_header();
   const std::uint64_t mark = header.marks.load() + 1;
@@ -111,7 +111,7 @@ const PostsMemory& SharedPosts::memory_of(Rank rank) const {
   return there == nullptr ? own_->memory() : there->memory();
 }
 
-// Refusals, and what is known of notes, are in the memory of the head.
+// Refusals and the marks of notes are in the memory of the head.
 PostsHeader& SharedPosts::host_header() const { return memory_of(head_).header(); }
 
 PeerState SharedPosts::state(Rank rank) const {
@@ -121,7 +121,7 @@ PeerState SharedPosts::state(Rank rank) const {
   if (said == PeerState::Running && !is_here(rank))
     return memory_of(head()).has_ended() ? PeerState::Unseen : said;
   if (said != PeerState::Running || rank == self_ || !memory.has_ended()) return said;
-  // It may have said so after it was read and before it ended.
+  // The state may have been written after it was read above and before the process ended.
   const auto last = static_cast<PeerState>(memory.header().state.load(std::memory_order_acquire));
   return last == PeerState::Running ? PeerState::Lost : last;
 }
@@ -206,7 +206,7 @@ Status SharedPosts::claim(LineKey key, const Status& status, bool elsewhere) {
       }
       return status;
     }
-    // Whoever claimed it may have been killed before it was ready.
+    // The rank that claimed it may have been killed before it was ready.
     const auto until = std::chrono::steady_clock::now() + kClaimPatience;
     while (slot.state.load(std::memory_order_acquire) == 1 &&
            std::chrono::steady_clock::now() < until)
@@ -221,7 +221,7 @@ std::uint64_t SharedPosts::count(LineId line) const { return own_->count(line); 
 Result<void> SharedPosts::post(LineId line, const Entry& entry) { return own_->post(line, entry); }
 void SharedPosts::handed(LineId line) { own_->handed(line); }
 void SharedPosts::trim(LineId line, std::uint64_t number) {
-  if (head_ != self_ && memory_of(head_).has_ended())  // nobody carries any more
+  if (head_ != self_ && memory_of(head_).has_ended())  // notes have ended
     own_->memory().header().is_carried.store(0);
   own_->trim(line, number);
 }
@@ -343,7 +343,7 @@ SharedPosts::Members SharedPosts::members_of(Rank rank, LineKey key) const {
   if (slot == nullptr) return out;
   std::istringstream listed(memory_of(rank).text(slot->members));
   for (std::int32_t member = 0; listed >> member;) out->push_back(Rank{member});
-  if (out->size() == 1) return out;  // what is told: each rank has such a line, of its own
+  if (out->size() == 1) return out;  // a line of tell(): each rank has its own under this key
   const std::lock_guard lock(listing_);
   return members_.try_emplace(key, std::move(out)).first->second;
 }
@@ -362,8 +362,8 @@ RankWaits SharedPosts::waits_of(Rank rank) const {
   return waits;
 }
 
-// Counts are read again when all waits have been: who has not issued an entry then has not when it
-// was seen to wait.
+// Counts are read again after all waits: a rank that has not issued an entry then, had not when its
+// wait was read.
 WaitMoment SharedPosts::moment(Instant now, std::vector<Rank> open, bool in_full) const {
   WaitMoment out;
   while (!open.empty()) {

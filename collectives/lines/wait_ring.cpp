@@ -6,8 +6,8 @@
 namespace lockstep::lines {
 namespace {
 
-/// The lowest rank that holds up `wait`, of ranks that have ended or are in `stuck`;
-/// nullopt: those that have not come may come.
+/// Returns the first rank that `wait` needs that has ended or is in `stuck`; nullopt: all that are
+/// missing may still issue.
 std::optional<Rank> held_by(const WaitMoment& moment, const RankWaits::Wait& wait,
                             const std::set<Rank>& stuck) {
   for (const Rank member : wait.needed) {
@@ -31,7 +31,7 @@ WaitMoment::Counts WaitMoment::counts_of(LineKey key, Rank rank) const {
 
 namespace {
 
-/// Of those that `wait` needs, the ranks that have not come.
+/// Returns the ranks that `wait` needs and that have not issued its entry.
 std::vector<Rank> missing_in(const WaitMoment& moment, const RankWaits::Wait& wait) {
   std::vector<Rank> out;
   for (const Rank member : wait.needed)
@@ -80,7 +80,7 @@ std::vector<Blocked> find_blocked(const WaitMoment& moment) {
   std::vector<Blocked> out;
   for (const auto& [rank, waits] : moment.ranks) {
     if (has_ended(waits.state)) continue;
-    // Whatever other threads do, who has ended does not come.
+    // An ended rank issues nothing more, whatever the other threads of this rank do.
     const std::set<Rank> holds = stuck.contains(rank) ? stuck : std::set<Rank>();
     for (const RankWaits::Wait& wait : waits.waits)
       if (const auto by = held_by(moment, wait, holds))

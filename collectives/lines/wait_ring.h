@@ -1,5 +1,5 @@
-// Waits that cannot end: ranks that wait for each other, over groups, or for one that has ended.
-// Pure functions on what ranks of a host have posted.
+// Waits that cannot end: ranks that wait for each other, over groups, or for a rank that has ended.
+// Pure functions of what ranks have posted.
 #pragma once
 
 #include <map>
@@ -12,32 +12,32 @@
 
 namespace lockstep::lines {
 
-/// What one rank is doing, as a peer reads it.
+/// State of one rank, as a peer reads it.
 struct RankWaits {
   PeerState state = PeerState::Running;
-  /// Changes with each post and each wait that begins or ends: tells this moment from any other.
+  /// Changes with each post and each wait that begins or ends: equal values mean that nothing
+  /// moved.
   std::uint64_t moves = 0;
-  /// It may issue something without one of its waits ending: a thread that has issued before waits
-  /// for nothing here.
+  /// A thread that has issued before is in no wait: the rank may issue more without a wait ending.
   bool has_free_thread = false;
-  /// Threads of the program besides, of which nothing is known.
+  /// The program has other threads, of which nothing is known.
   bool has_threads_beside = false;
   struct Wait {
     Waiting in;
-    std::vector<Rank> needed;  // ranks of the job, whose part it needs
+    std::vector<Rank> needed;  // ranks whose part it needs
     Instant since{};
   };
   std::vector<Wait> waits;
-  /// All this was so after this host had sent that mark (README.md): of a rank of another host.
+  /// For a rank of another host: all this was so after this host had sent that mark (README.md).
   std::uint64_t heard = ~std::uint64_t{0};
-  /// Until when it is known to move on.
+  /// Time until which it is known to move on.
   Instant alive_until{};
-  /// Ranks that have not come to what it has issued, whether it waits there or not.
+  /// Ranks that have not issued what it has issued, whether it waits there or not.
   std::vector<Rank> ahead_of;
 };
 
-/// A moment of the ranks that can be read, and what each has posted on the lines that any of them
-/// waits in. Ranks of which nothing is known, or not for a while, are in no `ranks`.
+/// A moment of the ranks that can be read, and what each has posted on the lines of their waits.
+/// `ranks` lacks those of which nothing is known, or not for a while.
 struct WaitMoment {
   std::map<Rank, RankWaits> ranks;
   struct Counts {
@@ -48,37 +48,37 @@ struct WaitMoment {
   [[nodiscard]] Counts counts_of(LineKey key, Rank rank) const;
 };
 
-/// A wait that cannot end, and for whom.
+/// A wait that cannot end, and the rank it waits for.
 struct Blocked {
   Rank rank{};
   Waiting waits;
-  Rank by{};                // the lowest of those that have not come
+  Rank by{};                // the first rank that holds it up
   std::uint64_t moves = 0;  // of the rank
   Instant since{};
   auto operator<=>(const Blocked&) const = default;
 };
 
-/// The rank that holds up `wait`, over waits of others and over what they have issued alone: it
-/// waits for nobody, and is not known to move on at `now`. nullopt: there is none, or one of those
-/// in question moves on, or is not seen.
+/// Returns the rank that holds up `wait`, through waits of others and through entries that others
+/// have not issued: the lowest that waits for no rank and is not known to move on at `now`.
+/// nullopt: no such rank, or one on the way moves on, has ended or is not seen.
 [[nodiscard]] std::optional<Rank> find_silent(const WaitMoment& moment, const RankWaits::Wait& wait,
                                               Instant now);
 
-/// All waits that cannot end, by rank: for a member that has not come and has ended; or, of ranks
-/// that wait on every thread that issues, for one that cannot go on itself. Empty: there is none.
-/// One moment is not read at once, so it proves nothing; the same waits with the same moves in a
-/// second one do.
+/// Returns all waits that cannot end, by rank. Such a wait needs a member that has not issued the
+/// entry and has ended; or, if each thread of its rank that issues waits, a member that cannot go
+/// on either. One moment is not read at once, so it proves nothing; the same waits with the same
+/// moves in a second moment do.
 [[nodiscard]] std::vector<Blocked> find_blocked(const WaitMoment& moment);
 
-/// Waits that were seen once to have no end, to be seen again.
+/// Waits that were found once to have no end, and are to be found again.
 struct BlockedSeen {
   std::vector<Blocked> blocked;
   Instant since{};
-  std::uint64_t mark = 0;  // that this host had sent then
+  std::uint64_t mark = 0;  // this host's last mark then
 };
-/// Whether `moment` shows the waits of `seen` again, and shows it of ranks of other hosts as it was
-/// after that mark: they have not moved in between. If others are seen, these are `seen` from `now`
-/// on. `mark`: that this host has sent by now.
+/// Whether `moment` shows the waits of `seen` again, and shows ranks of other hosts as they were
+/// after that mark: they have not moved in between. If it shows other waits, these are `seen` from
+/// `now` on. `mark`: this host's last mark.
 [[nodiscard]] bool seen_again(BlockedSeen& seen, const WaitMoment& moment, Instant now,
                               std::uint64_t mark);
 
