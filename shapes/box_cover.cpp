@@ -5,8 +5,8 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr std::uint64_t kSubstitution = 4;  // steps
-constexpr int kRounds = 3;                  // of narrowing; more would find little
+constexpr std::uint64_t kSubstitution = 4;  // steps of one substitution
+constexpr int kRounds = 3;                  // rounds of narrowing; more would find little
 
 // The divisors of the expression: it has a value if none of them is zero.
 void add_divisors(const Expr& e, std::vector<Predicate>& out) {
@@ -64,8 +64,8 @@ std::vector<BoxCover::Linear> BoxCover::linear_in(const Expr& e) const {
   return out;
 }
 
-// Equal predicates are one literal, and so are their negations. The table holds the expressions, so
-// addresses stay theirs.
+// Equal predicates get one literal, and so do their negations. `predicates_` holds the expressions,
+// so their addresses stay unique.
 BoxCover::Literal BoxCover::intern(const Predicate& predicate) {
   const auto found = known_.find({predicate.expr.identity(), static_cast<int>(predicate.relation)});
   if (found != known_.end()) return found->second;
@@ -127,8 +127,8 @@ BoxCover::Truth BoxCover::truth(Literal literal) {
   return Truth::Open;
 }
 
-/// Narrows each side to the values at which each predicate, taken alone, may be true. False: there
-/// are none.
+/// Narrows each side to the values at which each predicate, taken alone, may be true. False: a side
+/// has no such value.
 bool BoxCover::narrow(const Term& term) {
   bool changed = true;
   for (int round = 0; round < kRounds && changed; ++round) {
@@ -166,7 +166,7 @@ bool BoxCover::narrow(Relation relation, const Linear& linear, bool& changed) {
     if (value == side.lower) raise(value + 1);
     if (value == side.upper) sink(value - 1);
   } else {
-    // The product is at least what the others leave at most.
+    // coefficient * side >= -rest, whose least value is rest.lower.
     if (rest.lower != Range::kMin)
       down ? sink(quotient(rest.lower, false)) : raise(quotient(rest.lower, true));
     if (relation == Relation::Equal && rest.upper != Range::kMax)
@@ -226,7 +226,7 @@ void BoxCover::split(Term& assumed, std::vector<Term> classes, std::vector<Term>
   }
 }
 
-// False: one of them is false.
+// Drops the predicates that are true. False: one of them is false.
 bool BoxCover::drop_true(Term& term) {
   std::size_t kept = 0;
   for (const Literal literal : term) {

@@ -8,7 +8,8 @@
 
 namespace lockstep::shapes {
 
-/// A symbol that must be one number, and the first guard that, with the guards before it, says so.
+/// A symbol that must be one number, and the first guard that, with the guards before it, leaves it
+/// that number.
 struct FixedSymbol {
   Symbol symbol;
   std::int64_t value = 0;

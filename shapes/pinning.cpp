@@ -16,7 +16,7 @@ using Relation = Predicate::Relation;
 constexpr int kFuelAtFirst = 100000, kFuelPerPredicate = 200, kMostFuel = 200000;
 constexpr std::size_t kMaxSaid = 48;    // predicates that a question takes into account
 constexpr std::size_t kMaxMended = 64;  // predicates on the way to another point
-constexpr int kMaxDoublings = 12;       // of a step from the hint
+constexpr int kMaxDoublings = 12;       // doublings of a step from the hint
 constexpr std::int64_t kMostDivisor = 1LL << 30;
 
 // A common multiple of the numbers by which the expression divides, within the limit.
@@ -87,8 +87,8 @@ void Pinning::link(const Predicate& predicate) {
   records_.at(first).divisor = divisor;
 }
 
-// The watched symbols whose second point breaks the predicate, and those linked to it that have
-// none.
+// The watched symbols whose second point breaks the predicate, and those linked to it that have no
+// second point.
 std::set<Symbol> Pinning::doubtful(const Predicate& predicate) const {
   std::set<Symbol> out;
   const auto symbols = predicate.expr.symbols();

@@ -37,8 +37,8 @@ class Pinning {
     Range declared;
     std::optional<std::int64_t> hint;
     std::vector<std::size_t> said;  // the predicates that mention it
-    Symbol linked;                  // the next one towards the one that stands for all linked ones
-    std::int64_t divisor = 1;       // a multiple of all that those are divided by
+    Symbol linked;                  // towards the symbol that represents all linked ones
+    std::int64_t divisor = 1;       // common multiple of the divisors of all linked ones
   };
 
   [[nodiscard]] Symbol all_linked(Symbol symbol) const;
@@ -56,7 +56,7 @@ class Pinning {
 
   std::map<Symbol, Record> records_;
   std::vector<Guard> said_;
-  std::size_t linked_ = 0;          // how many of said_ are linked
+  std::size_t linked_ = 0;          // number of predicates in said_ that are linked
   std::map<Symbol, Point> others_;  // by watched symbol; missing: no second value was found
   std::map<Symbol, std::set<Symbol>> moved_by_;  // watched symbols whose other point moves this one
   std::set<Symbol> without_other_;

@@ -55,7 +55,7 @@ class ShapeEnv {
   /// value. Requires that the range contains the hint.
   Expr backed(std::string source, std::int64_t hint, Range range,
               Constraint constraint = Constraint::None);
-  /// An unbacked symbol; `source` tells what made it ("counts.tolist()[0]"), `where` its line.
+  /// An unbacked symbol; `source` names what made it ("counts.tolist()[0]"), `where` its line.
   Expr unbacked(std::string source, Range range, Location where);
   /// A promised relation: known from here on, and neither guard nor assert. The user promises
   /// relations of backed symbols for every call, and the look-up of an entry tests them. An op
@@ -103,7 +103,7 @@ class ShapeEnv {
     std::string source;
     Location where;
     std::optional<std::int64_t> hint;  // backed only
-    Range range;                       // as known by now
+    Range range;                       // as known so far
     Constraint constraint = Constraint::None;
     Range declared;  // as made
     Range promised;  // the part of `declared` that declared relations leave
@@ -125,8 +125,8 @@ class ShapeEnv {
   /// The answers that the program relies on, in the order asked; tests compare guards and asserts
   /// with them. Questions that threw, or got a fallback, are left out.
   [[nodiscard]] const std::vector<Asked>& asked() const { return asked_; }
-  /// Which other sizes fail as the last question did that threw: the sizes that satisfy everything
-  /// relied on before it, and `when` if it is set.
+  /// The other sizes at which the last question that threw would throw, too: those that satisfy
+  /// everything relied on before it, and `when` if it is set.
   struct Failed {
     std::optional<Predicate> when;
     Location where;
@@ -146,7 +146,7 @@ class ShapeEnv {
                                                            const Location& where);
   [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
   [[nodiscard]] bool becomes_assert(const Predicate& guard) const;
-  /// `number`: the expression that to_int() specialises; nullptr: the guard is of a branch.
+  /// `number`: the expression that to_int() specialises; nullptr: the guard comes from a branch.
   void add_guard(const Predicate& guard, const Predicate& asked, const Location& where,
                  const Expr* number = nullptr);
   void add_assert(const Predicate& assert, const Predicate& asked, const Location& where,

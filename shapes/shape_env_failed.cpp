@@ -1,4 +1,4 @@
-// Which other sizes fail as the agreed ones did.
+// The other sizes that fail as the agreed ones did.
 #include <utility>
 
 #include <lockstep/shapes/expr/evaluation.h>

@@ -56,7 +56,7 @@ std::string ShapeEnv::values_under_hints(const Expr& expr) const {
 }
 
 // Small values of the open symbols, satisfying the asserts, at which the answer differs; empty if
-// none were found.
+// no such values were found.
 std::string ShapeEnv::both_answers(const Predicate& open) const {
   std::vector<Symbol> free = open.expr.symbols();
   std::erase_if(free, [](Symbol symbol) { return !symbol.unbacked; });

@@ -50,9 +50,9 @@ struct SizeClass {
   /// alone.
   std::vector<Guard> guards;
   SizePoint example;  // the least that is in no earlier class
-  /// Why the example is in no earlier class: for each earlier class, the first question that the
-  /// example answers differently; of these the latest, as it is for the example. nullopt for the
-  /// first class.
+  /// Why the example is in no earlier class. Each earlier class has a first question that the
+  /// example answers differently; this is the latest of them, with the example's answer. nullopt
+  /// for the first class.
   struct Cause {
     Predicate predicate;
     Location where;
@@ -65,10 +65,10 @@ struct SizeClass {
   Location where;  // of the error
 };
 
-/// Finds the least point of the box that is in none of the classes.
+/// Result of a search for the least point of a box that lies in no class.
 struct SolvedPoint {
   std::optional<SizePoint> point;
-  bool none = false;  // there is no such point; neither field set: not known
+  bool none = false;  // no such point; neither field set: not known
 };
 using PointSolver =
     std::function<SolvedPoint(const SizeBox& box, const std::vector<std::vector<Guard>>& classes)>;
@@ -104,7 +104,7 @@ struct Served {
   bool known = true;                    // false: out of steps
 };
 [[nodiscard]] Served served_in(const SizeBox& box, const std::vector<Guard>& guards);
-/// The same for the points that lie in no class.
+/// As served_in(), for the points that lie in no class.
 [[nodiscard]] Served unserved_in(const SizeBox& box,
                                  const std::vector<std::vector<Guard>>& classes);
 

@@ -130,7 +130,7 @@ struct Expr::Atom {
 
 /// base to the exponent; 1 for exponent 0.
 [[nodiscard]] Expr power(const Expr& base, std::uint32_t exponent);
-/// The product of all factors; 1 if there are none.
+/// The product of all factors; 1 without factors.
 [[nodiscard]] Expr product(std::span<const Expr> factors);
 [[nodiscard]] Expr sum(std::span<const Expr> terms);
 

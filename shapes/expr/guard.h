@@ -67,7 +67,7 @@ struct Guard {
 struct DeferredAssert {
   Predicate predicate;
   Location where;
-  std::string message;  // what the user said, may be empty
+  std::string message;  // the user's text, may be empty
   /// The latest unbacked symbol of the predicate: once the symbol is bound, the assert can be
   /// tested. nullopt: it can be tested right after the inputs.
   [[nodiscard]] std::optional<Symbol> due() const;
@@ -79,8 +79,8 @@ struct DeferredAssert {
 /// thread-safe.
 class GuardProgram {
  public:
-  /// `slots[i]` is the symbol whose value stands at index i of `holds`' argument.
-  /// Requires that every symbol of the guards has a slot.
+  /// `slots[i]` is the symbol whose value is at index i of `holds`' argument. Requires that every
+  /// symbol of the guards has a slot.
   static GuardProgram compile(const std::vector<Guard>& guards, const std::vector<Symbol>& slots);
   /// Index of the first guard that fails, nullopt if all hold. Requires a value per slot.
   [[nodiscard]] std::optional<std::size_t> first_failure(

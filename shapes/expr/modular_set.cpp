@@ -9,14 +9,14 @@ namespace lockstep::shapes {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 31;  // products of two fit in int64
-constexpr std::int64_t kFarthest = INT64_MAX / 4;      // from which bounds are moved
+constexpr std::int64_t kFarthest = INT64_MAX / 4;      // bounds past it are not moved
 
 std::int64_t floor_mod(std::int64_t a, std::int64_t n) {
   const std::int64_t r = a % n;
   return r < 0 ? r + n : r;
 }
 
-// A number past the limit is taken for one of many.
+// The set of these numbers; all integers if one of them is past the limit.
 ModularSet bounded(Wide modulus, Wide residue) {
   if (modulus == 0) {
     if (residue > -kMost && residue < kMost) return {0, static_cast<std::int64_t>(residue)};
@@ -116,7 +116,7 @@ std::optional<ModularSet> intersect(const ModularSet& a, const ModularSet& b) {
 Range tightened(const Range& range, const ModularSet& set) {
   if (set.modulus == 0) return intersect(range, Range::of(set.residue));
   Range out = range;
-  // A bound this close to the end of int64 may not be moved.
+  // Moving a bound near the end of int64 could overflow.
   const auto usable = [](std::int64_t v) { return v > -kFarthest && v < kFarthest; };
   if (usable(out.lower)) out.lower += floor_mod(set.residue - out.lower, set.modulus);
   if (usable(out.upper)) out.upper -= floor_mod(out.upper - set.residue, set.modulus);

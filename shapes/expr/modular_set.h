@@ -29,7 +29,7 @@ struct ModularSet {
 [[nodiscard]] ModularSet operator*(const ModularSet& a, const ModularSet& b);
 /// The smallest set of this form that holds the members of both.
 [[nodiscard]] ModularSet unite(const ModularSet& a, const ModularSet& b);
-/// The common members, by the Chinese remainder theorem; nullopt: there are none. If the combined
+/// The common members, by the Chinese remainder theorem; nullopt: no common member. If the combined
 /// modulus does not fit, the set with the larger modulus.
 [[nodiscard]] std::optional<ModularSet> intersect(const ModularSet& a, const ModularSet& b);
 

@@ -62,7 +62,7 @@ class Parser {
     return make && finished() ? std::optional(make(left, right)) : std::nullopt;
   }
 
-  /// What has not been read.
+  /// The unread rest of the text.
   [[nodiscard]] std::string_view rest() const { return rest_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace lockstep::shapes {
 namespace {
 
-// A bound with the infinities told apart from numbers.
+// A bound: a number, or infinite with a sign.
 struct Bound {
   int infinite = 0;  // -1, 0, 1
   Wide value = 0;

@@ -37,7 +37,7 @@ using SymbolRanges = std::function<Range(Symbol)>;
 /// other.
 [[nodiscard]] Range range_of(const Expr& e, const SymbolRanges& symbols);
 [[nodiscard]] Range range_of(const Expr::Atom& atom, const SymbolRanges& symbols);
-/// The same with no range known of any symbol: Mod(s0, 4) lies in [0, 3].
+/// As above, with no range known for any symbol: Mod(s0, 4) lies in [0, 3].
 [[nodiscard]] Range range_of(const Expr& e);
 
 }  // namespace lockstep::shapes

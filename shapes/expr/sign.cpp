@@ -8,7 +8,7 @@ namespace {
 
 using Op = Expr::Op;
 
-constexpr std::size_t kMaxOpaque = 8;  // terms with opaque atoms; past it none is opened
+constexpr std::size_t kMaxOpaque = 8;  // terms with opaque atoms; past it no atom is opened
 
 // The opaque factor of the term, if it is the only one and has power 1.
 const Expr::Atom* opaque_factor(const Expr::Term& term) {

@@ -49,7 +49,7 @@ class Facts {
     std::set<std::int64_t> excluded;
     ModularSet residues;
   };
-  /// The facts of the direction; nullptr: there are none.
+  /// The facts of the direction; nullptr: no facts.
   [[nodiscard]] const Known* of(const Expr& direction) const;
   /// The first `most` directions, in canonical order, that share a term with e, whatever its
   /// coefficient.

@@ -16,7 +16,7 @@ using Relation = Predicate::Relation;
 // Counted limits, the same on every rank. Past them less is learnt.
 constexpr int kMaxConsequences = 256;
 constexpr int kMaxEndSteps = 64;      // steps of a bound over excluded values and remainders
-constexpr std::size_t kMaxTerms = 8;  // of a fact that narrows ranges or becomes a replacement
+constexpr std::size_t kMaxTerms = 8;  // terms of a fact that narrows ranges or replaces a symbol
 constexpr std::size_t kMaxEqualities = 16;  // facts that an equality is combined with
 
 std::int64_t coefficient_of(const Expr& e, const std::vector<Expr::Factor>& monomial) {
@@ -143,7 +143,7 @@ bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
   return true;
 }
 
-// False where no value is left.
+// False if no value is left.
 bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequences) {
   const Expr direction = direction_of(fact.expr).direction;
   facts_.add(fact);
@@ -267,7 +267,7 @@ std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const
 }
 
 // From zero == 0 eliminates a symbol: unbacked before backed, then the one with the greatest
-// serial. False: none can be eliminated.
+// serial. False: no symbol can be eliminated.
 bool Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
   const auto symbols = zero.symbols();
   for (auto it = symbols.rbegin(); it != symbols.rend(); ++it) {

@@ -12,11 +12,11 @@ using Part = LinearSystem::Part;
 using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
-constexpr Wide kMostInRow = Wide{1} << 62;  // of the numbers of a row
+constexpr Wide kMostInRow = Wide{1} << 62;  // limit of the numbers in a row
 constexpr Wide kNone = Wide{1} << 100;      // stands for "no bound", with either sign
-constexpr std::int64_t kMaxSums = 96;       // while variables are eliminated
+constexpr std::int64_t kMaxSums = 96;       // sums during an elimination
 constexpr Wide kMaxValuesTried = 4096;      // values of one variable
-constexpr int kMaxRounds = 4;               // of bounds that follow from bounds
+constexpr int kMaxRounds = 4;               // rounds of narrowing bounds by bounds
 
 bool fits(Wide v) { return magnitude(v) < kMostInRow; }
 
@@ -299,7 +299,7 @@ void LinearSystem::narrow_variables(int& fuel) {
   }
 }
 
-// The variable with the fewest values: of those that have bounds of their own, else of all.
+// The variable with the fewest values, among those with bounds of their own, else among all.
 std::optional<LinearSystem::Candidate> LinearSystem::narrowest(int& fuel) const {
   std::optional<Candidate> out;
   std::set<Variable> others;

@@ -200,7 +200,7 @@ Range Prover::atom_range(const Expr::Factor& factor) {
   return intersect(range_of(*factor.atom, symbols_), facts_.range(Expr::of_atom(factor.atom)));
 }
 
-// Of the term without its coefficient.
+// The range of the term without its coefficient.
 Range Prover::monomial_range(const Expr::Term& term) {
   Range out = Range::of(1);
   for (const auto& factor : term.factors) {
@@ -270,7 +270,7 @@ bool Prover::never_negative_here(const Expr& e) {
 // With each atom x written as lower + t or upper - t, t >= 0, an expression without negative
 // coefficients is not negative.
 bool Prover::nonnegative_after_shift(const Expr& e, bool prefer_lower) {
-  if (is_linear(e)) return false;  // its interval says as much
+  if (is_linear(e)) return false;  // its interval gives the same answer
   std::vector<Expr> summands;
   for (const auto& term : e.terms()) {
     Expr product = term.coefficient;

@@ -49,7 +49,8 @@ class Prover {
   bool nonnegative_after_shift(const Expr& e, bool prefer_lower);
   Range monomial_range(const Expr::Term& term);
   Range atom_range(const Expr::Factor& factor);
-  /// n*e, n > 0, without quotients of dividends whose remainders are known; e where it has none.
+  /// n*e, n > 0, without quotients of dividends whose remainders are known; e itself without such
+  /// quotients.
   Expr without_exact_quotients(const Expr& e);
   /// n times the factor, where that is a quotient by a number n whose remainder is known.
   std::optional<Expr> exact_dividend(const Expr::Factor& factor);

@@ -155,7 +155,7 @@ bool Prover::never_negative_given_fact(const Expr& e) {
       Combination rest(w.m, e);
       rest.subtract(w.k1, d, known);
       if (outlook(rest).never_negative) return true;
-      // For a sum without products the bounds of the terms say as much.
+      // For a sum without products the bounds of the terms give the same answer.
       const auto shifted = rest.has_products() ? rest.expr() : std::nullopt;
       if (shifted && nonnegative_after_shift(*shifted, true)) return true;
     }
