@@ -30,7 +30,7 @@ class Round {
   [[nodiscard]] virtual std::span<const std::byte> outgoing() const = 0;
   /// The message went out. Requires need Send.
   virtual void sent() = 0;
-  /// The peer's message came in (and, for Swap, ours went out). Requires need Receive or Swap.
+  /// The peer's message has arrived (and, for Swap, ours went out). Requires need Receive or Swap.
   virtual void received(std::span<const std::byte> message) = 0;
 };
 

@@ -106,7 +106,7 @@ TalkRound::TalkRound(Rank self, int size, TreeTalk& talk)
   plan();
 }
 
-// Makes a stage's message when the walk comes to it. The root, too, makes its word.
+// Makes a stage's message when the walk reaches it. The root, too, makes its word.
 void TalkRound::plan() {
   for (; walk_.stage() != Stage::Done; walk_.next()) {
     if (walk_.stage() == Stage::Up) out_ = talk_.word();

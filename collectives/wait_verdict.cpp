@@ -98,8 +98,8 @@ std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspende
       kHow, silent.phrase());
 }
 
-/// For a wait without a rank to blame: all of `others` wait themselves or, if there are none, all
-/// ranks of the operation.
+/// For a wait without a rank to blame: all of `others` wait themselves or, if `others` is empty,
+/// all ranks of the operation.
 std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& others,
                           double seconds) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];

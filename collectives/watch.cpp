@@ -198,7 +198,7 @@ void Watch::Thread::end(const Status& verdict, int code) const {
 }
 
 /// Once a rank is lost mpirun ends the others by SIGTERM: then the lost rank is the verdict.
-/// Otherwise the job was told to end from outside, and no rank is to blame.
+/// Otherwise the signal is from outside the job, and no rank is to blame.
 void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now) {
   ended = true;
   const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);

@@ -45,7 +45,7 @@ class RendezvousMembers {
   /// At rank 0: whether all ranks are present, and which are missing.
   [[nodiscard]] bool complete() const { return here_ == root_.size - 1; }
   [[nodiscard]] RankSet missing() const;
-  /// By rank. Requires complete().
+  /// All peers, in rank order. Requires complete().
   [[nodiscard]] std::vector<Peer> roster() const;
 
  private:

@@ -42,8 +42,8 @@ class RingReader {
   RingReader() = default;
   explicit RingReader(SharedRing& ring) : ring_(&ring) {}
   [[nodiscard]] bool empty() const;
-  /// The next message, in the ring's memory until took(); null if there is none. Errors: Internal
-  /// (the bytes there are no message).
+  /// The next message, in the ring's memory until took(); null if the ring is empty. Errors:
+  /// Internal (the bytes there are not a message).
   [[nodiscard]] Result<std::span<const std::byte>> next();
   void took();
 

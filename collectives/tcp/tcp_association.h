@@ -56,7 +56,7 @@ class Association {
   };
   /// Stamp of the message that send() takes next.
   [[nodiscard]] Stamp next();
-  /// Keeps the message until the peer has it; opens a connection if there is none.
+  /// Keeps the message until the peer has it; opens a connection if needed.
   void send(Bytes message);
   /// Next: take it. Again: a duplicate. Stale: of a connection given up. Wrong: it breaks the
   /// protocol.

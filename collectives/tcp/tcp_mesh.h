@@ -60,10 +60,10 @@ class TcpMesh {
   [[nodiscard]] bool up(Rank to) const;
   /// Bytes that `to` has not acknowledged yet, or that its ring has no room for.
   [[nodiscard]] std::size_t queued(Rank to) const;
-  /// Returns the next message of that line; Bare and Payload share one. If there is none, opens a
-  /// connection, so that the end of the peer is noticed.
+  /// Returns the next message of that line; Bare and Payload share one. If no message is queued,
+  /// opens a connection, so that the end of the peer is noticed.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
-  /// True if the peer has announced a clean exit: nothing more comes from it.
+  /// True if the peer has announced a clean exit: nothing more arrives from it.
   [[nodiscard]] bool finished(Rank rank) const;
   /// True if its process has ended, or counts as lost.
   [[nodiscard]] bool gone(Rank rank) const;

@@ -27,7 +27,7 @@ class Feed {
   void configure(std::string text);
 
   [[nodiscard]] CallCounters counters() const;
-  /// Takes the oldest event; nullopt: there is none.
+  /// Takes the oldest event; nullopt: no event is queued.
   [[nodiscard]] std::optional<CallEvent> take();
   [[nodiscard]] std::optional<GraphText> graph(const shapes::Fingerprint& graph) const;
   /// With an empty text until configure() is called.

@@ -55,7 +55,7 @@ class Publisher {
   [[nodiscard]] bool joined() const;
 
   /// This process is about to end the job with `verdict`. Returns once the coordinator has written
-  /// that down, or after 2 s. From any thread; no effect if the verdict came from the coordinator.
+  /// that down, or after 2 s. From any thread; no effect if the coordinator sent the verdict.
   void last_word(const Status& verdict);
 
  private:

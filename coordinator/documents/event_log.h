@@ -46,7 +46,7 @@ class EventLog {
 
   /// The last lines, oldest first.
   [[nodiscard]] const std::deque<std::string>& lines() const { return lines_; }
-  /// By id, for the jobs that the service had at the last look.
+  /// Tallies by job id, for the jobs that the service had at the last look.
   [[nodiscard]] const std::map<std::string, CallTally>& tallies() const { return tallies_; }
 
  private:

@@ -30,7 +30,7 @@ class Connection {
                              Instant now);
   /// The bytes of a message to the other side; empty unless a rank has joined there.
   [[nodiscard]] Bytes tell(const Message& message);
-  /// The next part of a requested status document; empty: there is none. Call it whenever
+  /// The next part of a requested status document; empty: nothing to send. Call it whenever
   /// everything else is sent, so that a slow reader holds one document, not many.
   [[nodiscard]] Bytes more();
   [[nodiscard]] bool established() const { return session_.established(); }

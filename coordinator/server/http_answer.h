@@ -24,7 +24,7 @@ struct HttpAnswer {
 
 /// The password of the page for other users and other machines, under the name "lockstep" (Basic
 /// authentication). It is derived from the secret, because it is sent unencrypted: an eavesdropper
-/// who has it can read the page, but cannot join a job.
+/// can read the page with it, but cannot join a job.
 [[nodiscard]] std::string page_password(const Secret& secret);
 
 /// Facts about one connection that decide who may read the page.

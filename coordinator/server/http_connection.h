@@ -21,7 +21,7 @@ class HttpConnection {
   /// Returns a line for the log if the request was refused; else an empty text.
   [[nodiscard]] std::string take(std::span<const std::byte> bytes,
                                  const Surroundings& surroundings);
-  /// The next piece to send, at most kPieceBytes; empty: there is none.
+  /// The next piece to send, at most kPieceBytes; empty: nothing to send.
   [[nodiscard]] Bytes more();
   /// Queues an update for a connection that follows updates. It replaces one that has not begun to
   /// be sent, so a slow reader holds at most two.

@@ -302,7 +302,7 @@ void Server::Loop::write(const LinkPtr& link) {
                     });
 }
 
-/// By value, because the argument may be the table's own pointer.
+/// `link` is a copy, because the argument may be the table's own pointer.
 void Server::Loop::drop(LinkPtr link, const std::string& why) {
   const ConnectionId id = link->connection.id();
   if (links.erase(id) == 0) return;
@@ -456,7 +456,8 @@ void Server::run() {
   loop_->sweep();
   loop_->look(kLook);
   loop_->io.run();
-  // Reads what is in the sockets: goodbyes of ranks that ended before this process was told to.
+  // Reads what is in the sockets: goodbyes of ranks that ended before this process was asked to
+  // stop.
   loop_->io.restart();
   for (int handled = 0; handled < kLastHandled && loop_->io.poll_one() != 0; ++handled) {
   }

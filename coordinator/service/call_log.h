@@ -65,7 +65,7 @@ class CallLog {
 
   /// The last kMostCalls, oldest first, by serial without gaps.
   [[nodiscard]] const std::deque<ToldCall>& calls() const { return calls_; }
-  /// By name; at most kMostFrames, further frames are not counted.
+  /// Frames by name; at most kMostFrames, further frames are not counted.
   [[nodiscard]] const std::map<std::string, ToldFrame>& frames() const { return frames_; }
   /// nullptr: not received, or dropped since.
   [[nodiscard]] const std::string* graph_text(const shapes::Fingerprint& graph) const;

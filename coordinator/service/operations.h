@@ -28,7 +28,7 @@ struct Operation {
 };
 
 /// Sorted by age, then group and ordinal. Reports arrive at different times, and an older report
-/// proves nothing. So a rank is in `not_in` only if its report came after another rank reported
+/// proves nothing. So a rank is in `not_in` only if its report is later than another rank's report
 /// that it waits there, or if the rank can report no more. Members of a group are known from their
 /// own reports; every rank is a member of the world.
 [[nodiscard]] std::vector<Operation> awaited_operations(const Membership& membership,

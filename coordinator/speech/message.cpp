@@ -11,7 +11,7 @@ namespace {
 /// Bytes of the longest sentence of a refusal.
 constexpr std::size_t kSentenceBytes = 4096;
 
-/// By alternative of Message.
+/// The type of each alternative of Message, in its order.
 constexpr std::array kTypes = {
     MessageType::Join,       MessageType::Slot,          MessageType::Call,
     MessageType::GraphText,  MessageType::Configuration, MessageType::StatusRequest,

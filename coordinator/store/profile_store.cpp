@@ -88,8 +88,8 @@ Result<Profile> ProfileStore::load(const FrameKey& frame) {
   return kept.profile ? *std::move(kept.profile) : Profile{};
 }
 
-/// Of several processes, the one that moves the row reports it. If no process can, each reports it
-/// once.
+/// If several processes see the damage, the one that moves the row reports it. If no process can,
+/// each reports it once.
 void ProfileStore::set_aside(const FrameKey& frame, const std::string& why) {
   Kept kept;
   const Bytes key = key_of(frame);

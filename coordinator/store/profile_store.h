@@ -39,8 +39,9 @@ class ProfileStore {
   /// Errors: as Database::open().
   [[nodiscard]] static Result<std::unique_ptr<ProfileStore>> open(Options options);
 
-  /// The profile of a frame; empty if there is none. A profile that is damaged, of another version
-  /// or of another frame is set aside, and the result is empty. Errors: as Database::read().
+  /// The profile of a frame; empty if the frame has no profile. A profile that is damaged, of
+  /// another version or of another frame is set aside, and the result is empty. Errors: as
+  /// Database::read().
   [[nodiscard]] Result<Profile> load(const FrameKey& frame);
   /// Stores `profile` without its implausible sources; an equal profile is not written again.
   /// Errors: Environment (full or read-only disk, too large); the earlier profile stays.

@@ -132,8 +132,8 @@ bool VerifiedDirectory::remove(const shapes::Fingerprint& key) {
 }
 
 void VerifiedDirectory::set_aside(const shapes::Fingerprint& key, const std::string& why) {
-  // Of several processes that see the same damage, the one whose rename succeeds reports it. If
-  // renaming fails (a read-only directory), each reports it once.
+  // If several processes see the same damage, the one whose rename succeeds reports it. If renaming
+  // fails (a read-only directory), each reports it once.
   const std::string name = key.text();
   const bool moved =
       ::renameat(directory_.fd(), name.c_str(), directory_.fd(), (name + ".bad").c_str()) == 0;
