@@ -1,5 +1,5 @@
-// One controller, many workers: this process traces a step of a linear model and has the workers
-// run it. Their rows stay with them, another number on each; the steps are issued without waiting
+// One controller, many workers: this process traces a step of a linear model, and the workers run
+// it. Each worker keeps its rows, a different number on each. The steps are issued without waiting
 // for results, and only losses are fetched.
 //
 //   mpirun -n 4 lockstep worker --address-file workers.address     in one terminal
@@ -31,7 +31,7 @@ struct StepOut {
   }
 };
 
-/// Mean square over the rows of all workers, and a step down its gradient.
+/// The mean square over the rows of all workers, and a step down its gradient.
 StepOut step(StepIn in) {
   const Tensor off = matmul(in.x, in.weights) - in.y;
   const Tensor rows = all_reduce(sum(in.y * 0.0 + 1.0));

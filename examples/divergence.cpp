@@ -1,5 +1,5 @@
 // What goes wrong when ranks compile different programs. Rank r's batch has 3 + r rows, and the
-// step takes one more collective where a batch has more than 4 rows.
+// step makes one more collective if a batch has more than 4 rows.
 //
 //   mpirun -n 4 divergence                             ends at once: BRANCH_DIVERGENCE, exit code 3
 //   LOCKSTEP_COORDINATION=off mpirun -n 4 divergence   collectives pair with the wrong partner: a

@@ -1,6 +1,6 @@
-// A graph network: messages of both ends go along edges, and each graph is read out as one number,
-// a sum over its edges. Every rank has other graphs in every step, with other numbers of graphs,
-// nodes and edges, down to none; no step compiles anew.
+// A graph network: each edge carries a message made from both its ends, and each graph gives one
+// number, a sum over its edges. Every rank has different graphs in every step, with different
+// numbers of graphs, nodes and edges, down to zero; only the first steps compile.
 //
 //   mpirun -n 4 graph_network    prints two losses; exit code 7 if the second is no smaller
 #include <cmath>
@@ -14,13 +14,13 @@ using namespace lockstep::worker;
 using lockstep::DType, lockstep::Result, lockstep::Status;
 constexpr std::int64_t kWidth = 16, kSteps = 200, kPart = 50;
 
-enum { In, Message, News, Out };  // what the model consists of
+enum { In, Message, News, Out };  // the weights of the model
 
 struct Input {
   std::vector<Tensor> model;
   AdamState adam;
   Tensor nodes, from, to;  // [nodes, 1]; i32 [edges] each: the numbers of an edge's nodes
-  Tensor sizes, targets;   // i32 [graphs]: how many nodes each graph has, in order; [graphs]
+  Tensor sizes, targets;   // i32 [graphs]: numbers of nodes of the graphs, in order; [graphs]
   template <class V>
   void fields(V& v) {
     v("model", model), v("adam", adam), v("nodes", nodes), v("from", from), v("to", to);

@@ -1,7 +1,7 @@
 // Overlapping groups: four ranks train one small network, two by two. A tensor group splits the
 // network's hidden units, a data group splits the rows of the batch, and one frame has collectives
-// of both. The number of rows changes with every step and differs between data parts. It is the
-// same within a tensor group, which compares it, so one program serves all steps.
+// of both. The number of rows changes with every step and differs between data parts. It is
+// equal within a tensor group, which checks that, so one program serves all steps.
 //
 //   mpirun -n 4 groups [--device cuda]
 //

@@ -1,8 +1,8 @@
-// An op of one's own: squareplus, (x + sqrt(x * x + 4)) / 2, a smooth relu. What it is takes a
-// name, a shape rule and a reference; text makes it as fast as the ops of lockstep, on host and
-// GPUs. Its gradient is a traced function that calls a second own op. opcheck tries both before
-// they are used: at many sizes, in every way they can run, and whether they keep what they claim.
-// Then all ranks fit a small model with it, and each writes down its losses by a host call.
+// A user's own op: squareplus, (x + sqrt(x * x + 4)) / 2, a smooth relu. It is defined by a name, a
+// shape rule and a reference; kernel text makes it as fast as the ops of lockstep, on host and
+// GPUs. Its gradient is a traced function that calls a second own op. opcheck tests the op before
+// use: at many sizes, in every way it can run, and whether it keeps its promises.
+// Then all ranks fit a small model with it, and each stores its losses by a host call.
 //
 //   mpirun -n 4 own_op     prints what was tested and the losses; exit code 7 if they do not fall
 #include <cmath>
@@ -86,7 +86,7 @@ Result<void> run(Job& job) {
     return Output{in.w - rate * all_reduce(grad(loss, {in.w})[0])};
   });
 
-  const std::int64_t rows = 6 + job.rank();  // another number on every rank
+  const std::int64_t rows = 6 + job.rank();  // a different number on every rank
   Array x(DType::F64, {rows, 3}), wanted(DType::F64, {rows, 1});
   for (std::int64_t i = 0; i < rows; ++i) {
     double at = 0;

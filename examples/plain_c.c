@@ -1,7 +1,7 @@
 /* The agreement from plain C: a program with a compiler of its own asks, before each step, which of
- * its compiled versions all ranks run, and compiles the next one for the decision that it is given.
+ * its compiled versions all ranks run, and compiles the next one for the decision that it gets.
  *
- *   mpirun -n 4 plain_c          ends with code 0 if all ranks agreed on the same */
+ *   mpirun -n 4 plain_c          exit code 0 if all ranks agreed */
 #include <lockstep.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static int train(lockstep_group* group, lockstep_agreement* agreement,
   struct compiler compiler = {{{0}}, 0};
   const int rank = lockstep_group_rank(group);
   int call, have = 1;
-  /* Rank r has 4 + r batches. All go round until none has any left; the others' are empty. */
+  /* Rank r has 4 + r batches. A rank without data goes on with empty batches until all are done. */
   for (call = 0; !lockstep_more(group, call < 4 + rank, &have) && have; ++call) {
     int64_t sizes[2];
     int entry, is_new;
@@ -54,7 +54,7 @@ static int train(lockstep_group* group, lockstep_agreement* agreement,
     /* ... here it runs compiler.versions[entry] on the batch ... */
   }
   if (call != 4 + lockstep_group_size(group) - 1) return report("more");
-  /* However jagged the batches: a static version at most, one for any rows, one for none at all. */
+  /* Whatever the sizes: at most one static version, one for any rows and one for empty batches. */
   return compiler.compiled <= 3 ? 0 : 1;
 }
 

@@ -1,10 +1,10 @@
 """A training loop in Python whose ranks agree before each step: least squares with numpy and mpi4py on
-batches of other sizes on every rank. lockstep.agreed() wraps the step; nothing else changes.
+batches whose sizes differ between ranks. lockstep.agreed() wraps the step; nothing else changes.
 
     PYTHONPATH=build/release/lib mpirun -n 4 /usr/bin/python3 examples/python_loop.py
 
-Ends with code 0 if the model was learnt, if all ranks compiled the same versions, if a rank that goes
-another way is an error on all ranks instead of a hang, and if all go on after one has failed.
+Exit code 0 if the model was learnt, if all ranks compiled the same versions, if a rank that goes another
+way is an error on all ranks instead of a hang, and if all ranks go on after one has failed.
 """
 
 import sys
@@ -74,7 +74,7 @@ def goes_another_way(group):
 
 
 def goes_on_after_an_error(group):
-    """One rank cannot read its batch: the others hear why in the call that they are in, and all go on."""
+    """One rank cannot read its batch: the others get the reason in the same call, and all go on."""
     step = lockstep.agreed(lambda rows: rows, group, name="after an error")
     said = None
     try:

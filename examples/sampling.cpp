@@ -1,9 +1,9 @@
 // Random numbers by keys. A table of 12 x 6 numbers is spread over the ranks unevenly, by rows in
 // one frame and by columns in another, and each rank draws its part: noise, dropped elements and
-// tokens. The key is an input, so every step draws other numbers with the same program. Gathered,
-// the parts are what one rank alone draws for the whole table.
+// tokens. The key is an input, so each step draws new numbers with the same program. Gathered, the
+// parts equal the draws of one rank for the whole table.
 //
-//   mpirun -n 4 sampling     prints a row of each step; exit code 7 if a part is not of the whole
+//   mpirun -n 4 sampling     prints a row of each step; exit code 7 if a part differs from that
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -19,9 +19,9 @@ using lockstep::Status;
 constexpr std::int64_t kRows = 12, kColumns = 6, kClasses = 5, kSteps = 4;
 
 struct Input {
-  Tensor part;  // of the table, whose first element is at (row, column)
+  Tensor part;  // part of the table; its first element is at (row, column)
   SymInt row, column;
-  Key key;  // the same on all ranks, which the call compares
+  Key key;  // equal on all ranks; the call compares it
   template <class V>
   void fields(V& v) {
     v("part", part), v("row", row), v("column", column), v("key", key);
@@ -42,12 +42,12 @@ Output sample(const Input& in) {
   const Part part{{kRows, kColumns}, {in.row, in.column}};
   return {uniform(keys[0], sizes, -1, 1, {.dtype = DType::F64, .part = part}),
           dropout(in.part, 0.25, keys[1], part), randint(keys[2], sizes, 0, kClasses, part),
-          permutation(keys[3], kRows),  // of the whole, on every rank
-          // What no other rank draws: the number of the rank goes into the key.
+          permutation(keys[3], kRows),  // of all rows, on every rank
+          // Each rank has draws of its own: its number goes into the key.
           bernoulli(keys[4].fold_in(group_rank(in.part)), {in.part.size(0)}, 0.5)};
 }
 
-/// Where rank r's share of n begins: ranks have one, two, three, .. parts of it.
+/// Start of rank r's share of n; the shares are in proportion 1 : 2 : 3 : …
 std::int64_t start(std::int64_t n, std::int64_t r, std::int64_t ranks) {
   return n * r * (r + 1) / (ranks * (ranks + 1));
 }
@@ -58,7 +58,7 @@ Input input(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64
   return {ones, row, column, {}};
 }
 
-/// Whether `part` is what `whole` has from (row, column) on.
+/// Whether `part` equals the part of `whole` that begins at (row, column).
 bool is_part(const Tensor& part, const Tensor& whole, std::int64_t row, std::int64_t column) {
   const Array a = part.array(), b = whole.array();
   const std::int64_t columns = a.sizes()[1];
@@ -68,7 +68,7 @@ bool is_part(const Tensor& part, const Tensor& whole, std::int64_t row, std::int
 }
 
 Result<void> run(Job& job) {
-  // What one rank alone draws: this frame's ranks do not meet.
+  // The draws of one rank alone: calls of this frame involve no other rank.
   auto alone = job.frame<Input, Output>("alone", {.consistency = Consistency::Local}, sample);
   auto by_rows = job.frame<Input, Output>("by_rows", sample);
   auto by_columns = job.frame<Input, Output>("by_columns", sample);

@@ -1,11 +1,11 @@
 """A mixture of experts in PyTorch, with one expert per rank: which rank a token goes to depends on the
-data, so every rank sends and receives other sizes at every step, and lines of text have other lengths.
+data, so sizes sent and received differ between ranks and steps, and lines of text have different lengths.
 
     torchrun --nproc-per-node 2 examples/torch_moe.py [--steps N] [--backend NAME] [--device cuda] [--branch]
     mpirun -n 2 python3 examples/torch_moe.py
 
-All ranks compile together, and as often. --branch puts a branch on a size in front of a collective: the
-ranks then end with one error; with LOCKSTEP_COORDINATION=off they hang or have wrong numbers."""
+All ranks compile together, equally often. --branch puts a branch on a size in front of a collective: the
+ranks then end with one error; with LOCKSTEP_COORDINATION=off they hang or compute wrong numbers."""
 
 import argparse
 import os

@@ -28,7 +28,7 @@ struct Model {
 struct Learnt {
   Model model;
   AdamState adam;
-  Tensor loss;  // of the step before
+  Tensor loss;  // of the step that made it
   template <class V>
   void fields(V& v) {
     v("model", model), v("adam", adam), v("loss", loss);
@@ -74,7 +74,7 @@ Learnt train(const Input& in) {
   const std::vector<Tensor> params = tensors_of(in.learnt.model);
   const Tensor loss = loss_of(in.learnt.model, in);
   std::vector<Tensor> grads = grad(loss, params);
-  for (Tensor& each : grads) each = all_reduce(each);  // of bf16, added up in f32
+  for (Tensor& each : grads) each = all_reduce(each);  // bf16 values, added up in f32
   const auto [after, adam] =
       adamw(params, clip_grad_norm(grads, 1.0).grads, in.learnt.adam, {.rate = 4e-3});
   return {with_tensors(in.learnt.model, after), adam, all_reduce(loss)};

@@ -1,4 +1,4 @@
-// What the model starts from, the same for any number of ranks, and batches of text as its inputs.
+// The initial model, the same for any number of ranks, and batches of text as its inputs.
 #pragma once
 
 #include <algorithm>
@@ -70,16 +70,16 @@ inline Parameters zeros_of(Parameters& p) {
   return z;
 }
 
-/// The experts of this rank, of all.
+/// Index of this rank's first expert, and the number of all experts.
 struct Experts {
   std::int64_t first = 0, total = 0;
 };
 
-/// What a checkpoint holds. Each rank has its own experts; all else is the same on all ranks.
+/// The state in a checkpoint. Each rank has its own experts; everything else is equal on all ranks.
 struct TrainingState {
   Parameters &parameters, &first_moment, &second_moment;
   Experts experts;
-  std::int64_t step = 0, line = 0;  // taken; the next of the text
+  std::int64_t step = 0, line = 0;  // steps taken; next line of the text
   double margin = INFINITY;
 
   struct Spread {
@@ -126,7 +126,7 @@ inline void assign(PackedBatch& batch, const LineBatch& share) {
   batch = {{indices({n}, tokens), indices({share.lines}, lengths)}, indices({n}, share.targets)};
 }
 
-/// This rank's share of so many lines.
+/// This rank's share of the batch of `count` lines from line `first` on.
 template <class Lines>
 Lines batch_of(const std::vector<std::string>& lines, std::size_t first, int count,
                const Job& job) {
