@@ -65,9 +65,9 @@ struct Blocked {
                                               Instant now);
 
 /// Returns all waits that cannot end, by rank. Such a wait needs a member that has not issued the
-/// entry and has ended; or, if each thread of its rank that issues waits, a member that cannot go
-/// on either. One moment is not read at once, so it proves nothing; the same waits with the same
-/// moves in a second moment do.
+/// entry and has ended; or, if every issuing thread of its rank waits, a member that cannot go on
+/// either. One moment is not read at once, so it proves nothing; the same waits with the same moves
+/// in a second moment do.
 [[nodiscard]] std::vector<Blocked> find_blocked(const WaitMoment& moment);
 
 /// Waits that were found once to have no end, and are to be found again.
