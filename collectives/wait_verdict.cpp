@@ -23,9 +23,9 @@ RankSet awaited(const BoardSnapshot& board, Rank rank) {
   return out;
 }
 
-/// The ranks that `rank` waits for: those that have not entered its operation. If all have, those
-/// that may hold it up: ranks still in it, and suspended ones, for a vote that was cast ahead
-/// counts as entered.
+/// The ranks that `rank` waits for: those that have not entered its operation. If all have entered:
+/// the other ranks that are still in the operation, and suspended ranks, which may have entered
+/// only by a vote cast ahead.
 RankSet held_by(const BoardSnapshot& board, Rank rank) {
   RankSet out = awaited(board, rank);
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
@@ -98,8 +98,8 @@ std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspende
       kHow, silent.phrase());
 }
 
-/// For a wait without a rank to blame: all of `others` wait themselves or, if `others` is empty,
-/// all ranks of the operation.
+/// The error of a wait for which no rank is to blame: all of `others` wait, too. If `others` is
+/// empty, all members of the group wait.
 std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& others,
                           double seconds) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
@@ -142,8 +142,8 @@ struct Look {
     const RankSet with = held_by(board, rank);
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
-  /// True if `rank` was running late in this wait. For a rank of another host its messages must
-  /// show that: the last one of a suspended rank may be that it waits.
+  /// True if `rank` was alive late in this wait. A rank of another host must have sent a message
+  /// then: an older one may say that it waits though it has been suspended since.
   [[nodiscard]] bool heard(Rank rank) const {
     return !state(rank).carried || state(rank).beat > since + deadline / 2;
   }
@@ -204,7 +204,7 @@ std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait, Ins
   if (!wait.since) return std::nullopt;
 
   const Look look{board, wait.self, *wait.since, now, deadline};
-  // If it waits for no rank, all members have entered this operation: then they all matter.
+  // If this rank waits for no other, all members have entered its operation: then they all matter.
   RankSet reached = awaited_through_others(board, wait.self);
   const bool together = awaited(board, wait.self).empty();
   if (const GroupState* group = board.group(look.state(wait.self).group);

@@ -41,9 +41,10 @@ struct FrameOptions {
   /// all ranks. If the function works for only a part of a declared range, that is a trace error
   /// with its line (constraints.h).
   std::vector<std::string> constraints{};
-  /// How a complex branch on sizes is recorded, that is, any other than a bound, a number or a
-  /// remainder of one size, or "a == k*b + c". Guard: other sizes compile another entry. Assert:
-  /// one entry for all sizes that satisfy it; other sizes are an error when the graph runs.
+  /// How a complex branch on sizes is recorded. Simple branches are a bound, a number or a
+  /// remainder of one size, and "a == k*b + c"; all others are complex. Guard: other sizes compile
+  /// another entry. Assert: one entry for all sizes that satisfy the branch; other sizes are an
+  /// error when the graph runs.
   shapes::ShapeOptions::Complex complex_branches = shapes::ShapeOptions::Complex::Guard;
   /// Options for capturing runs on a device as CUDA graphs; unless given, runs are not captured.
   /// Unused on the host.
@@ -109,9 +110,9 @@ class FrameRunner {
   /// BadInput before the first call and on a rank outside the group; Environment if an object to be
   /// packed is not here and cannot be built.
   [[nodiscard]] Result<SavedProgram> saved(const SaveOptions& options) const;
-  /// Takes the entries of a program that was read from `path` in place of a function's: before the
-  /// first call, on all ranks that agree on its calls, whose programs have one joint fingerprint.
-  /// Builds them together. Errors: joint.
+  /// Starts from the entries of `program`, which was read from `path`, in place of a function.
+  /// To be used before the frame's first call, on all ranks that agree on its calls; their programs
+  /// have one joint fingerprint. The ranks build the entries together. Errors: joint.
   [[nodiscard]] Result<void> start_from(SavedProgram program, const std::string& path);
   /// Before the first call: has `tracer` trace the function; the bodies of calls are not used.
   /// Captured variables are then not checked.

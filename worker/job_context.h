@@ -49,8 +49,8 @@ struct FrameCounts {
 /// Time limit of one compile unit, at which the toolchain ends the compiler.
 inline constexpr std::chrono::minutes kBuildLimit{2};
 
-/// A set of ranks with this one, which agree on calls of frames, or run the collectives of frames.
-/// Single-threaded.
+/// A set of ranks, including this rank, that agree on calls of frames or run the collectives of
+/// frames. Single-threaded.
 struct GroupContext {
   Group group;
   collectives::Communicator* data = nullptr;
@@ -76,7 +76,7 @@ struct JobContext {
   Log log;
   GroupContext everyone;                                    // all ranks
   GroupContext alone;                                       // this rank
-  std::map<std::string, GroupContext, std::less<>> groups;  // declared ones with this rank, by name
+  std::map<std::string, GroupContext, std::less<>> groups;  // declared groups of this rank, by name
   Nesting nesting;                                          // of all declared groups
   collectives::Watch* watch = nullptr;
   BuildTools tools;                   // for compile units

@@ -23,7 +23,7 @@ namespace lockstep::lines {
 inline constexpr Duration kProof = std::chrono::milliseconds(300),
                           kProofElsewhere = std::chrono::milliseconds(800);
 
-/// Maximum number of pairs of places of equal operations that are reported.
+/// Maximum number of reports of equal operations that ranks issue at different places.
 inline constexpr std::size_t kMostApart = 1000;
 
 /// Which of the ranks that an operation needs have issued it.
@@ -49,15 +49,15 @@ class Lines {
   /// Errors: those of tcp_rendezvous().
   [[nodiscard]] Result<void> meet(const std::vector<std::int32_t>& heads,
                                   const collectives::TcpOptions& options);
-  /// As SharedPosts::finish() and gone(); waits a short time until the other hosts know it. Errors:
-  /// GraphDivergence (an operation that this rank issued was refused later, and no call has
-  /// returned that yet).
+  /// As SharedPosts::finish() and gone(); then waits a short time until the other hosts know that
+  /// this rank has ended. Errors: GraphDivergence (an operation that this rank issued was refused
+  /// later, and no call has returned that yet).
   [[nodiscard]] Result<void> finish();
   void gone(std::string_view text);
-  /// Ends the notes of this host, on its head.
+  /// On a head: ends this host's exchange of notes with other hosts.
   void leave() { carrier_thread_.reset(); }
 
-  /// Returns the number of `group`, one for each key.
+  /// Returns the number of `group`; groups with the same key have the same number.
   [[nodiscard]] int group(Group group);
   [[nodiscard]] bool has_group(int number);
   /// Posts `operation` and returns the number of its entry, from 0, if this rank may issue it now.
@@ -66,16 +66,16 @@ class Lines {
   /// The last operation of the group has been handed to its transport.
   void issued(int group);
 
-  /// Success if an issued operation can still complete, even if no thread waits for it: no rank
-  /// that it needs ended before handing it to its transport. Errors: those of a dead group, which
-  /// it is from then on.
+  /// Success if an issued operation can still complete, even if no thread waits for it. It cannot
+  /// if a rank that it needs has ended without handing it to its transport. Errors: those of a dead
+  /// group; after an error the group is dead.
   [[nodiscard]] Result<void> in_flight(int group, std::uint64_t number, Instant now);
 
-  /// Number of pairs of places of the program at which equal operations were issued. Never an
-  /// error.
+  /// Number of reports of equal operations that ranks issued at different places of the program,
+  /// one per pair of places. Never an error.
   [[nodiscard]] std::uint64_t apart() const { return apart_count_; }
-  /// A sentence on the `number`-th of them, from 1, with the lifetime of this object; null: there
-  /// is no such pair.
+  /// Text of report `number` of apart(), from 1; null: there is none. The text lives as long as
+  /// this object.
   [[nodiscard]] const std::string* apart_text(std::uint64_t number) const;
 
   /// Whether the ranks that the operation needs have issued it, too, as far as they are seen.

@@ -68,7 +68,8 @@ class Association {
   [[nodiscard]] std::uint64_t received() const { return received_; }
   /// Bytes of messages that the peer has not acknowledged.
   [[nodiscard]] std::size_t kept_bytes() const { return kept_bytes_; }
-  /// Unacknowledged messages, or bytes, after which an acknowledgement of its own goes out.
+  /// Received messages, or bytes, not yet acknowledged, after which a separate acknowledgement goes
+  /// out.
   static constexpr std::uint64_t kAcknowledgeMessages = 64;
   static constexpr std::size_t kAcknowledgeBytes = 128 * 1024;
 
@@ -81,7 +82,7 @@ class Association {
   Link link_ = 0;
   std::uint64_t attempt_ = 0, peer_attempt_ = 0;
   std::uint64_t sent_ = 0, received_ = 0;
-  std::uint64_t told_ = 0;         // of received_, acknowledged to the peer
+  std::uint64_t told_ = 0;         // how many of received_ are acknowledged
   std::size_t untold_bytes_ = 0;
   std::deque<Bytes> kept_;         // the last of the sent_ messages, not acknowledged
   std::size_t kept_bytes_ = 0;

@@ -1,5 +1,5 @@
-// Connects one process of a job with all others: connections, opened at first use and again when
-// they break, and the messages received over them. Used by the TCP backend only.
+// The connections of one process of a job to all others, opened at first use and again when they
+// break, and the messages received over them. Used by the TCP backend only.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct TcpMeshParts {
   Rank self;
   RendezvousId id{};
   std::vector<Peer> roster;         // by rank
-  std::unique_ptr<TcpRoster> list;  // gives the roster to this process's children
+  std::unique_ptr<TcpRoster> list;  // gives the roster to ranks that join this process
 };
 
 /// See tcp.h.
@@ -45,8 +45,8 @@ class TcpMesh {
   /// Hosts of `ranks`, in their order.
   [[nodiscard]] HostRuns hosts(const std::vector<Rank>& ranks) const;
 
-  /// Sends to `here`, the ranks of this host, through rings from here on, if there is memory for
-  /// one. Called on all of them, before any message but Part::Kind::Board is sent.
+  /// From now on, messages to `here`, the ranks of this host, go through rings, if there is memory
+  /// for a ring. Called on all of them, before any message but Part::Kind::Board is sent.
   void share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& here);
 
   using Message = TcpInbox::Message;
@@ -60,8 +60,8 @@ class TcpMesh {
   [[nodiscard]] bool up(Rank to) const;
   /// Bytes that `to` has not acknowledged yet, or that its ring has no room for.
   [[nodiscard]] std::size_t queued(Rank to) const;
-  /// Returns the next message of that line; Bare and Payload share one. If no message is queued,
-  /// opens a connection, so that the end of the peer is noticed.
+  /// Returns the next message of `line`; the kinds Bare and Payload share a line. If no message is
+  /// queued, opens a connection, so that the end of the peer is noticed.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
   /// True if the peer has announced a clean exit: nothing more arrives from it.
   [[nodiscard]] bool finished(Rank rank) const;
@@ -78,12 +78,12 @@ class TcpMesh {
   [[nodiscard]] Result<void> wait(Duration waited);
   /// See tcp_failure. Any thread.
   [[nodiscard]] std::optional<Status> failure() const;
-  /// Moves, and returns the progress received since the last call, the latest of each rank. Called
-  /// now and then while this process computes, so that broken connections are opened again. Any
-  /// thread.
+  /// Polls the connections and returns the progress received since the last call, the latest of
+  /// each rank. Called now and then while this process computes, so that broken connections are
+  /// opened again. Any thread.
   [[nodiscard]] std::map<std::int32_t, RankProgress> take_progress();
-  /// Sends `progress` to one peer, if a connection to it is open and it reads, and moves. Any
-  /// thread.
+  /// Sends `progress` to one peer, if a connection to it is open and the peer reads; then polls the
+  /// connections. Any thread.
   void say_progress(Rank to, const std::vector<RankProgress>& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
@@ -142,7 +142,7 @@ class TcpMesh {
   std::map<std::int32_t, RankProgress> progress_;
   std::optional<Status> failure_;
   std::optional<Status> verdict_;  // verdict that every peer is sent when it connects
-  Instant verdict_at_{0};          // when there was first one
+  Instant verdict_at_{0};          // when verdict_ was first set
   bool leaving_ = false;           // this rank has sent its farewells
 };
 

@@ -13,7 +13,7 @@ constexpr std::chrono::seconds kAftermath{4};
 constexpr std::chrono::seconds kEvery{1};
 /// A rank whose connection broke still counts as present for this long.
 constexpr std::chrono::seconds kReturn{1};
-/// Time without an answer of its system after which a child is gone.
+/// A child counts as gone if its system leaves sent bytes unacknowledged for this long.
 constexpr std::chrono::seconds kGone{10};
 
 }  // namespace

@@ -18,10 +18,11 @@ struct Seen {
   std::vector<GroupCount> groups;
   std::uint64_t looks = 0, looks_waiting = 0;  // as last reported
   CallCounters counters;
-  /// Looks that the sender took in about the last two minutes, while no rank compiled, and looks
-  /// that found it waiting; later ones count more.
+  /// Looks at the rank's state in about the last two minutes while no rank compiled, and how many
+  /// of them found the rank waiting; later looks count more.
   std::uint32_t recent_looks = 0, recent_waiting = 0;
-  /// All reports, and reports that showed it behind an operation in which another rank waited.
+  /// Number of reports, and of reports that arrived while another rank waited in an operation that
+  /// this rank had not begun.
   std::uint64_t reports = 0, awaited = 0;
 
   /// Number of operations of `group` begun; for the world 0 if none is reported. -1: not a member

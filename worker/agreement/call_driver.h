@@ -97,10 +97,11 @@ class TimedVote final : public collectives::Round {
 /// Calls ahead: the calls of a frame are promised in the order in which they will be made. begin()
 /// casts the vote of the oldest promise of all frames, without blocking; poke() advances it. At
 /// most one such vote is in flight, and every other round first waits for it, on all ranks. A
-/// promise covers sizes, not what happens in between: a rank that makes another round after its
-/// vote completed is found by the next round of the ranks that make the call. On a miss that is at
-/// once, for one more vote confirms the call; on a hit, the key of every round says whether the
-/// call is still to be made. If a vote is not unanimous, every rank drops all its promises.
+/// promise covers the sizes of a call, not what a rank does before it. If a rank makes another
+/// round after the vote, instead of the call, the next round of the other ranks detects that. On a
+/// miss this is the vote that confirms the call; on a hit it is any round, because the key of every
+/// round says whether the call is still to be made. If a vote is not unanimous, every rank drops
+/// all its promises.
 class CallDriver {
  public:
   /// `self`: this rank's number in errors, if the group numbers its ranks by position.
@@ -167,7 +168,7 @@ class CallDriver {
   [[nodiscard]] AuditOutcome audit(const RoundKey& key, AuditLedger& ledger, AuditedCall own);
 
   /// One vote on the ranks' status, outside of a call: settle, finish, a point inside a graph.
-  /// Errors, the same on every rank: if one of them has a local error or is in another round.
+  /// Fails with the same error on every rank if any rank has a local error or is in another round.
   [[nodiscard]] Result<void> status_round(const RoundKey& round, const RankStatus& rank_status);
 
   /// True on every rank if `mine` is true on any; a round of its own. Errors: as status_round.
@@ -178,8 +179,8 @@ class CallDriver {
   [[nodiscard]] Result<std::int64_t> broadcast_from_lowest(const RoundKey& round,
                                                            std::int64_t mine);
 
-  /// A vote in a step that the ranks take together (building, starting), with words of the step's
-  /// own meaning. Returns the AND of all. Errors: the joint error if a rank is in another round, as
+  /// A vote in a step that the ranks take together (building, starting); the step defines what the
+  /// words mean. Returns the AND of all. Errors: the joint error if a rank is in another round, as
   /// in status_round.
   [[nodiscard]] Result<collectives::Vote> vote_words(const RoundKey& key,
                                                      const collectives::Vote& mine);
@@ -250,8 +251,8 @@ class CallDriver {
   [[nodiscard]] Status joint_error(const RoundKey& key, const RankStatus& rank_status,
                                    std::string_view remark = {});
   /// Collects a rank table during a resync; it reports `rank_status`, which is then cleared. True:
-  /// every rank is in this resync. False: some rank is in another round, where a local error is
-  /// now its error.
+  /// every rank is in this resync. False: some rank was in another round, which has failed with a
+  /// rank's local error.
   [[nodiscard]] Result<bool> all_in_resync(const RoundKey& key, RankStatus& rank_status);
   [[nodiscard]] Instant now() const { return clock_.now(); }
 

@@ -35,9 +35,9 @@ struct Entry {
   shapes::Fingerprint reported_digest;
   bool superseded = false;
 
-  /// `list` is the source list that the decision was made for. Requires that the guards and uniform
-  /// sizes mention backed symbols of the decision and host values only, and that those are well
-  /// formed.
+  /// `list` is the source list that the decision was made for. Requires that guards and uniform
+  /// sizes mention backed symbols of the decision and host values only, and that all host values
+  /// are well formed.
   [[nodiscard]] static Entry make(Decision decision, Decision reported,
                                   std::shared_ptr<const SourceList> list,
                                   std::vector<shapes::Guard> guards, shapes::Fingerprint graph,
@@ -49,11 +49,11 @@ struct Entry {
   [[nodiscard]] bool same_sources(const SourceList& list) const {
     return &list == list_.get() || list.digest() == list_->digest();
   }
-  /// True if sources, bools and fields are the same, and the values of `equal` fields.
+  /// True if the sources, bools, fields and values of "equal" fields are the same.
   [[nodiscard]] bool same_structure(const Observation& observation) const;
-  /// True if the sources are the same, values are within bounds, this call's marks are honoured,
-  /// guards hold, group guards that ask every rank included, and the fields are the same, with
-  /// joined values that absorb this rank's.
+  /// True if the entry can serve this call on this rank: the sources are the same, values are
+  /// within bounds, the call's marks are honoured, and guards hold, as do group guards that ask
+  /// every rank. The fields must be the same, and each joined value must absorb this rank's.
   [[nodiscard]] bool fits(const Observation& observation) const;
   /// Index of the first guard that is false for this call. Requires the entry's sources.
   [[nodiscard]] std::optional<std::size_t> failed_guard(const Observation& observation) const;
@@ -64,7 +64,7 @@ struct Entry {
   /// Mixes the values of the uniform sizes into `digest`. Requires the entry's sources.
   [[nodiscard]] std::uint64_t uniform_into(std::uint64_t digest,
                                            const Observation& observation) const;
-  /// Those values, in order. Requires the entry's sources.
+  /// The values of the uniform sizes, in order. Requires the entry's sources.
   [[nodiscard]] std::vector<std::int64_t> uniform_values(const Observation& observation) const;
   /// The first host value that differs between the two calls.
   [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
@@ -102,7 +102,7 @@ struct Misfit {
 struct CodeCache {
   std::string name;
   std::optional<DecisionConfig> own_config;  // if it is not the driver's
-  int agreement = 0;  // number of its agreement in the program, for records; 0: not one of several
+  int agreement = 0;  // number of the agreement, for records; 0: a job's frame
   std::vector<Entry> entries;
   FrameState state;
 

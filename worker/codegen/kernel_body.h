@@ -19,9 +19,9 @@ struct Access {
   std::vector<IndexText> index;
 };
 
-/// Checked: all indices in lists are in range when the kernel runs. Unchecked: the outcome of the
-/// check may not be known yet, so an index out of range must touch no memory; its result is
-/// arbitrary.
+/// Whether indices that are read from tensors are known to be in range when the kernel runs.
+/// Checked: they are. Unchecked: the outcome of the check may not be known yet, so an index out of
+/// range must touch no memory; its result is arbitrary.
 enum class Indices : std::uint8_t { Checked, Unchecked };
 
 class KernelBody {

@@ -14,10 +14,10 @@ struct NllOptions {
   std::int64_t ignore_index = -100;  // elements with this label are ignored
   Reduction reduction = Reduction::Mean;
 };
-/// Minus the log-probability of each label: x [N, C, ..] with labels i64 [N, ..], or [C] with one
-/// label. A label out of range is an error when the graph runs, unless it is ignore_index. The mean
-/// is over the elements that are not ignored, weighted by their labels; it is not a number if there
-/// are none.
+/// Minus the log-probability of each label: log_probabilities [N, C, ..] with labels i64 [N, ..],
+/// or [C] with one label. A label out of range is an error when the graph runs, unless it is
+/// ignore_index. The mean is over the elements that are not ignored, weighted by their labels; it
+/// is not a number if there are none.
 [[nodiscard]] Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels,
                               const NllOptions& options = {}, Line where = Line::current());
 
@@ -50,7 +50,7 @@ struct BinaryOptions {
 [[nodiscard]] Tensor smooth_l1_loss(const Tensor& x, const Tensor& target,
                                     Reduction reduction = Reduction::Mean, double beta = 1,
                                     Line where = Line::current());
-/// beta times smooth_l1_loss, with delta for beta.
+/// delta * smooth_l1_loss(x, target), with delta as its beta.
 [[nodiscard]] Tensor huber_loss(const Tensor& x, const Tensor& target,
                                 Reduction reduction = Reduction::Mean, double delta = 1,
                                 Line where = Line::current());

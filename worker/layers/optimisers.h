@@ -1,8 +1,9 @@
 // Optimisers. Each is a pure function from parameters, gradients and state to new parameters and
 // state. Names, defaults and results are those of torch.optim. The number of steps is part of the
-// state, so no step is a constant of the program, and a rate that is a float input or comes from a
-// schedule (schedules.h) compiles once. Parameters of f16 and bf16 have master weights, f32 copies
-// in the state, on which steps are made; the state is f32, and gradients may be of either dtype.
+// state, not a constant of the program. So the program compiles once if the rate is a float input
+// or comes from a schedule (schedules.h). Parameters of f16 and bf16 have master weights, f32
+// copies in the state, on which steps are made; the state is f32, and gradients may be of either
+// dtype.
 //
 //   struct Input { Model model; AdamState adam; Batch batch; SymFloat rate; ... fields() ... };
 //   const std::vector<Tensor> params = tensors_of(in.model);
@@ -43,7 +44,7 @@ void for_tensors(T& nested, On on) {
 
 }  // namespace detail
 
-/// The tensors of a nested value, as of inputs (language/inputs.h), in order of the walk.
+/// The tensors of a nested value, in the order of the walk over inputs (language/inputs.h).
 template <class T>
 [[nodiscard]] std::vector<Tensor> tensors_of(T nested) {
   std::vector<Tensor> out;

@@ -92,8 +92,9 @@ class Group:
         check(lib.note(self._handle, text))
 
     def issues(self, text: str) -> None:
-        """This process is about to issue its next collective of its own on all ranks of the group; `text`
-        begins with its name. For the watchdog, which names ranks that do not issue it. Never waits."""
+        """This process is about to issue its next collective that is not lockstep's, on all ranks of the group;
+        `text` begins with the collective's name. For the watchdog, which names ranks that do not issue it. Never
+        waits."""
         check(lib.issues(self._handle, text))
 
     def stalls(self) -> None:
@@ -164,6 +165,6 @@ class Group:
             lib.leave(self._handle, said(error))
         try:
             self.close()
-        except BadInput as refused:  # a thread that ends with the process is in a call
+        except BadInput as refused:  # a daemon thread is in a call
             if lib.leave(self._handle, said(refused)) != 0:
                 lib.group_close(self._handle)  # the library ends the job

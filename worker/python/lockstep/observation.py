@@ -38,7 +38,7 @@ def is_known(dtype: Any) -> bool:
 def _dtype_number(name: str, dtype: Any, whole: bool) -> int:
     number = _number_of(dtype_word(dtype))
     if number < 0 and whole:
-        return _number_of("uint8")  # its name is a source of its own
+        return _number_of("uint8")  # the dtype's name becomes a source of its own
     if number < 0:
         raise TypeError(f"{name} has dtype {dtype}, which lockstep does not know; leave the input out "
                         "or convert it")
@@ -189,7 +189,7 @@ class Observation:
            objects: Optional[ObjectTable] = None) -> "Observation":
         """Makes an observation of a mapping. `whole`: requires_grad of a tensor x is the bool x.requires_grad, the
         order of its dims in memory is the int x.layout (native/plan.h), a dtype that lockstep does not know is part of
-        a source's name, as None is, and of values that cannot be observed the type counts.
+        a source's name, as None is, and a value that cannot be observed counts by its type.
         `key_order`: the order of the keys of each dict x among the inputs is the field x.keys(), for
         functions that iterate over dicts. `objects` numbers each Opaque without a key."""
         out = cls.__new__(cls)
@@ -209,8 +209,8 @@ class Observation:
     def observe(self, name: str, value: Value, join: str = "equal") -> "Observation":
         """Adds a field: an int, a bool, a str or bytes (of at most 1,024 bytes) which the ranks join
         before a version is built; the joined value is Decision.fields[name]. `join`: "equal" (ranks
-        that differ get ConstantMismatch), "min", "max" or "union" (a tuple of the distinct values, by
-        the lowest rank that has each). A version serves calls whose values are equal to the joined one, not
+        that differ get ConstantMismatch), "min", "max" or "union" (a tuple of the distinct values, in
+        order of the lowest rank that has each). A version serves calls whose values are equal to the joined one, not
         below the min, not above the max, or one of the union. Every rank must observe the same fields,
         or all get SourceMismatch. Returns this observation."""
         spec, plain = field_of(name, value, join)

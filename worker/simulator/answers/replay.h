@@ -28,7 +28,7 @@ struct Difference {
 struct Replay {
   DryRunResult result;
   std::optional<Difference> difference;
-  /// Defects of the record: a cut last line, a last call without end, other columns.
+  /// Defects of the record: a cut last line, a last call without end, another version of columns.
   std::vector<std::string> notes;
   /// Frames of rank 0 at the end, by group and frame.
   std::map<std::pair<std::string, std::string>, CodeCache> frames;

@@ -1,6 +1,6 @@
 // Calls of one rank's record. One pass over the file finds them; each is read again when it is
-// needed. Held are a call's position in the file and a hash that shows which ranks had the same
-// inputs.
+// needed. Memory holds each call's position in the file, and a hash that shows which ranks had the
+// same inputs.
 #pragma once
 
 #include <map>
@@ -42,7 +42,7 @@ struct RecordedCall {
   std::shared_ptr<const std::vector<Entry>> entries;
   std::vector<RecordedEvent> events;
   std::optional<CallOutcome> outcome;  // nullopt: the record ends within the call
-  Duration pause{0}, closing{0};       // since the line before the call, and before its end
+  Duration pause{0}, closing{0};       // time before the call's first and last line
   int line = 0;
 };
 
@@ -92,7 +92,7 @@ class CallIndex {
   [[nodiscard]] const std::map<std::string, std::vector<std::uint32_t>>& of_groups() const {
     return calls_of_;
   }
-  /// slot_of() the calls of agreements, ascending; that of a call is the same on all ranks.
+  /// slot_of() of each call of an agreement, ascending; a call has the same slot on all ranks.
   [[nodiscard]] const std::vector<std::uint64_t>& slots() const { return slots_; }
 
  private:

@@ -1,4 +1,4 @@
-"""watch(): keeps the ranks of a program with unchanged torch.compile and torch.distributed in step."""
+"""watch(): keeps ranks in step in a program that uses torch.compile and torch.distributed unchanged."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ _watch: Optional["Watch"] = None
 def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: float = 60.0,
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
     """Compares the collectives of this process with those of its peers before they are issued, from now on, and reports
-    to them what it compiles. Collective over `process_group` (default: all; or a DeviceMesh or a dim of one; it may
-    be the first argument: watch(mesh)), the ranks that compare what they compile. Call it after
+    to them what it compiles. Collective over `process_group`, the ranks that compare what they compile (default: all).
+    A DeviceMesh, or a dim of one, will do, also as the first argument: watch(mesh). Call it after
     torch.distributed.init_process_group(). The program needs no other change.
 
     No rank waits for this. A collective of any process group, on any thread, and the making of a group, is compared
     with those that peers have issued (on other hosts some milliseconds late). Of ranks that differ, at least one
-    raises GraphDivergence. If this package has its part for this torch, ranks that wait for it on gloo raise, too:
-    the same error, or Stuck, or Gone if it has ended. The error says how compiled graphs differ, if they do. Frames
-    may be run by some ranks alone, and in any order. A rank that compiles a frame again makes sizes symbols that
-    differ on its peers.
+    raises GraphDivergence. If this package has a native part for this version of torch, ranks that wait for that rank
+    on gloo raise, too: the same error, or Stuck, or Gone if it has ended. The error says how compiled graphs differ, if
+    they do. Frames may be run by some ranks alone, and in any order. When a rank compiles a frame again, sizes that are
+    different on its peers become symbols.
 
     `policy`:
       "recompile": as above;
@@ -119,14 +119,14 @@ class Watch:
         self._counts: Dict[str, int] = {}
         self._traced: Optional[List[GraphText]] = None  # graphs, while tracing() collects them
         self._told: List[str] = []
-        self._compiling = threading.local()             # .compile: the thread's running one, .traced: it has been traced
+        self._compiling = threading.local()             # .compile: what this thread compiles, .traced: whether it is traced
         self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs instead of the frame
-        self._telling = threading.Lock()                # guards the tales
-        #: Frames whose first version, too, has symbols for sizes that differ on peers; and the text that distinguishes
-        #: frames of one name.
+        self._telling = threading.Lock()                # guards _tales
+        #: Frames whose sizes become symbols already in the first version if they differ on peers. The value
+        #: distinguishes frames of one name.
         self.decided_from_tales: Dict[types.CodeType, str] = {}
         self._group: Optional[Group] = None
-        self._voting: List[FrameVotes] = []             # the last ones are those that vote on frames now
+        self._voting: List[FrameVotes] = []             # a stack: the last one votes on frames now
         self._votes_of: Dict[Any, FrameVotes] = {}      # by process group
         if policy != "audit":
             self._open_group()
@@ -228,7 +228,7 @@ class Watch:
 
     @contextlib.contextmanager
     def waiting(self, members: List[int], name: str) -> Iterator[None]:
-        """Posts, within, that this rank waits for `members` in a vote on `name`."""
+        """Inside this context, peers see that this rank waits for `members` in a vote on `name`."""
         with self.inside(), self.lines.voting(members, name):
             yield
 
@@ -244,8 +244,8 @@ class Watch:
         return sum(votes.elsewhere for votes in self._votes_of.values())
 
     def alone(self) -> ContextManager[None]:
-        """Within, nothing that this rank does on this thread is voted on under "error": an evaluation on one rank,
-        another number of batches. Collectives are still compared."""
+        """Inside this context, nothing that this rank does on this thread is voted on under "error". It is for an
+        evaluation on one rank, or a number of batches that differs. Collectives are still compared."""
         standing = self._votes_of.get(self._watched)
         return contextlib.nullcontext() if standing is None else standing.alone()
 
@@ -325,7 +325,7 @@ class Watch:
         return GraphText(graph.nodes + backward.nodes, graph.collectives + backward.collectives)
 
     def told(self, finding: Finding) -> None:
-        """Reports a difference because of which no rank waits."""
+        """Reports a difference that makes no rank wait."""
         self._told.append(finding.text)
         if self._report is None:
             _log.info("%s", finding.message)
@@ -384,7 +384,7 @@ class Watch:
         return refused
 
     def _of(self, error: BaseException) -> Optional[Error]:
-        """Returns the error of lockstep that is this error, or that torch has converted to it."""
+        """Returns `error` if lockstep raised it, or the lockstep error that torch has put into an exception of its own."""
         return error if isinstance(error, Error) else self.lines.within(error)
 
     def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
@@ -392,7 +392,7 @@ class Watch:
         self._hook(kind, error, trace)
         own = self._of(error)
         if own is not None:
-            if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # within a hook of torch, which is left
+            if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # torch's hook captured it and ends here
                 sys.__stderr__.write(sys.stderr.getvalue())
             raise SystemExit(own.exit_code)
 
@@ -424,7 +424,7 @@ class Watch:
             self._votes.compile_starts(compiled)
         if threading.get_ident() == self.thread:
             self._backwards.take()
-            if self.within > 0:  # compile() compares it, and reports that it compiles
+            if self.within > 0:  # compile() compares the graph and reports progress
                 return
         self.progress.compile_starts()
         self.compiles += 1
