@@ -13,13 +13,13 @@
 
 namespace lockstep::worker {
 
-/// Result of a call; equal on all ranks, except for details of the rank's own in a `message`.
+/// Result of a call; equal on all ranks, except that a `message` may hold details of this rank.
 struct CallOutcome {
   enum class Kind : std::uint8_t { Reused, Compiled, Fallback, Error };
   Kind kind = Kind::Error;
-  int entry = -1;               // Reused, Compiled
-  std::optional<Status> error;  // Error
-  bool untested = false;        // RankStatus::untested of some rank
+  int entry = -1;               // for Reused and Compiled
+  std::optional<Status> error;  // for Error
+  bool untested = false;        // RankStatus::untested is true on some rank
 };
 
 namespace action {

@@ -25,31 +25,31 @@ struct Agreed {
   Run run = Run::Entry;
   int entry = -1;
   bool is_new = false;                 // compiled in this call
-  const Decision* decision = nullptr;  // the entry's, or this call's; valid until the next call
-  bool untested = false;  // some rank's RankStatus::untested, or the call was prefetched
+  const Decision* decision = nullptr;  // of the entry or fallback call; valid until the next call
+  bool untested = false;  // RankStatus::untested on some rank, or the call was prefetched
 };
 
 /// Result of an audited call. Equal on all ranks.
 struct Audited {
-  std::uint64_t times = 0;        // number of times it has been found; 1: to be reported in full
+  std::uint64_t times = 0;        // how often `finding` has been made; 1: report it in full
   std::optional<Status> finding;  // nullopt: all ranks run the same
 };
 
 /// The program that the caller compiled.
 struct Built {
-  /// Fingerprint of the program, compared between ranks; left zero, only decisions are compared.
+  /// Fingerprint of the program, compared between ranks; if zero, only decisions are compared.
   shapes::Fingerprint program;
   /// Conditions on the decision's symbols that the program relies on; read_guard() parses them.
   /// They are tested with every rank's sizes before the entry is created (BranchDivergence if one
   /// is false), and the entry fits only inputs for which all are true. Under same_graph they must
   /// be equal on all ranks.
   std::vector<shapes::Guard> guards;
-  /// Sizes over the decision's symbols that must be equal on all ranks; read_uniform() parses
-  /// them. Compared before the entry is created (ConstraintViolation if they differ) and in each
-  /// call that it fits (a miss if they differ).
+  /// Sizes over the decision's symbols that must be equal on all ranks; read_uniform() parses them.
+  /// Compared before the entry is created (ConstraintViolation if they differ) and in each call
+  /// that the entry fits (a miss if they differ).
   std::vector<UniformSize> uniform{};
-  /// Joint error of a round that the build itself made with all ranks of the group; nothing was
-  /// built.
+  /// If set: the joint error of a round that the build itself made with all ranks of the group;
+  /// nothing was built.
   std::optional<Status> ended{};
 };
 
@@ -62,14 +62,15 @@ class Agreement {
 
   /// `name`: the group's, the same on all its ranks.
   Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
-  /// One of several agreements over a communicator. `rounds` outlives it, and it outlives a vote in
-  /// flight for one of its frames. `number`: as CodeCache::agreement, the same on all ranks.
+  /// Makes one of several agreements over a communicator. `rounds` must outlive the agreement, and
+  /// the agreement any vote in flight for its frames. `number`: CodeCache::agreement, the same on
+  /// all ranks.
   Agreement(GroupRounds& rounds, std::string name, DecisionConfig config, int number = 0);
 
   /// Collective, before each call of `frame`. `build` runs if no entry fits on every rank; the new
-  /// entry exists only if it succeeded on all. Errors, the same on all ranks: those about inputs
+  /// entry exists only if it succeeded on all. Errors are the same on all ranks: those about inputs
   /// (exchange/rules.md), BranchDivergence, GraphDivergence, the error of `build`, and those of
-  /// Communicator::poll. After any but the last the next call works.
+  /// Communicator::poll. After all but those of Communicator::poll the next call works.
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, RankStatus rank_status = {});
   /// agree() for a compiler whose steps make rounds of their own, over driver() and with keys
@@ -82,51 +83,51 @@ class Agreement {
                                     RoundKey::Kind kind = RoundKey::Kind::Settle);
 
   /// Promises a call of `frame` with these inputs, after the calls already promised, so that its
-  /// vote runs while the program does something else. Every rank does so, or none. Never blocks.
-  /// If agree() is then called with other sizes, ints, bools, marks or fields, or with a pending
-  /// digest, the error is BadInput: on all ranks if the call is a miss; else on this rank alone,
-  /// while its peers run an entry as promised. They learn of it in their next round, and the
+  /// vote runs while the program does something else. Either every rank prefetches a call or none
+  /// does. Never blocks. agree() then fails with BadInput if it is called with other sizes, ints,
+  /// bools, marks or fields, or with a pending digest. On a miss all ranks fail. On a hit only this
+  /// rank fails: its peers run the entry as promised and get the error in their next round; the
   /// program should end. A local error in `rank_status` becomes the error of that call on all
   /// ranks.
   void prefetch(std::string_view frame, Observation observation, RankStatus rank_status = {});
-  /// Takes the error that only this rank has so far, for a caller that reports it to the peers by
-  /// other means than the next round.
+  /// Returns and clears the error that only this rank has so far, for a caller that reports it to
+  /// the peers by other means than the next round.
   [[nodiscard]] std::optional<Status> take_unheard() {
     return std::exchange(local_error_, std::nullopt);
   }
   /// True if the vote of the next call of `frame` has been cast.
   [[nodiscard]] bool is_ahead(std::string_view frame) const;
-  /// Drops all prefetches: no rank makes another call. Returns true if a vote may be in flight;
-  /// this must then stay in place until the driver has no call ahead.
+  /// Drops all prefetches: no rank makes another call. Returns true if a vote may be in flight; the
+  /// Agreement must then stay in place until the driver has no call ahead.
   [[nodiscard]] bool abandon();
   /// Advances a prefetched vote; to be called now and then while the program works. Never blocks.
   void poke() { driver().poke(); }
-  /// Collective: true while any rank has data; false, on all ranks, when none has. Errors: as
+  /// Collective. Returns true on all ranks if any rank has data (`have`), else false. Errors: as
   /// agree().
   [[nodiscard]] Result<bool> more(bool have);
   /// Collective, after an error that all ranks have: brings ranks that made different numbers of
   /// calls back in step. Keeps entries, drops prefetches. Errors: FrameMismatch, which names the
-  /// rounds of ranks that are not in this one.
+  /// rounds of ranks that are not in the resync.
   [[nodiscard]] Result<void> resync();
 
   /// Collective, before each call of `frame`, in place of agree(): every rank has decided for
   /// itself, and the ranks compare what they are about to run. Changes no decision. The caller
-  /// reports a finding (in full if it is the first of its kind), and the call goes on.
-  /// Errors, the same on all ranks, before anything runs: GraphDivergence (collectives that would
+  /// reports a finding (in full if it is the first of its kind), and the call goes on. Errors are
+  /// the same on all ranks and occur before anything runs: GraphDivergence (collectives that would
   /// not match), FrameMismatch, the local error of a rank, and those of Communicator::poll.
   [[nodiscard]] Result<Audited> audit(std::string_view frame, AuditedCall own);
   /// The findings so far, for a summary.
   [[nodiscard]] const AuditLedger& findings() const { return ledger_; }
 
-  /// From now on each frame starts, at its first call, from its profile in `store`, and commits
-  /// are stored there if `keeps`: true on one rank of those that see the same directory. Ranks may
-  /// have different stores, or none. `report` (may be empty) receives errors of the disk. The
-  /// store outlives this. `restored` (may be empty) is called for each frame that got a state.
+  /// Makes each frame start, at its first call, from its profile in `store`, which outlives the
+  /// agreement. If `keeps`, commits are stored there; it is true on one of the ranks that see the
+  /// same directory. Ranks may have different stores, or none. `report` (may be empty) receives
+  /// errors of the disk. `restored` (may be empty) is called for each frame that got a state.
   using Restored = std::function<void(const CodeCache& frame, const FrameState& state)>;
   void use_profiles(coordinator::ProfileStore& store, bool keeps, FrameProfile::Report report,
                     Restored restored = {});
-  /// Sets the name that distinguishes this agreement's profiles from those of the job's others;
-  /// empty: they are shared.
+  /// Sets the name that distinguishes this agreement's profiles from those of the job's other
+  /// agreements; if empty, the profiles are shared.
   void profiles_as(std::string name) { profiles_as_ = std::move(name); }
   /// Sets the hash of the text of a frame's function, before the frame's first call: a profile of
   /// another function with the same name is not used.
@@ -143,8 +144,8 @@ class Agreement {
  private:
   struct Known {
     FrameAgreement calls;
-    shapes::Fingerprint content{};       // of the frame's function
-    std::optional<Decision> past_limit;  // of the last call, if it ran without an entry
+    shapes::Fingerprint content{};       // hash of the function's text
+    std::optional<Decision> past_limit;  // of the last call, if it fell back
     bool profiled = false;               // true from the first call on, if there is a store
   };
   [[nodiscard]] Known& known(std::string_view frame);
@@ -152,7 +153,7 @@ class Agreement {
     return {.group = name_, .frame = std::string(frame), .kind = kind};
   }
   void restore(Known& frame, const Observation& observation);
-  /// Error of a call that breaks its promise; nullopt: it is kept, or there was none.
+  /// Error of a call that breaks its promise; nullopt: the promise is kept, or there was none.
   [[nodiscard]] std::optional<Status> broken(const FrameAgreement& calls,
                                              const Observation& observation,
                                              const RankStatus& rank_status) const;
@@ -163,7 +164,7 @@ class Agreement {
   std::string name_;
   DecisionConfig config_;
   int number_ = 0;
-  std::optional<Status> local_error_;  // of a promise broken here, until all ranks know it
+  std::optional<Status> local_error_;  // error of a promise broken here, until all ranks have it
   std::map<std::string, Known, std::less<>> frames_;
   coordinator::ProfileStore* store_ = nullptr;
   bool keeps_ = false;

@@ -1,7 +1,7 @@
 // Audit: every rank decides for itself, with a compiler and a cache of its own, and the ranks only
-// compare what each is about to run. Nothing of the caller's is changed. Programs that differ are
-// a finding, and the call goes on; collectives that would not match are an error on all ranks
-// before any of them runs. Meant for existing jobs, without rewriting them.
+// compare what each is about to run. The caller's programs and caches stay as they are. Programs
+// that differ are a finding, and the call goes on; collectives that would not match are an error on
+// all ranks before any collective runs. Meant for existing jobs, without rewriting them.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,11 @@ struct AuditedCall {
   bool issued = false;
   /// True: compiled for this call, not taken from the rank's cache. For reports only.
   bool is_new = false;
-  /// Texts for reports; may be empty. `program_text`: a line of a few words, then the program, of
-  /// which the first line that differs is shown. `collectives_text`: one collective per line. The
-  /// part of a line after a tab is shown but not compared.
+  /// Texts for reports; may be empty. `program_text`: a line of a few words, then the program;
+  /// reports show the first line of the program that differs. `collectives_text`: one collective
+  /// per line. The part of a line after a tab is shown but not compared.
   std::string program_text, collectives_text;
-  /// This rank has nothing to run (its compile failed).
+  /// If set, this rank has nothing to run (its compile failed).
   std::optional<Status> local_error;
 };
 
@@ -49,15 +49,15 @@ struct AuditOutcome {
   std::optional<Status> error;
 };
 
-/// The audit's findings so far; equal on all ranks. Two findings are the same if their kind, frame,
-/// ranks and input are, whatever the sizes.
+/// The audit's findings so far; equal on all ranks. Two findings are the same if they have the same
+/// kind, frame, ranks and input, whatever the sizes.
 class AuditLedger {
  public:
   /// Different findings beyond this number are counted together and not reported in full.
   static constexpr std::size_t kMost = 64;
 
   struct Line {
-    Status first;  // as reported in full
+    Status first;  // of the first occurrence, reported in full
     std::uint64_t times = 0;
   };
   void call() { ++calls_; }
@@ -87,17 +87,17 @@ struct Parting {
   std::vector<RankValue> texts;  // that line on each rank
 };
 
-/// One audited call on one rank, as a pure state machine. One vote if all ranks do the same. Else a
-/// rank table of what each does; then, if all ranks are in audited calls, a tree join of the
-/// evidence of their inputs, and one of the first line in which their texts differ.
+/// One audited call on one rank, as a pure state machine. Makes one vote. If the ranks do not all
+/// run the same, it collects a rank table of what each runs. If all ranks are in audited calls, it
+/// then joins the evidence of their inputs, and the first line in which their texts differ, if any.
 /// Single-threaded; `ledger` outlives it.
 class AuditMachine {
  public:
   AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, AuditedCall own);
 
-  /// nullptr while there is something to do.
+  /// nullptr while next() has something to do.
   [[nodiscard]] const AuditOutcome* outcome() const { return outcome_ ? &*outcome_ : nullptr; }
-  /// A Vote or a TreeJoin. Requires that there is no outcome yet.
+  /// The next action: a Vote or a TreeJoin. Requires that there is no outcome yet.
   [[nodiscard]] const Action& next() const { return action_; }
   void voted(const collectives::Vote& result);
   void joined(const Bytes& result);

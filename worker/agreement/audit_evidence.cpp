@@ -105,7 +105,7 @@ const EvidenceCell* find(const Evidence& set, const EvidenceCell& like) {
   return at != set.cells.end() && place(*at) == place(like) ? &*at : nullptr;
 }
 
-/// True if no value, type or absence is seen in both.
+/// True if the ranks of `a` and those of `b` have nothing in common: neither a value nor absence.
 bool apart(const EvidenceCell* a, const EvidenceCell* b) {
   if (a == nullptr || b == nullptr)
     return (a == nullptr) != (b == nullptr) && (a ? a : b)->everywhere;
@@ -117,7 +117,7 @@ bool apart(const EvidenceCell* a, const EvidenceCell* b) {
 /// True if no two cells have anything in common.
 bool all_apart(std::vector<const EvidenceCell*> cells) {
   if (cells.size() < 2) return false;
-  // In this order, if any two cells have something in common, two neighbours have.
+  // In this order, if any two cells have something in common, two neighbouring cells have, too.
   std::sort(cells.begin(), cells.end(), [](const EvidenceCell* a, const EvidenceCell* b) {
     if (a == nullptr || b == nullptr) return a == nullptr && b != nullptr;
     return std::tie(a->type, a->least) < std::tie(b->type, b->least);

@@ -12,7 +12,7 @@ namespace {
 
 using shapes::Fingerprint;
 
-/// Follows the report of a rank in audited calls, and in no other round.
+/// Byte that follows a rank's report in audited calls, and in no other round.
 constexpr std::uint8_t kAudited = 0xA1;
 
 struct Line {
@@ -56,7 +56,7 @@ Line read(const RankValue& value) {
 /// Ranks that are equal in one aspect, with the evidence of their inputs.
 struct Set {
   RankSet ranks;
-  Line line;  // of the lowest rank; is_new: true on all
+  Line line;  // of the lowest rank; but is_new only if true on all
   Evidence evidence;
 };
 
@@ -183,14 +183,14 @@ std::string content_of(std::string_view kind, const std::vector<Line>& lines,
   return out;
 }
 
-/// Verdict on ranks of which some have nothing to run (`troubled`), or that are about to run
+/// Verdict if some ranks have nothing to run (`troubled`), or if the ranks are about to run
 /// different frames or calls.
 AuditVerdict judge_places(const std::vector<RankValue>& rank_table, const std::vector<Line>& lines,
                           bool troubled) {
   AuditVerdict out{diagnose(rank_table), false, {}};
   const auto& first = lines.front().collectives;
   for (const Line& line : lines) {
-    // A rank with a local error issues no collective; the others' must not wait for it.
+    // A rank with a local error issues no collective, so collectives of the others would hang.
     if (troubled) out.stops |= !line.said.local_error && may_have_collectives(line);
     if (!troubled) out.stops |= !line.collectives || line.issued || line.collectives != first;
   }

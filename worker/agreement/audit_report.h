@@ -12,29 +12,29 @@
 
 namespace lockstep::worker {
 
-/// One rank's line for the rank table: its report, as in every round that this call may meet, and
-/// what it is about to run.
+/// One rank's line of the rank table: the report that every kind of round sends, followed by what
+/// the rank is about to run.
 [[nodiscard]] std::string audit_line(const RoundKey& key, const AuditedCall& own);
 
-/// True if every rank is in some audited call. If not, diagnose() has the error.
+/// True if every rank is in some audited call. If not, diagnose() makes the error.
 [[nodiscard]] bool all_audited(const std::vector<RankValue>& rank_table);
 
 struct AuditVerdict {
   Status status;
-  bool stops = false;   // an error; else a finding
-  std::string content;  // identifies a finding; without numbers of calls and sizes
+  bool stops = false;   // true: an error; false: a finding
+  std::string content;  // identifies a finding; holds no call numbers or sizes
 };
-/// Adds what is sent of a rank's texts to its evidence.
+/// Adds to a rank's evidence the parts of its texts that are sent.
 void describe(Evidence& evidence, const AuditedCall& own);
-/// The first line in which the ranks' texts differ, without the lines themselves: of collectives if
-/// these differ, else of programs. nullopt: no line differs, there are no texts, or a rank has a
-/// local error or is in another call.
+/// Finds the first line in which the ranks' texts differ; leaves Parting::texts empty. Compares the
+/// texts of collectives if the collectives differ, else those of programs. nullopt: no line
+/// differs, there are no texts, or a rank has a local error or is in another call.
 [[nodiscard]] std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
                                                   const std::vector<Evidence>& evidence);
-/// That line of a rank's text; "(none)" past its end.
+/// The line of this rank's text at `parting`; "(none)" past the end of the text.
 [[nodiscard]] std::string parting_line(const Parting& parting, const AuditedCall& own);
-/// Requires all_audited(rank_table). `evidence` is by lines of the rank table. nullopt: all ranks
-/// run the same program, though not all know its collectives.
+/// The verdict on audited calls. Requires all_audited(rank_table). `evidence`: for lines of the
+/// rank table. nullopt: all ranks run the same program, though not all know its collectives.
 [[nodiscard]] std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
                                                 const std::vector<Evidence>& evidence,
                                                 const std::optional<Parting>& parting);

@@ -409,7 +409,7 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
   }
   drop_promises();
   // A rank whose pending vote was not unanimous goes straight to the rank table, as its peers do
-  // after theirs; then all start again, with no vote pending.
+  // after their pending votes. Then all ranks start again, with no vote pending.
   for (bool all_here = false;; met = true) {
     if (met) {
       const auto result = vote(Vote::of(0, key.hash(), 0, 0), Combine::And);

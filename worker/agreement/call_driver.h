@@ -19,8 +19,8 @@
 
 namespace lockstep::worker {
 
-/// The steps of a call that the protocol leaves to others: the tracer and the compiler of this
-/// project, or those of a framework.
+/// The steps of a call that the protocol leaves to others: those of the tracer and compiler of this
+/// project, or of a framework.
 class CallSteps {
  public:
   virtual ~CallSteps() = default;
@@ -104,7 +104,7 @@ class TimedVote final : public collectives::Round {
 /// all its promises.
 class CallDriver {
  public:
-  /// `self`: this rank's number in errors, if the group numbers its ranks by position.
+  /// `self`: this rank as errors name it, if the group numbers its ranks by position.
   CallDriver(collectives::Communicator& group, DecisionConfig config, RankSet self = {})
       : group_(group), config_(config), self_(std::move(self)) {}
   CallDriver(const CallDriver&) = delete;
@@ -134,7 +134,8 @@ class CallDriver {
   void poke() {
     if (ahead_ && ahead_->vote_is == CallAhead::VoteIs::Out) move_vote();
   }
-  /// Drops the frame's oldest promise, whose vote is not cast yet: the call is made without it.
+  /// Drops the frame's oldest promise, if its vote is not cast yet; the call is then made without
+  /// one.
   void release(const CodeCache& cache);
   /// Drops the frame's promises: no rank calls it again. Returns true if its vote may be in flight;
   /// the frame must then stay in place until has_ahead() is false.
@@ -145,9 +146,10 @@ class CallDriver {
     return ahead_ && &ahead_->cache == &cache;
   }
   [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
-  /// Gives the call ahead the scalars of the call as it is made: they are not promised.
+  /// Gives the call ahead the scalars of the call as it is made; a promise does not cover scalars.
   void renew_scalars(const Observation& made) { ahead_->machine.renew_scalars(made.scalars); }
-  /// Returns `key` with the prefetched call that is still to be made; every round has such a key.
+  /// Returns `key` after adding the prefetched call that is still to be made, if any. Every round
+  /// uses such a key.
   [[nodiscard]] RoundKey with_pending_call(RoundKey key) const;
   /// Runs the call ahead to its end, as call() does. Requires has_ahead().
   [[nodiscard]] CallOutcome take(CallSteps& steps);
@@ -217,7 +219,7 @@ class CallDriver {
   [[nodiscard]] CallOutcome drive(CallMachine& machine, CallSteps& steps, CallTimes before);
   /// Does the next action of `machine`. Returns the outcome if that is Finish.
   [[nodiscard]] std::optional<CallOutcome> answer(CallMachine& machine, CallSteps& steps);
-  /// After the vote of a miss: checks that the ranks that cast it ahead do make the call.
+  /// After the vote of a miss: checks that the ranks that cast this vote ahead do make the call.
   [[nodiscard]] Result<void> confirm(const CallMachine& machine);
   /// Reports the result of a vote, or of a tree join or broadcast, to `machine`.
   void tell(CallMachine& machine, const collectives::Vote& result);
@@ -262,7 +264,7 @@ class CallDriver {
   std::vector<CallObserver*> observers_;
   SystemClock clock_;
   CallTimes times_;
-  std::deque<Promise> promises_;  // oldest first, without the one whose call is ahead
+  std::deque<Promise> promises_;  // oldest first, without that of the call ahead
   std::optional<CallAhead> ahead_;
   bool unconfirmed_ = false;  // the last vote of a call was cast ahead by some rank
 };

@@ -22,8 +22,8 @@ std::optional<VoteFlag> flag_of(const std::optional<Status>& local_error) {
   return local_error->code == Code::RuntimeAssert ? VoteFlag::RunFailed : VoteFlag::Error;
 }
 
-/// Error of a guard, host value or uniform size over anything but inputs and the decision's backed
-/// symbols: no call could test it.
+/// Error if a guard, host value or uniform size mentions anything but inputs and the decision's
+/// backed symbols, because no call could test it.
 std::optional<Status> foreign_guard(const Decision& decision, const SourceList& list,
                                     const TraceReport& report) {
   constexpr const char* kBug = "this is a bug of the tracer, please report it";
@@ -54,8 +54,8 @@ std::optional<Status> foreign_guard(const Decision& decision, const SourceList& 
   return std::nullopt;
 }
 
-/// Adds the group guards to what is compared: even if graphs may differ, these may not, for all
-/// ranks take part in a witness vote, or none.
+/// Adds the group guards to what is compared. Even where graphs may differ, group guards must be
+/// equal: either all ranks take part in a witness vote or none does.
 shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
                                    const std::vector<GroupGuard>& questions) {
   shapes::FingerprintBuilder builder;
@@ -81,7 +81,7 @@ CallMachine::CallMachine(Rank self, int size, const DecisionConfig& config, Roun
   if (key_.consistency) config_.consistency = *key_.consistency;
   if (!observation_.fields.empty() && !rank_status_.local_error)
     rank_status_.local_error = fields_error(observation_);
-  // Under shared_sizes the ranks' lists may differ and each entry knows its own.
+  // Under shared_sizes the ranks' lists may differ, and each entry knows its own list.
   std::uint64_t state = cache_.digest();
   if (config_.consistency != Consistency::SharedSizes) state ^= observation_.list->digest().low;
   state ^= cache_.uniform_digest(observation_);
@@ -126,7 +126,7 @@ void CallMachine::called(const Vote& result) {
   if (result.any_flag() || !result.same_pending()) return diagnose_mismatch();
   untested_ = result.raised(VoteFlag::Untested);
   fit_ = result.entries();
-  uniform_differs_ = !result.same_state();  // as far as is known
+  uniform_differs_ = !result.same_state();  // true also if other things differ: see rostered()
   candidates_ = uniform_differs_ ? 0 : fit_;
   same_list_ = result.same_state() && config_.consistency != Consistency::SharedSizes;
   ask_for_witnesses();
@@ -134,7 +134,7 @@ void CallMachine::called(const Vote& result) {
 
 void CallMachine::ask_for_witnesses() {
   // One bit per question of the candidates, in order; cleared by a rank that is a witness. Every
-  // rank holds the same entries, so all ask or none does.
+  // rank holds the same entries, so either all ranks ask or none does.
   std::uint64_t answers = Vote::kOnes;
   std::size_t question = 0;
   std::uint64_t rest = candidates_;
@@ -178,7 +178,7 @@ void CallMachine::choose() {
        std::nullopt);
 }
 
-/// Some entry's uniform sizes differ; `equal`: those of the picked entry do not.
+/// Called if some entry's uniform sizes differ. `equal`: those of the picked entry are equal.
 void CallMachine::compared(bool equal) {
   const int picked = cache_.pick(candidates_);
   if (equal) return finish({CallOutcome::Kind::Reused, picked, std::nullopt});
@@ -348,7 +348,8 @@ void CallMachine::collect_rank_table(const std::optional<std::string>& mine, Err
 }
 
 void CallMachine::diagnose_mismatch() {
-  // A rank whose trace failed may meet ranks that still ask the group questions in their traces.
+  // A rank whose trace failed may meet, in this round, ranks that still ask the group questions in
+  // their traces.
   if (!rank_status_.local_error) rank_status_.local_error = failure_;
   collect_rank_table(rank_report(key_, rank_status_),
                      [](auto rank_table) { return diagnose(rank_table); });
@@ -387,7 +388,7 @@ void CallMachine::rostered(const Bytes& payload) {
   const std::optional<Roster> roster = decode_roster(payload);
   if (!roster) return unreadable();
   if (roster->dictionary.differs) {
-    // The transport of some rank gave up before it learnt the others' names: all start anew.
+    // Some rank's transport gave up before the rank learnt the others' names: all ranks start anew.
     cache_.forget_names();
     return gather();
   }

@@ -37,7 +37,8 @@ struct TraceReport {
       guards;                     // beyond the decision's own conditions; over its trace_symbols()
   std::optional<Status> failure;  // the user's function threw, or asked for unbacked data
   std::vector<GroupGuard> group_guards;
-  /// Values that guards may mention as well: the backed symbols after those of the decision.
+  /// Host values that guards may mention as well. Their backed symbols follow those of the
+  /// decision.
   std::vector<HostValue> host_values;
   /// Sizes that must be equal on all ranks; over the same symbols as guards.
   std::vector<UniformSize> uniform;
@@ -47,7 +48,7 @@ struct TraceReport {
   std::vector<shapes::Fingerprint> prefixes;
   /// GraphPrints::skeleton: equal for programs that differ in constants only.
   shapes::Fingerprint skeleton;
-  bool caller_built = false;  // by a compiler of the caller's, which also gave the guards
+  bool caller_built = false;  // by the caller's compiler, which also gave the guards
 };
 
 /// One call on one rank. Single-threaded. `cache` is the frame's on this rank and outlives the
@@ -61,7 +62,7 @@ class CallMachine {
   /// The next action; unchanged until the matching report below is made.
   [[nodiscard]] const Action& next() const { return action_; }
 
-  /// Replaces the scalars, before the trace. Requires that no entry's host values change by it.
+  /// Replaces the scalars, before the trace. Requires that this changes no entry's host values.
   void renew_scalars(std::vector<std::int64_t> scalars) {
     observation_.scalars = std::move(scalars);
   }
@@ -155,13 +156,13 @@ class CallMachine {
   TraceReport report_;             // from Trace on
   shapes::Fingerprint compared_;   // from Verify on: what must be equal on all ranks
   std::optional<Entry> entry_;     // from Verify on
-  std::optional<Status> failure_;  // this rank's, at Trace or Compile
+  std::optional<Status> failure_;  // of this rank, at Trace or Compile
   bool settling_ = false;          // the decision settles the frame
   bool falls_back_ = false;        // past the recompile limit: traced and compared, not compiled
   std::size_t failed_guard_ = 0;
   std::size_t most_nodes_ = 0;                       // number of nodes of the largest graph
   bool only_constants_ = false;                      // equal skeletons on all ranks
-  std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // the search: equal up to, unequal from
+  std::size_t equal_nodes_ = 0, unequal_nodes_ = 0;  // bounds of search_node()
 };
 
 }  // namespace lockstep::worker

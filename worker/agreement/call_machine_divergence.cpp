@@ -119,7 +119,7 @@ void CallMachine::elect_guard() {
 }
 
 void CallMachine::elected_guard(std::uint64_t guard) {
-  // Equal graphs have equal guards; where graphs may differ a rank may lack this one.
+  // Equal graphs have equal guards; where graphs may differ, a rank may lack this guard.
   std::optional<std::string> mine;
   Branch branch{.frame = cache_.name, .caller_built = report_.caller_built};
   if (guard < report_.guards.size()) {
@@ -135,8 +135,8 @@ void CallMachine::elected_guard(std::uint64_t guard) {
 }
 
 void CallMachine::count_nodes() {
-  // Complements, so that the minimum over the ranks gives maxima: the largest number of nodes, and
-  // the least and greatest skeleton.
+  // The complement of a word turns the minimum over the ranks into a maximum. The result has the
+  // largest number of nodes, and the least and the greatest skeleton.
   collectives::Vote mine;
   const bool searched = config_.consistency != Consistency::SharedSizes;
   mine.words[0] = ~std::uint64_t{searched ? report_.prefixes.size() : 0};

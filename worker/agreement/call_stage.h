@@ -13,11 +13,11 @@
 namespace lockstep::worker {
 
 enum class CallStage : std::uint8_t {
-  // Up to an existing entry.
+  // Stages that lead to an existing entry.
   Call,
   Witness,
   Uniform,
-  // Up to a new entry.
+  // Stages that lead to a new entry.
   Roster,
   Gather,
   Elect,
@@ -39,9 +39,9 @@ enum class CallStage : std::uint8_t {
 
 struct CallStageRow {
   CallStage stage;
-  std::size_t asks;  // the index in Action
+  std::size_t asks;  // index of its action in Action
   std::string_view learns;
-  std::uint32_t next;  // a bit per stage; every stage also leads to Done if the transport gives up
+  std::uint32_t next;  // bit per stage that may follow; Done always may, if the transport gives up
   [[nodiscard]] constexpr bool leads_to(CallStage to) const {
     return (next >> static_cast<unsigned>(to) & 1) != 0;
   }

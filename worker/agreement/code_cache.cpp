@@ -46,8 +46,8 @@ void subtract(shapes::Fingerprint& sum, const shapes::Fingerprint& part) {
   sum.low -= part.low;
 }
 
-/// Mixes the dims marked uniform into `digest`. Sources count by name: under shared_sizes the lists
-/// of ranks differ.
+/// Mixes the dims marked uniform into `digest`. Sources are identified by name, because under
+/// shared_sizes the lists of ranks differ.
 std::uint64_t marks_into(std::uint64_t digest, const Observation& observation) {
   const SourceList& list = *observation.list;
   for (std::size_t s = 0; s < list.sources().size(); ++s)
@@ -64,8 +64,8 @@ std::string value_name(const SourceSpec& spec, std::size_t at) {
   return spec.kind == Kind::Tensor ? size_text(spec.name, at) : spec.name;
 }
 
-/// True for equal fields. Must be the same on all ranks of a call, so only values joined by `equal`
-/// count: others may differ between ranks.
+/// True if the fields are equal. The result must be the same on all ranks of a call, so only values
+/// joined by `equal` are compared: other values may differ between ranks.
 bool same_fields(const std::vector<JoinedField>& joined, const std::vector<Field>& own) {
   return std::equal(joined.begin(), joined.end(), own.begin(), own.end(),
                     [](const JoinedField& j, const Field& o) {
@@ -225,7 +225,7 @@ bool Entry::replaces(const Entry& older) const {
     return std::any_of(older.group_guards.begin(), older.group_guards.end(),
                        [&](const GroupGuard& g) { return g.same(guard); });
   };
-  // A symbol must mean the same in both.
+  // A symbol must mean the same in both entries.
   if (!host_values.empty() && host_values != older.host_values) return false;
   const auto asked = [&](const UniformSize& size) {
     return std::any_of(older.uniform.begin(), older.uniform.end(),
@@ -236,7 +236,8 @@ bool Entry::replaces(const Entry& older) const {
          std::all_of(uniform.begin(), uniform.end(), asked);
 }
 
-/// A bit for each entry that is not superseded, in their order: whether `holds` is true of it.
+/// One bit for each entry that is not superseded, in order of entries: set if `holds` is true of
+/// it.
 template <class Holds>
 std::uint64_t CodeCache::mask_of(const Holds& holds) const {
   std::uint64_t mask = 0;
@@ -310,7 +311,7 @@ void CodeCache::learn_names(const KnownNames& names) {
 void CodeCache::forget_names() { dictionary_ = std::make_shared<const Dictionary>(); }
 
 void CodeCache::adopt(FrameState stored) {
-  // Both are in order of names. What is equal in both stays in the sum.
+  // Both maps are in order of names. Sources with equal states in both stay in the sum.
   auto before = state.begin();
   auto after = stored.begin();
   while (before != state.end() || after != stored.end()) {
@@ -352,7 +353,8 @@ void CodeCache::renew_digest() {
 
 namespace {
 
-/// The first value out of an entry's bounds, or a mark that it does not honour.
+/// Text of the first value that is out of the entry's bounds, or of the first mark that the entry
+/// does not honour.
 std::optional<std::string> value_misfit(const Decision& decision, const Observation& observation) {
   for (std::size_t s = 0; s < decision.sources.size(); ++s) {
     const SourceDecision& source = decision.sources[s];

@@ -26,11 +26,11 @@ inline constexpr int kMaxEntries = 64;
 /// One compiled entry. Immutable except for `superseded`.
 struct Entry {
   Decision decision;                  // what this rank compiled
-  Decision reported;                  // what the group reports; differs under shared_sizes only
+  Decision reported;                  // what the group reports; another one under shared_sizes only
   std::vector<shapes::Guard> guards;  // of the trace, over the symbols
   std::vector<GroupGuard> group_guards;
   std::vector<HostValue> host_values;
-  std::vector<UniformSize> uniform;  // over the symbols; the same on all ranks in a call it serves
+  std::vector<UniformSize> uniform;  // over the symbols; equal on all ranks in calls it serves
   shapes::Fingerprint graph;
   shapes::Fingerprint reported_digest;
   bool superseded = false;
@@ -69,18 +69,18 @@ struct Entry {
   /// The first host value that differs between the two calls.
   [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
                                                             const Observation& b) const;
-  /// Its conditions on its symbols: ranges and guards.
+  /// The entry's conditions on its symbols: ranges and guards.
   [[nodiscard]] shapes::GuardSet guard_set() const;
   /// Names the symbols of guards by their source.
   [[nodiscard]] shapes::Namer namer() const;
-  /// True if the entry serves all that `older` serves, so that `older` can go.
+  /// True if the entry serves every call that `older` serves, so that `older` can go.
   [[nodiscard]] bool replaces(const Entry& older) const;
 
  private:
   enum class Use : std::uint8_t { Static, Symbol, Unbacked };
   [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
-  /// Arguments of the guard programs: the values, then the host values. `room` stores them if there
-  /// are host values. nullopt: the scalars were not read.
+  /// Arguments of the guard programs: the values, then the host values. `room` is their storage if
+  /// there are host values. nullopt: the scalars were not read.
   [[nodiscard]] std::optional<std::span<const std::int64_t>> operands(
       const Observation& observation, std::vector<std::int64_t>& room) const;
   std::shared_ptr<const SourceList> list_;
@@ -101,7 +101,7 @@ struct Misfit {
 /// their digests, in adopt() and commit() only. The digests do not cover the dictionary.
 struct CodeCache {
   std::string name;
-  std::optional<DecisionConfig> own_config;  // if it is not the driver's
+  std::optional<DecisionConfig> own_config;  // nullopt: the driver's
   int agreement = 0;  // number of the agreement, for records; 0: a job's frame
   std::vector<Entry> entries;
   FrameState state;
@@ -123,12 +123,12 @@ struct CodeCache {
   [[nodiscard]] int live() const;
   /// True if a call that no entry fits falls back. Equal on all ranks.
   [[nodiscard]] bool at_limit(const DecisionConfig& config) const;
-  /// Mask, as of lookup(), of the entries with the same structure as this call.
+  /// Mask, in the format of lookup(), of the entries with the same structure as this call.
   [[nodiscard]] std::uint64_t alike(const Observation& observation) const;
   /// True if the next entry of a structure settles the frame (DecisionConfig::settle). `alike`: the
   /// entries that have that structure on every rank. Equal on all ranks.
   [[nodiscard]] bool settles_next(const DecisionConfig& config, std::uint64_t alike) const;
-  /// Mask, as of lookup(), of the entries that `entry` replaces.
+  /// Mask, in the format of lookup(), of the entries that `entry` replaces.
   [[nodiscard]] std::uint64_t replaced_by(const Entry& entry) const;
 
   /// Replaces the state by a stored one (a profile).
@@ -145,7 +145,7 @@ struct CodeCache {
   /// Covers the state.
   [[nodiscard]] const shapes::Fingerprint& state_digest() const { return state_; }
 
-  /// Names that all ranks know: the layout of an exchange of different source lists.
+  /// The names that all ranks know: the layout of the exchange if source lists or states differ.
   [[nodiscard]] const std::shared_ptr<const Dictionary>& dictionary() const { return dictionary_; }
   /// Called on every rank with the same names.
   void learn_names(const KnownNames& names);

@@ -1,5 +1,5 @@
-// From a vote that is not unanimous to one error, the same on every rank: the report of each rank,
-// and the diagnosis of the table of all reports. Pure.
+// Turns a vote that is not unanimous into one error, the same on every rank: each rank makes a
+// report, and the table of all reports is diagnosed. Pure.
 #pragma once
 
 #include <optional>
@@ -20,14 +20,14 @@ struct RankStatus {
   /// A failure of this rank since the last vote (an exception between calls, a failed assert, the
   /// end of the job); it becomes the call's error on every rank.
   std::optional<Status> local_error;
-  /// The node of a graph at which the error arose. The error of all ranks is the one with the
-  /// lowest node, as later errors may follow from it.
+  /// The node of a graph at which the error arose. All ranks get the error with the lowest node,
+  /// because later errors may follow from it.
   std::uint32_t local_error_at = 0;
   /// True: conditions of the caller's program beyond its inputs are not tested on this rank yet;
   /// all ranks learn of it together with the entry.
   bool untested = false;
-  /// The ranks that this one speaks for in tables; empty: itself. A dry run folds ranks that do the
-  /// same into one machine.
+  /// The ranks for which this rank reports in tables; empty: itself only. A dry run folds ranks
+  /// that do the same into one machine.
   RankSet speaks_for;
 };
 
@@ -37,7 +37,7 @@ struct RankStatus {
 [[nodiscard]] std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
                                       std::string_view remark = {});
 
-/// The report of another rank.
+/// A report of a rank, decoded.
 struct RankReport {
   std::string frame, options, after;
   std::string key, round;  // RoundKey::text(), for readers, and round_text(), to compare

@@ -67,7 +67,8 @@ std::optional<Difference> difference(const Observation& promised, const Observat
   return difference(promised.fields, given.fields);
 }
 
-/// The first host value of the entry that differs: the vote relied on its branches.
+/// The first host value of the entry that differs. The vote relied on the branches that these
+/// values decide.
 std::optional<Difference> difference(const Entry& entry, const Observation& promised,
                                      const Observation& given) {
   const auto changed = entry.changed_host_value(promised, given);

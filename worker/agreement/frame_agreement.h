@@ -52,9 +52,9 @@ class FrameAgreement {
     rounds_.promise(call_, cache_, std::move(observation), std::move(rank_status));
   }
   /// The error of a call with `given` if something else was promised; it names the first source
-  /// that differs, with both values. nullopt: the promise is kept, or nothing was promised.
-  /// Floats and the elements of tensors are runtime values and may differ, except for branches that
-  /// an entry took on them; so may the order of dims, on which no entry depends.
+  /// that differs, with both values. nullopt: the promise is kept, or nothing was promised. Floats
+  /// and the elements of tensors are runtime values: they may differ unless they change a branch
+  /// that an entry took. The order of dims may differ, too, as no entry depends on it.
   [[nodiscard]] std::optional<Status> broken(const Observation& given) const;
 
  private:

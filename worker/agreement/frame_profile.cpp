@@ -55,7 +55,7 @@ std::optional<FrameState> FrameProfile::restore(CodeCache& cache, const Observat
 void FrameProfile::keep(const CodeCache& cache) const {
   if (store_ == nullptr || !keeps_) return;
   coordinator::Profile profile = profile_of(cache);
-  // Groups of one name, each with its own ranks and sizes, share one profile.
+  // Groups of one name share one profile, though each has its own ranks and sizes.
   if (const auto there = store_->load(key_))
     for (auto& [name, source] : profile)
       if (const auto other = there->find(name);

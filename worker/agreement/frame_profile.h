@@ -14,19 +14,20 @@ namespace lockstep::worker {
 
 class CallDriver;
 
-/// Covers name, kind, dtype and number of dims: a source that differs in one is another source.
+/// Fingerprint of name, kind, dtype and number of dims. A source that differs in any of them is
+/// another source.
 [[nodiscard]] shapes::Fingerprint profile_key(const SourceSpec& spec);
 
-/// The state that `profile` gives a frame that is called with `list`: without sources whose key has
-/// changed. Sources that are not in the list stay: another call of the frame may have them.
+/// The state that `profile` gives a frame that is called with `list`. Omits the sources of the list
+/// whose key has changed. Keeps sources that are not in the list, as another call may have them.
 [[nodiscard]] FrameState state_from(const coordinator::Profile& profile, const SourceList& list);
 
 /// The profile to store: the sources of the frame's entries with their state. Equal on all ranks
 /// with equal frames.
 [[nodiscard]] coordinator::Profile profile_of(const CodeCache& cache);
 
-/// Collective. The ranks of the group that see the same profiles as this one. `store`: null if it
-/// has none.
+/// Collective. The ranks of the group that see the same profiles as this rank. `store`: null if
+/// this rank has no profiles.
 [[nodiscard]] Result<RankSet> profile_sharers(CallDriver& driver,
                                               const coordinator::ProfileStore* store);
 

@@ -29,8 +29,8 @@ class RoundObserver {
 
 /// Where the peers of a leaving rank go next.
 enum class PeersGo : std::uint8_t {
-  On,         // to a round of the group, or to the run of a call that is ahead
-  ToRound,    // to a round of the group: all have the error of the last one
+  On,         // to a round of the group, or to run the call ahead
+  ToRound,    // to a round of the group, as all have the last round's error
   Elsewhere,  // perhaps to a round of another group
 };
 
@@ -43,7 +43,7 @@ class GroupRounds {
                        DecisionConfig config = {}, std::uint64_t first = 0)
       : driver_(group, config, std::move(self)), first_(first), next_(first) {}
 
-  /// Sets the observer, which outlives this.
+  /// Sets the observer, which must outlive this object.
   void observe(RoundObserver& observer) { observer_ = &observer; }
   [[nodiscard]] CallDriver& driver() { return driver_; }
   /// Key of the current or last round.
@@ -58,14 +58,15 @@ class GroupRounds {
                                       const RankStatus& rank_status = {});
   /// As CallDriver::resync; begins a new epoch.
   [[nodiscard]] Result<void> resync(const RoundKey& round, RankStatus rank_status = {});
-  /// Reports `gone` as this rank leaves: in the round `close`, or in the call ahead. Error: the one
-  /// that all ranks get. Success: the peers may never learn of it in a round, so the watchdog must
-  /// end the job.
+  /// Reports `gone` to the peers as this rank leaves, in the round `close` or in the call ahead.
+  /// Error: the error that all ranks get. Success: the peers may never learn of `gone` in a round,
+  /// so the watchdog must end the job.
   [[nodiscard]] Result<void> leave(const RoundKey& close, const Status& gone, PeersGo peers);
 
-  /// Runs the next call of a frame to its end: the one ahead, or a new one with this key. Calls
-  /// `agreed()`, then casts the vote of the next promised call. The call ahead takes the scalars of
-  /// `observation`. An lvalue `observation` is copied if a new call takes it.
+  /// Runs the next call of a frame to its end: the call ahead if it is of this frame, else a new
+  /// call with the key `call`. Then calls `agreed()` and casts the vote of the next promised call.
+  /// A call ahead gets the scalars of `observation`. An lvalue `observation` is copied only for a
+  /// new call.
   template <class Seen, class Agreed = decltype([] {})>
   [[nodiscard]] CallOutcome call(const RoundKey& call, CodeCache& cache, Seen&& observation,
                                  RankStatus rank_status, CallSteps& steps,
@@ -81,14 +82,14 @@ class GroupRounds {
   }
   /// The error of a call that this rank cannot make.
   struct Refusal {
-    Status error;          // the joint one, or `why`
-    bool unheard = false;  // the peers run an entry as promised and do not know of it
+    Status error;          // the joint error, or `why`
+    bool unheard = false;  // the peers run an entry as promised and do not know the error
   };
   /// Takes part in the next call of the frame with the local error `why`. If that call is ahead,
   /// all promises of this rank are withdrawn.
   [[nodiscard]] Refusal refuse(const RoundKey& call, CodeCache& cache, const Status& why);
-  /// Drops the promises of `frames`: no rank calls them again. Returns true if a vote of one may be
-  /// in flight; they must then stay in place until the driver has no call ahead.
+  /// Drops the promises of `frames`: no rank calls them again. Returns true if a vote of one of
+  /// them may be in flight; `frames` must then stay in place until the driver has no call ahead.
   [[nodiscard]] bool abandon(std::span<const CodeCache* const> frames);
   /// As CallDriver::promise; casts the vote if no call is ahead.
   void promise(RoundKey call, CodeCache& cache, Observation observation, RankStatus rank_status);
@@ -100,7 +101,7 @@ class GroupRounds {
   void begin_next() {
     if (const RoundKey* call = driver_.due()) driver_.begin(next_++, calls_[call->frame]++);
   }
-  /// Makes a round outside of calls: `take` does it.
+  /// Makes a round outside of calls by calling `take`, with its key in `key_`.
   template <class Take>
   [[nodiscard]] auto outside(const RoundKey& round, const Take& take);
 

@@ -31,7 +31,8 @@ struct InferRequest {
   [[nodiscard]] static Result<InferRequest> read(const std::string& folder);
 };
 
-/// File in that folder with a line per structure of a frame: its name, a tab, infer_json().
+/// File in the same folder with one line per frame and structure: the structure, a tab,
+/// infer_json().
 inline constexpr std::string_view kInferredLines = "classes.jsonl";
 
 }  // namespace lockstep::worker

@@ -14,16 +14,16 @@
 
 namespace lockstep::worker {
 
-/// One rank's row; nullopt: the rank is not listed. Values may hold any bytes.
+/// Payload with one rank's row. `value` may hold any bytes; nullopt: the rank is not listed.
 [[nodiscard]] Bytes rank_table_payload(Rank self, const std::optional<std::string>& value);
-/// The row of several ranks that have the same value.
+/// Payload with the row of several ranks that have the same value.
 [[nodiscard]] Bytes rank_table_payload(const RankSet& ranks,
                                        const std::optional<std::string>& value);
 /// The join for the ordered tree (collectives/tree.h). An unreadable payload counts as an empty
 /// table.
 [[nodiscard]] Bytes join_rank_tables(std::span<const std::byte> lower,
                                      std::span<const std::byte> higher);
-/// One row per distinct value, by lowest rank.
+/// One row per distinct value, sorted by lowest rank.
 [[nodiscard]] std::vector<RankValue> rank_table_values(std::span<const std::byte> payload);
 
 }  // namespace lockstep::worker

@@ -1,6 +1,6 @@
 // The record of a job, one file of JSON lines per rank (record.md): what each rank observed,
-// received and decided, so that a dry run can replay it. Written as the job runs; never overwrites
-// another record and never stops the job: if the disk takes no more, the record ends.
+// received and decided, so that a dry run can replay it. Written as the job runs. Never overwrites
+// another record and never stops the job: if a write fails, the record ends.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,9 @@ struct RecordHeader {
 /// "rank-00003.jsonl"
 [[nodiscard]] std::string record_file_name(Rank rank);
 
-/// Fingerprint of all that a rank observed of a call. Recorded beside it, so that an observation
-/// that was altered afterwards is found even if it would change no decision. `placed`: the orders
-/// of dims; in older records the strides.
+/// Fingerprint of all that a rank observed of a call. It is recorded with the observation, so that
+/// an observation altered afterwards is found even if that changes no decision. `placed`: the
+/// orders of dims; in older records the strides.
 [[nodiscard]] shapes::Fingerprint observation_digest(const Observation& observation,
                                                      std::span<const std::int64_t> placed);
 [[nodiscard]] inline shapes::Fingerprint observation_digest(const Observation& observation) {
@@ -60,9 +60,9 @@ class Recorder final : public CallObserver {
  public:
   /// Called once, when the disk takes no more; the job goes on without the rest of its record.
   using Report = std::function<void(const Status&)>;
-  /// Makes the directory if need be and writes the header. Errors, which name the directory and not
-  /// this rank's file, so that they are equal on ranks with the same trouble: Environment (cannot
-  /// be written), BadInput (it holds a record already).
+  /// Makes the directory if need be and writes the header. Errors: Environment (the directory
+  /// cannot be written), BadInput (it holds a record already). They name the directory and not this
+  /// rank's file, so that they are equal on ranks with the same trouble.
   [[nodiscard]] static Result<std::unique_ptr<Recorder>> open(const std::string& directory,
                                                               const RecordHeader& header,
                                                               Report report = {});
@@ -70,11 +70,11 @@ class Recorder final : public CallObserver {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// Writes the ranks of a group, as ranks of the job, before its first call; groups that are not
-  /// declared are all ranks.
+  /// Writes the members of a group, as ranks of the job. To be called before the group's first
+  /// call; groups that are not declared have all ranks.
   void group(std::string_view name, const RankSet& members);
-  /// Writes one of the program's agreements, before its first call: calls refer to its number
-  /// (CodeCache::agreement). The same on all ranks.
+  /// Writes one of the program's agreements, before its first call. Calls refer to it by `number`
+  /// (CodeCache::agreement), which is the same on all ranks.
   void agreement(int number, std::string_view name, const DecisionConfig& config);
   /// Writes the stored state (a profile) that a frame starts from, before its first call.
   /// `agreement`: CodeCache::agreement.

@@ -17,7 +17,7 @@ constexpr Rank kOfferer{0};
 struct Offer {
   shapes::Fingerprint of;
   std::uint64_t bytes = 0;
-  std::string digest;  // empty: there are none
+  std::string digest;  // empty: the first rank has no bytes
 };
 
 Bytes encode_offer(const Offer& offer) {

@@ -1,6 +1,6 @@
-// Shares bytes that one rank of a group has made with the ranks that would make the same: what a
-// framework's own compiler has built. Beside the agreement, within the build of a version. What
-// lockstep itself builds is shared by worker/toolchain/shared_build.h.
+// Shares what a framework's own compiler has built on one rank with the ranks of the group that
+// would build the same. Runs within the build of a version, in rounds of its own. What lockstep
+// itself builds is shared by worker/toolchain/shared_build.h.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ struct SharedStore {
 /// Result of share_bytes() on one rank.
 struct SharedBytes {
   std::optional<Bytes> bytes;  // nullopt: none for this rank
-  /// Error of this rank alone, which took part to the end: other bytes than the first rank's
-  /// arrived (Environment), or an unreadable message (Internal).
+  /// Error of this rank alone, which still took part in all rounds: the bytes that arrived are not
+  /// the first rank's (Environment), or a message is unreadable (Internal).
   std::optional<Status> failure;
 };
 
-/// Collective; `key`, and the key of its next attempt, belong to these rounds alone. Returns the
-/// first rank's `mine` on that rank and on every rank with the same `of`, a fingerprint of all that
-/// the bytes depend on. Returns none on other ranks, on all ranks if the first has none, and, if
-/// the bytes are too many to be sent, on ranks that lack them. Ranks that have stored the same
-/// bytes need no transfer: the first rank broadcasts the SHA-256, which every returned value has.
-/// Bytes are stored under `of`. Errors: those of CallDriver::vote_words and of broadcasts; all
+/// Collective. No other round may use `key` or the key of its next attempt. Returns the first
+/// rank's `mine` on that rank and on every rank with the same `of`, a fingerprint of all that the
+/// bytes depend on. Returns no bytes on other ranks, nor on any rank if the first rank has none. If
+/// there are too many bytes to send, ranks that lack them get none. Ranks that have stored the same
+/// bytes need no transfer: the first rank broadcasts their SHA-256, and all returned bytes match
+/// it. Bytes are stored under `of`. Errors: those of CallDriver::vote_words and of broadcasts; all
 /// ranks have then left the call.
 [[nodiscard]] Result<SharedBytes> share_bytes(CallDriver& driver, RoundKey key,
                                               const shapes::Fingerprint& of,
