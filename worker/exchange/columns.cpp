@@ -29,7 +29,7 @@ void store(std::byte* column, std::size_t i, std::int64_t value) {
 using Join = void (*)(std::byte* out, const Columns& a, const Columns& b, Column column,
                       std::size_t count);
 
-/// Word by word. Each column has a loop of its own.
+/// Joins word by word. Each column has an instance of this loop of its own.
 template <std::int64_t (*join)(std::int64_t, std::int64_t)>
 void each(std::byte* out, const Columns& a, const Columns& b, Column column, std::size_t count) {
   const Words x = a.words(column);
@@ -47,7 +47,7 @@ std::int64_t greatest(std::int64_t a, std::int64_t b) { return std::max(a, b); }
 std::int64_t either(std::int64_t a, std::int64_t b) { return a | b; }
 std::int64_t lower(std::int64_t a, std::int64_t b) { return a != 0 ? a : b; }
 
-/// -1 is unset, INT64_MAX dynamic: for tuples of different lengths even the number of dims varies.
+/// Joins numbers of dims: -1 is unset, INT64_MAX dynamic. Different numbers join to dynamic.
 std::int64_t join_dims(std::int64_t a, std::int64_t b) {
   if (a == b || b < 0) return a;
   return a < 0 ? b : INT64_MAX;
@@ -72,7 +72,7 @@ shapes::Seen stored(const Columns& columns, std::size_t i) {
           columns.word(Column::StoredValues, i)};
 }
 
-/// Joins by the lattice: a cell's state and value are in two columns.
+/// Joins stored cells by their lattice. A cell's state and value are in two columns.
 void join_stored(std::byte* out, const Columns& a, const Columns& b, Column column,
                  std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -87,8 +87,8 @@ struct Spec {
   std::uint32_t section;  // 0: always present
   bool per_source;        // else per slot
   Join join;
-  /// The words that an absent column stands for: of a slot, or a source's tensor, that the rank has
-  /// (`held`) or lacks (`lacked`).
+  /// What an absent column stands for: `held` if the rank has the slot (or the source, as a
+  /// tensor), `lacked` if not.
   std::int64_t held = 0, lacked = 0;
 };
 constexpr bool kPerSlot = false, kPerSource = true;
@@ -191,7 +191,7 @@ void ColumnWriter::fill(Column column, std::int64_t word) {
 }
 
 Bytes ColumnWriter::take() && {
-  // Both columns are at the end, so the vector is just cut off. Greatest stays if First does.
+  // Both columns are at the end, so the vector is just cut off. Greatest must stay if First stays.
   const std::byte* base = bytes_.data() + start_[0];
   const std::size_t length = kWord * layout_.slots;
   for (const auto& [column, section] :
@@ -223,7 +223,8 @@ void append_fields(Bytes& vector, std::span<const std::byte> fields) {
 
 namespace {
 
-/// The joined fields, encoded; a side without fields lacks all of the other's. nullopt: unreadable.
+/// The joined fields, encoded. A side without fields lacks all fields of the other side. nullopt:
+/// unreadable.
 std::optional<Bytes> joined_fields(std::span<const std::byte> lower,
                                    std::span<const std::byte> higher) {
   const auto read = [](std::span<const std::byte> bytes) {
@@ -239,7 +240,8 @@ std::optional<Bytes> joined_fields(std::span<const std::byte> lower,
 Bytes join_columns(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   const auto a = Columns::of(lower);
   const auto b = Columns::of(higher);
-  // Sections that depend on a rank's own values may differ; those of the kind of exchange may not.
+  // Sections that depend on a rank's own values may differ; those that the kind of exchange sets
+  // may not.
   if (!a || !b || a->layout() != b->layout() ||
       ((a->sections() ^ b->sections()) & (kMixed | kStored)) != 0)
     return {};

@@ -1,10 +1,9 @@
 // The fixed-layout vector of a miss: columns of 64-bit words over the slots and sources of a layout
 // that is equal on all ranks, so that no names are sent. Joined word by word, without decoding.
-// All little-endian: a header (version, sections, slots, sources: u32 each; digest of the layout:
-// two u64), then the columns whose section the header announces, in the order of `Column`, then the
-// users' fields, if some rank has any (field.h).
-// Bytes of peers are checked before use: an invalid vector makes the join empty, and an empty
-// vector is invalid, too.
+// Format, all little-endian: a header (version, sections, slots, sources: u32 each; digest of the
+// layout: two u64); then the columns whose section the header announces, in the order of `Column`;
+// then the users' fields, if some rank has any (field.h). Bytes of peers are checked before use: an
+// invalid vector makes the join empty, and an empty vector is invalid, too.
 #pragma once
 
 #include <array>
@@ -23,17 +22,17 @@ namespace lockstep::worker {
 enum class Column : std::uint8_t {
   Least,           // per slot; always present
   Marks,           // per slot, a bit per Mark; absent: nothing is marked
-  Orders,          // per source, of a tensor's dims (dim_order.h); absent: all contiguous
+  Orders,          // per source, order of a tensor's dims (dim_order.h); absent: all contiguous
   Kinds,           // per source, OR of the ranks' bits (exchange_mixed.cpp)
   FirstSpec,       // per source, its spec on the lowest rank that has it; 0: no rank has it
   LeastDims,       // per source, the least number of dims of a tensor
   StoredStates,    // per slot, shapes::Seen::State of the stored scalar or size
-  StoredValues,    // per slot, its value
+  StoredValues,    // per slot, the value of that state
   StoredSmallest,  // per slot, the smallest size seen
   StoredSizeDims,  // per source: -1 unset, INT64_MAX dynamic, else the number of dims
   StoredSmallestDims,
   Greatest,  // per slot; absent: equal to Least
-  First,     // per slot, of the lowest rank that has it; absent: equal to Least
+  First,     // per slot, value on the lowest rank that has it; absent: equal to Least
 };
 inline constexpr std::size_t kColumns = static_cast<std::size_t>(Column::First) + 1;
 
@@ -88,7 +87,8 @@ class Columns {
   [[nodiscard]] Words words(Column column) const {
     return words_[static_cast<std::size_t>(column)];
   }
-  /// The word, or the value that its absence means. A Stored or Mixed column must be present.
+  /// The word at `i`, or the value that an absent column stands for. A Stored or Mixed column must
+  /// be present.
   [[nodiscard]] std::int64_t word(Column column, std::size_t i) const;
   /// The bytes behind the columns, not decoded.
   [[nodiscard]] std::span<const std::byte> fields() const { return fields_; }
@@ -108,10 +108,10 @@ class ColumnWriter {
   /// Requires as many words as the column has.
   void set(Column column, std::span<const std::int64_t> words);
   void fill(Column column, std::int64_t word);
-  /// Joins every word of `a` with that of `b`, whose ranks are higher. Requires that this has the
-  /// layout and all sections of both, and the sections of Greatest and First.
+  /// Joins every word of `a` with that of `b`, whose ranks are higher. Requires that this writer
+  /// has the layout and all sections of both, and the sections of Greatest and First.
   void join(const Columns& a, const Columns& b);
-  /// Returns the vector, without a First, or First and Greatest, that repeat Least.
+  /// Returns the vector. Omits First if it repeats Least, and then Greatest if it does so, too.
   [[nodiscard]] Bytes take() &&;
 
  private:
@@ -125,8 +125,8 @@ class ColumnWriter {
 void append_fields(Bytes& vector, std::span<const std::byte> fields);
 
 /// The join for the tree: the ranks of `lower` are below those of `higher`. Associative to the
-/// byte. The length depends on the number of ranks only by the distinct values of fields. Vectors
-/// over different layouts join to an empty one.
+/// byte. The length depends on the number of ranks only through the distinct values of fields.
+/// Vectors over different layouts join to an empty one.
 [[nodiscard]] Bytes join_columns(std::span<const std::byte> lower,
                                  std::span<const std::byte> higher);
 

@@ -19,16 +19,17 @@ struct Conflict {
 
 /// The first conflict: by code, then by source (byte order) and dim (ascending), then by field.
 /// Under shared_sizes only marks, constraints and fields can be in conflict. ABSENT_RANKS and
-/// FRAME_MISMATCH are found before any payload, elsewhere.
+/// FRAME_MISMATCH are found elsewhere, before any payload is sent.
 [[nodiscard]] std::optional<Conflict> find_conflict(const JointObservation& joint,
                                                     const DecisionConfig& config);
 
-/// This rank's line of the error's table; nullopt if it has no such dim. "" is "no mark".
+/// This rank's line of the error's table; nullopt if this rank has no such source or dim. "" stands
+/// for "no mark".
 [[nodiscard]] std::optional<std::string> conflict_value(const Conflict& conflict,
                                                         const Observation& own);
 
 /// Error of this rank's own fields (BadInput): field_error(), or a name that another field or a
-/// source has.
+/// source already has.
 [[nodiscard]] std::optional<Status> fields_error(const Observation& own);
 
 /// Makes the error from the values of all ranks. Pure.

@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kWhere = "the frame's declaration";
 
-/// A decision with every size and int of these sources as a symbol of its own, numbered by its
-/// index among the values.
+/// A decision in which every size and int of the observation is a symbol, numbered by its index
+/// among the values.
 Decision all_symbols(const Observation& observation) {
   Decision out;
   for (const SourceSpec& spec : observation.list->sources()) {

@@ -14,24 +14,24 @@ namespace lockstep::worker {
 
 /// Relations of sizes and ints, in the syntax of source_guard.h. The dims that they name are
 /// dynamic in every entry. Every call's sizes are tested against them before the look-up. A trace
-/// may rely on them; it must not narrow a range that they give, nor relate it to sizes to which
-/// they do not. Single-threaded.
+/// may rely on them. It must not narrow a range that they give, nor relate such a size to sizes to
+/// which they do not relate it. Single-threaded.
 class Constraints {
  public:
   Constraints() = default;
   explicit Constraints(std::vector<std::string> texts) : texts_(std::move(texts)) {}
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-  /// Tests the values, then marks the named dims dynamic that have no mark but maybe_dynamic.
-  /// nullopt: the constraints hold. Otherwise BadInput (one cannot be read, or names no size of
-  /// this call) or ConstraintViolation, which names the values.
+  /// Tests the values, then marks as dynamic those named dims that have no mark or the mark
+  /// maybe_dynamic. nullopt: the constraints hold. Otherwise BadInput (a constraint cannot be read,
+  /// or names no size of this call) or ConstraintViolation, which names the values.
   [[nodiscard]] std::optional<Status> apply(std::string_view frame, Observation& observation);
 
  private:
-  /// The relations for one list of sources.
+  /// The relations, parsed for one list of sources.
   struct Reading {
     std::shared_ptr<const SourceList> list;
-    std::vector<shapes::Guard> guards;  // the symbol with serial i is value i
+    std::vector<shapes::Guard> guards;  // the symbol with serial i stands for value i
     shapes::GuardProgram program;
     std::vector<std::size_t> dims;  // named dims of tensors, as indices of values
     std::optional<Status> unreadable;
@@ -42,9 +42,9 @@ class Constraints {
   Reading reading_;
 };
 
-/// The relations over the symbols of a decision: for each symbol the range from relations of it
-/// alone, and the other relations. Throws shapes::ConstraintError if one is unreadable, or a static
-/// size of the decision breaks it.
+/// The relations over the symbols of a decision. A relation that bounds a single symbol is in that
+/// symbol's range. declared_sizes() throws shapes::ConstraintError if a relation is unreadable, or
+/// a static size of the decision breaks it.
 struct DeclaredSizes {
   std::map<shapes::Symbol, shapes::Range> ranges;
   std::vector<shapes::Guard> relations;

@@ -41,7 +41,7 @@ struct Subject {
   const SourceCell* cell = nullptr;
 };
 
-/// Requires that the cell has the subject's kind and dims.
+/// Makes a decision, subject by subject. Requires that each subject's cell has its kind and dims.
 class Decider {
  public:
   explicit Decider(std::int64_t lower) : lower_(lower) {}

@@ -26,8 +26,8 @@ struct DimDecision {
   bool operator==(const DimDecision&) const = default;
 };
 
-/// In place of the line of a guard: it fixes an input that the user declared as a number. The
-/// input's name follows.
+/// Location, in place of a source line, of a guard that fixes an input which the user declared as a
+/// number. The input's name follows.
 inline constexpr std::string_view kFixedInput = "the plain number ";
 
 struct SourceDecision {
@@ -48,26 +48,28 @@ struct SymbolDecision {
 };
 
 struct Decision {
-  std::vector<SourceDecision> sources;  // as in the source list
+  std::vector<SourceDecision> sources;  // in the order of the source list
   std::vector<SymbolDecision> symbols;  // s0, s1, … over sources in order, dims in order
-  std::vector<JoinedField> fields{};    // of the call that made it, sorted by name
+  std::vector<JoinedField> fields{};    // joined in the call that decided; sorted by name
   bool operator==(const Decision&) const = default;
-  /// Covers everything but the hints.
+  /// Fingerprint of everything but the hints.
   [[nodiscard]] shapes::Fingerprint digest() const;
-  /// The source list of the calls that it serves.
+  /// The source list of the calls that the decision serves.
   [[nodiscard]] std::shared_ptr<const SourceList> list() const;
   /// The field with that name, or nullptr.
   [[nodiscard]] const JoinedField* field(std::string_view name) const;
   /// The symbols as a ShapeEnv names them when they are made in this order: backed and unbacked
-  /// ones are counted separately. Guards of the trace are over these.
+  /// symbols are counted separately. Guards of the trace mention these symbols.
   [[nodiscard]] std::vector<shapes::Symbol> trace_symbols() const;
-  /// The backed symbols that follow those: a trace's host values (host_value.h).
+  /// The `count` backed symbols after those of trace_symbols(): the trace's host values
+  /// (host_value.h).
   [[nodiscard]] std::vector<shapes::Symbol> host_symbols(std::size_t count) const;
-  /// Names all these symbols by their source, for messages. Does not refer to the decision.
+  /// Names trace_symbols() and host_symbols() by their source, for messages. The result holds no
+  /// reference to the decision.
   [[nodiscard]] shapes::Namer source_namer(const std::vector<HostValue>& values = {}) const;
 };
 
-/// A host value in a call; nullopt if its scalars were not read.
+/// Evaluates a host value in a call; nullopt if its scalars were not read.
 [[nodiscard]] std::optional<std::int64_t> value_of(const HostValue& value,
                                                    const Observation& observation);
 
@@ -81,8 +83,8 @@ struct DecisionConfig {
   bool automatic_dynamic = true;
   bool assume_at_least_two = true;
   int recompile_limit = 8;  // 1 to 64
-  /// The entry of one structure of inputs that reaches half of the limit takes every size and int
-  /// that is not marked static as a symbol, whether it varies or not.
+  /// Once the entries of one structure of inputs reach half of recompile_limit, the new entry takes
+  /// every size and int that is not marked static as a symbol, whether it varies or not.
   bool settle = true;
   /// Ints stay constants as long as all ranks of a call have the same.
   bool specialize_int = false;

@@ -16,8 +16,8 @@ namespace lockstep::worker {
 [[nodiscard]] std::string decision_json(const Decision& decision);
 /// {"capacity": 512, "hosts": ["a", "b"], "key": {"hex": "00ff"}}: a union is a list.
 [[nodiscard]] std::string fields_json(const Decision& decision);
-/// [{"text": …, "of": …, "line": …}, …]: "of" has the names of `namer`; those of the group say
-/// "over" and "value" too.
+/// [{"text": …, "of": …, "line": …}, …]: "of" is the text with the names of `namer`; group guards
+/// also have "over" and "value".
 [[nodiscard]] nlohmann::ordered_json guards_json(std::span<const shapes::Guard> guards,
                                                  std::span<const GroupGuard> group_guards,
                                                  const shapes::Namer& namer);

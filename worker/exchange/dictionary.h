@@ -31,7 +31,8 @@ class Dictionary {
  public:
   explicit Dictionary(KnownNames names = {});
   [[nodiscard]] const KnownNames& names() const { return names_; }
-  /// The slot of the int of name i, followed by those of its dims; one more offset at the end.
+  /// Offset i is the slot of the int of name i; the slots of its dims follow. One more offset at
+  /// the end.
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
 

@@ -15,17 +15,18 @@
 
 namespace lockstep::worker {
 
-/// Maximum number of dims; a tensor of more counts as contiguous.
+/// Maximum number of dims; a tensor with more dims counts as contiguous.
 inline constexpr std::size_t kMostOrderedDims = 16;
 
-/// The joined order of ranks that differ, and of no ranks: no permutation has these codes.
+/// The joined order of ranks that differ, and the order of no ranks. No permutation has these
+/// codes.
 inline constexpr std::int64_t kMixedOrder = 1, kNoOrder = 2;
 
-/// Requires as many strides as sizes.
+/// The code of a tensor's order. Requires as many strides as sizes.
 [[nodiscard]] std::int64_t dim_order(std::span<const std::int64_t> sizes,
                                      std::span<const std::int64_t> strides);
 
-/// The dim at each place; past the tensor's dims place p has p.
+/// The dim at each place; past the tensor's dims, place p holds p.
 using DimPlaces = std::array<std::uint8_t, kMostOrderedDims>;
 /// nullopt: `order` is no order of `ndim` dims.
 [[nodiscard]] std::optional<DimPlaces> places_of(std::int64_t order, std::size_t ndim);

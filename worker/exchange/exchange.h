@@ -56,7 +56,7 @@ struct SourceCell {
   std::span<const DimCell> dims;             // by dim index, over the ranks that have that dim
   std::int64_t order = kNoOrder;             // of the dims, over the ranks that have a tensor
   const shapes::Dynamism* stored = nullptr;  // state before the call; nullptr: none
-  bool settled = false;                      // all that is not marked static becomes a symbol
+  bool settled = false;                      // all sizes and ints not marked static become symbols
 
   [[nodiscard]] bool has(Kind kind) const {
     return (kinds >> static_cast<unsigned>(kind) & 1) != 0;
@@ -87,7 +87,7 @@ struct JointObservation {
   std::vector<DimCell> cells;         // storage of the sources' `number` and `dims`
   std::shared_ptr<const void> names;  // storage of the sources' names
 
-  /// Sets the stored state of each source; `state` outlives this.
+  /// Sets the stored state of each source; `state` must outlive this object.
   void know(const FrameState& state);
   /// Sets whether the decision settles its frame (DecisionConfig::settle). `but_ints`: except for
   /// sources that are an int on some rank.
@@ -98,7 +98,8 @@ struct JointObservation {
   JointObservation& operator=(JointObservation&&) = default;
 };
 
-/// The state after this call. With `history` it includes this rank's own, or the one that was sent.
+/// The state after this call. With `history` it includes the state before it: the joined states of
+/// the ranks if they were sent, else `own`.
 [[nodiscard]] FrameState joined_state(const JointObservation& joint, const FrameState& own,
                                       bool history);
 
@@ -114,8 +115,8 @@ struct JointObservation {
 /// One rank's vector if all ranks hold one source list and one stored state: columns over the
 /// values of the list. Joined by join_columns, as mixed payloads are.
 [[nodiscard]] Bytes list_payload(const Observation& observation);
-/// Reads the joined vector. `state`: the stored state of all ranks, outlives the result; nullptr:
-/// history does not count. nullopt: an invalid payload, or one over another list.
+/// Reads the joined vector. `state`: the stored state, equal on all ranks, which must outlive the
+/// result; nullptr: history is ignored. nullopt: an invalid payload, or one over another list.
 [[nodiscard]] std::optional<JointObservation> read_list_payload(
     std::span<const std::byte> joined, const std::shared_ptr<const SourceList>& list,
     const FrameState* state);
@@ -124,7 +125,7 @@ struct JointObservation {
 /// dictionary that has all names of all ranks. `state`: this rank's if states differ, else nullptr.
 [[nodiscard]] Bytes mixed_payload(const Observation& observation, const Dictionary& dictionary,
                                   const FrameState* state);
-/// As read_list_payload; `state` counts if the payload has no states.
+/// As read_list_payload; `state` is used only if the payload has no states.
 [[nodiscard]] std::optional<JointObservation> read_mixed_payload(
     std::span<const std::byte> joined, const std::shared_ptr<const Dictionary>& dictionary,
     const FrameState* state);

@@ -18,7 +18,8 @@ constexpr std::int64_t kAllBits = (1 << 17) - 1;
 constexpr std::uint32_t kDTypes = 10;
 
 ColumnLayout layout_of(const Dictionary& dictionary) {
-  // No source list has as many sources as a dictionary has names and the same digest.
+  // Differs from every source list's layout: none has this digest and as many sources as names
+  // here.
   return {dictionary.digest(), dictionary.offsets().back(),
           static_cast<std::uint32_t>(dictionary.names().size())};
 }
@@ -27,8 +28,8 @@ std::int64_t bit(auto enumerator, int from) {
   return std::int64_t{1} << (static_cast<int>(enumerator) + from);
 }
 
-/// Writes source i of a rank's list. Its values go to the slot of the name's int, to those of its
-/// dims, or (floats and bools) nowhere.
+/// Writes source i of a rank's list. Its values go to the slot of the name's int, or to the slots
+/// of its dims, or nowhere (floats and bools).
 void put_source(ColumnWriter& out, const Observation& seen, std::size_t i, std::size_t name,
                 std::size_t slot, bool contiguous) {
   const SourceSpec& spec = seen.list->sources()[i];
@@ -76,7 +77,7 @@ void put_stored(ColumnWriter& out, const Dynamism& stored, std::size_t name, std
 /// Reads what the functions above write; `sound` turns false at the first word that no rank writes.
 class Reader {
  public:
-  /// The cells of `joint` have the index of their slot.
+  /// Puts the cell of each slot at the slot's index in `joint.cells`.
   Reader(const Columns& columns, const Dictionary& dictionary, JointObservation& joint)
       : columns_(columns), dictionary_(dictionary), joint_(joint) {
     joint_.cells.resize(columns.layout().slots);

@@ -1,6 +1,6 @@
 // The sizes and offsets of one program: every distinct expression once, as a short postfix program
-// over symbol values. Each is evaluated once per run (one with unbacked symbols when the last of
-// them is bound), so that a step only copies numbers.
+// over symbol values. Each expression is evaluated once per run, so that a step only copies
+// numbers. An expression with unbacked symbols is evaluated when the last of these is bound.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Maximum number of bytes of a value in a message, and of values of a union.
+/// In a message: maximum number of bytes of a value, and of values of a union.
 constexpr std::size_t kShown = 64, kShownValues = 16;
 
 /// The text in quotes, escaped: always one line, and different for different texts.

@@ -41,8 +41,8 @@ struct FieldSpec {
   bool operator==(const FieldSpec&) const = default;
 };
 
-/// A number (a bool is 0 or 1), or bytes; the other member is empty. In order: numbers by value,
-/// bytes as unsigned ones.
+/// A number (a bool is 0 or 1), or bytes; the other member is zero or empty. Numbers are ordered by
+/// value, strings by their unsigned bytes.
 struct FieldValue {
   std::int64_t number = 0;
   std::string bytes;
@@ -64,14 +64,15 @@ struct JoinedField {
   /// True if an entry made for these values serves a rank that has `own`: the same value (equal),
   /// not below the least (min), not above the greatest (max), or one of them (union).
   [[nodiscard]] bool absorbs(const Field& own) const;
-  /// True if it serves every rank that an entry made for `older` serves.
+  /// True if an entry made for these values serves every rank that an entry made for `older`
+  /// serves.
   [[nodiscard]] bool absorbs(const JoinedField& older) const;
 };
 
 /// Number of bytes that a value counts against kMostUnionBytes.
 [[nodiscard]] std::size_t bytes_of(FieldType type, const FieldValue& value);
-/// Text for messages: true, 512, "text", 0x00ff. A long value is cut, with its length and a
-/// fingerprint.
+/// Text for messages: true, 512, "text", 0x00ff. A long value is cut; its length and a fingerprint
+/// follow.
 [[nodiscard]] std::string value_text(FieldType type, const FieldValue& value);
 /// "max 512"; "union "a", "b""; for a long union the first values and a fingerprint.
 [[nodiscard]] std::string joined_text(const JoinedField& field);
@@ -88,17 +89,17 @@ struct JoinedField {
 
 /// Sorts by the bytes of their names, as in an observation.
 void sort_fields(std::vector<Field>& fields);
-/// Errors of a field that one rank can find: no name, a value that is too long. BadInput.
+/// The error that one rank can find in a field (BadInput): no name, or a value that is too long.
 [[nodiscard]] std::optional<Status> field_error(const Field& field);
 
 /// One field over a range of ranks, joined in rank order by the tree; follows the columns of an
 /// exchange (field_join.cpp). At most one of the last three flags is set, and `values` are then
-/// empty: a failed join must not depend on the order of joins.
+/// empty, so that a failed join does not depend on the order of joins.
 struct FieldCell {
   FieldSpec spec;          // of the lowest rank that has it
   bool missing = false;    // some rank does not have it
   bool clash = false;      // another type or join on some rank
-  bool differs = false;    // "equal", and the values are not
+  bool differs = false;    // joined by "equal", but the values differ
   bool too_large = false;  // the union is above kMostUnionBytes
   std::vector<FieldValue> values;
   bool operator==(const FieldCell&) const = default;
@@ -108,7 +109,7 @@ using FieldCells = std::vector<FieldCell>;
 
 /// The cells of one rank.
 [[nodiscard]] FieldCells cells_of(const std::vector<Field>& fields);
-/// The ranks of `lower` are below those of `higher`. A field that one side lacks is missing.
+/// The ranks of `lower` are below those of `higher`. A field that one side lacks is marked missing.
 /// Associative to the byte, whatever the shape of the tree.
 [[nodiscard]] FieldCells join_fields(const FieldCells& lower, const FieldCells& higher);
 

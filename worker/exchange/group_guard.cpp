@@ -8,7 +8,8 @@ GroupGuardProgram GroupGuardProgram::compile(const std::vector<GroupGuard>& guar
                                              const std::vector<shapes::Symbol>& slots) {
   GroupGuardProgram program;
   for (const GroupGuard& guard : guards) {
-    // `any` is false: the condition is false on every rank; `all` is false: it is false on some.
+    // If "any" is false, the condition is false on every rank; if "all" is false, it is false on
+    // some.
     const shapes::Predicate holds = guard.value ? guard.predicate : guard.predicate.negated();
     const bool some = (guard.over == GroupGuard::Over::Any) == guard.value;
     auto& list = some ? program.some_ : program.every_;

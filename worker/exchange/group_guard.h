@@ -10,7 +10,7 @@
 
 namespace lockstep::worker {
 
-/// Says whether `predicate` holds on any (on all) of the group's ranks.
+/// Guard on whether `predicate` holds on any (or on all) of the group's ranks.
 struct GroupGuard {
   enum class Over : std::uint8_t { Any, All };
   shapes::Predicate predicate;  // backed symbols only
@@ -18,7 +18,7 @@ struct GroupGuard {
   bool value = false;  // the group's answer, which the traced branch took
   shapes::Location where;
 
-  /// True for the same condition with the same answer; lines do not count.
+  /// True for the same condition with the same answer; `where` is ignored.
   [[nodiscard]] bool same(const GroupGuard& other) const {
     return predicate == other.predicate && over == other.over && value == other.value;
   }

@@ -6,7 +6,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// This rank's value of a joint symbol, if it has the source in that kind and with that dim.
+/// This rank's value of a joint symbol, if its source has the symbol's kind and dim.
 std::optional<std::int64_t> value_of(const JointObservation& joint, const JointSymbol& symbol,
                                      const Observation& own) {
   const auto i = own.list->find(joint.sources[symbol.source].name);
@@ -31,7 +31,7 @@ std::vector<std::pair<std::size_t, std::size_t>> places(const Decision& decision
 }  // namespace
 
 std::optional<Rank> known_donor(const JointObservation& joint) {
-  // If lists differ, rank 0 may lack sources of others: the ranks elect.
+  // If lists differ, rank 0 may lack sources of other ranks, so the ranks elect.
   bool first_qualifies = joint.same_list;
   for (const JointSymbol& symbol : joint_symbols(joint)) {
     if (!symbol.dim) continue;

@@ -1,6 +1,6 @@
-// The hints of a decision are the sizes of one rank for all symbols (rules.md): a mix per dim could
-// break relations such as s0*s1 == s2. The donor is the lowest rank that has every symbolic dim
-// with a size of at least 2, else the lowest rank.
+// The hints of a decision are the sizes of one rank for all symbols (rules.md): hints of several
+// ranks could break relations such as s0*s1 == s2. The donor is the lowest rank that has every
+// symbolic dim with a size of at least 2, else the lowest rank.
 #pragma once
 
 #include <lockstep/collectives/base/bytes.h>
@@ -8,10 +8,10 @@
 
 namespace lockstep::worker {
 
-/// The donor if the joined payload determines it: rank 0, which qualifies, or no rank can. nullopt:
-/// the ranks elect the donor among those that qualify.
+/// The donor if the joined payload determines it: rank 0, because it qualifies or no rank does.
+/// nullopt: the ranks elect the donor among those that qualify.
 [[nodiscard]] std::optional<Rank> known_donor(const JointObservation& joint);
-/// True if this rank can be the donor.
+/// True if this rank qualifies: it has every symbolic dim with a size of at least 2.
 [[nodiscard]] bool qualifies_as_donor(const JointObservation& joint, const Observation& own);
 
 /// The donor's values for all joint symbols, for the broadcast.

@@ -1,6 +1,6 @@
 // Values of inputs, besides sizes, that a rank knows before a graph runs: the integer in a 0-d
-// tensor, and comparisons of float inputs. A traced function may branch on them: by the value of
-// the group's lowest rank, with a guard that every rank tests on its own inputs.
+// tensor, and comparisons of float inputs. A traced function may branch on them. The branch follows
+// the value of the group's lowest rank and makes a guard that every rank tests on its own inputs.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@
 namespace lockstep::worker {
 
 /// An integer as a function of inputs, in postfix order: a single Input is the integer in a 0-d
-/// tensor; otherwise floats are compared, and the value is 0 or 1. A guard on it is over a backed
+/// tensor; otherwise floats are compared, and the value is 0 or 1. A guard mentions it as a backed
 /// symbol whose source is text(). text() and evaluate() require well_formed().
 struct HostValue {
   enum class Code : std::uint8_t {

@@ -54,7 +54,7 @@ class SourceList {
   [[nodiscard]] std::optional<std::uint32_t> scalar(std::size_t i) const;
   /// Number of sources with a scalar.
   [[nodiscard]] std::size_t scalars() const { return scalar_sources_.size(); }
-  /// Covers names, kinds, dtypes and ndims.
+  /// Fingerprint of names, kinds, dtypes and ndims.
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
   /// The index of the source with that name, if any.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
@@ -72,7 +72,7 @@ class SourceList {
 struct Observation {
   std::shared_ptr<const SourceList> list;
   std::vector<std::int64_t> values;
-  std::vector<std::int64_t> orders;  // per source, of its dims (dim_order.h); empty: contiguous
+  std::vector<std::int64_t> orders;  // per source (dim_order.h); empty: all are contiguous
   std::vector<Mark> marks;           // parallel to values; empty: none
   /// Indexed by SourceList::scalar: an integer, or the bits of a float. Empty: not read.
   std::vector<std::int64_t> scalars;
@@ -113,7 +113,8 @@ class ObservationBuilder {
   /// Marks a dim of a tensor. Requires that the tensor was given and has the dim.
   ObservationBuilder& mark(std::string_view name, std::size_t dim, Mark mark);
   /// Adds a field, which is joined with those of the other ranks. A wrong field (without a name,
-  /// with one that is taken, or of more than 1,024 bytes) is the call's BadInput on all ranks.
+  /// with a name that is taken, or of more than 1,024 bytes) makes the call fail with BadInput on
+  /// all ranks.
   ObservationBuilder& field(std::string name, bool value, FieldJoin join);
   ObservationBuilder& field(std::string name, std::int64_t value, FieldJoin join);
   ObservationBuilder& field(std::string name, int value, FieldJoin join) {
@@ -141,12 +142,12 @@ class ObservationBuilder {
 /// The state of the sizes seen in the calls so far, by name of the source.
 using FrameState = std::map<std::string, shapes::Dynamism>;
 
-/// The scalar of `source`; nullopt if it has none or it was not read.
+/// The scalar of `source`; nullopt if the source has none or scalars were not read.
 [[nodiscard]] std::optional<std::int64_t> scalar_of(const Observation& observation,
                                                     std::string_view source);
 
-/// The first source in which a call differs from an entry made for `known`: "the entry has no input
-/// mask". Requires that they differ.
+/// Describes the first source in which a call with `list` differs from an entry made for `known`:
+/// "the entry has no input mask". Requires that they differ.
 [[nodiscard]] std::string other_source(const std::vector<SourceSpec>& known,
                                        const SourceList& list);
 

@@ -26,7 +26,7 @@ std::size_t number_length(std::string_view text, std::size_t at) {
   return static_cast<std::size_t>(end - text.data()) - at;
 }
 
-/// Texts between numbers, and numbers, alternating; begins with a text.
+/// Splits `text` into texts and numbers, alternating; begins with a text.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t from = 0;
@@ -44,7 +44,8 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-/// The one part, a number, in which the texts differ; nullopt if they differ in another way.
+/// Index of the one part, a number, in which the texts differ; nullopt if they differ in another
+/// way.
 std::optional<std::size_t> differing_part(const std::vector<std::vector<std::string_view>>& texts) {
   std::optional<std::size_t> found;
   for (const auto& text : texts) {
@@ -64,7 +65,7 @@ double number(std::string_view text) {
   return value;
 }
 
-/// The linear law from rank to number; empty: none, as when several ranks share a number.
+/// The linear law from rank to number; empty if there is none, or if several ranks share a number.
 std::string law_of(const std::vector<RankValue>& values) {
   struct Point {
     double rank, value;

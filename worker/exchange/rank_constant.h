@@ -1,6 +1,6 @@
 // Finds whether the texts of ranks differ in one number only, and whether that number follows from
-// the rank: the usual difference between programs of ranks (a rank number in a constant). Pure;
-// called on the way to an error.
+// the rank. This is the usual difference between programs of ranks (a rank number in a constant).
+// Pure; called on the way to an error.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace lockstep::worker {
 /// A number that is the only difference between ranks.
 struct RankConstant {
   std::vector<RankValue> values;  // the number alone, by rank set
-  /// "the rank's number", "4 * the rank's number + 1"; empty if no such law holds. Two ranks are
-  /// enough for a law without a constant term only, since any two points lie on a line.
+  /// "the rank's number", "4 * the rank's number + 1"; empty if no such law holds. With two ranks
+  /// only a law without a constant term counts, since any two points lie on a line.
   std::string law;
 };
 

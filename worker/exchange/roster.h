@@ -11,7 +11,7 @@
 
 namespace lockstep::worker {
 
-/// Digests over a range of ranks, those of its lowest rank, and whether the ranks differ.
+/// For a range of ranks: the digests of its lowest rank, and whether other ranks' digests differ.
 struct Roster {
   struct Part {
     shapes::Fingerprint digest;
@@ -19,8 +19,9 @@ struct Roster {
     bool operator==(const Part&) const = default;
   };
   Part dictionary, list, state, entries;
-  KnownNames names;  // those that are missing in the dictionary of the rank that sends them
-  /// AND of CodeCache::alike. All ranks send it if the frame settles under shared_sizes; else none.
+  KnownNames names;  // those that the sender's dictionary lacks
+  /// AND of CodeCache::alike. All ranks send it if DecisionConfig::settle is set under
+  /// shared_sizes; else no rank does.
   std::optional<std::uint64_t> alike{};
   bool operator==(const Roster&) const = default;
 };

@@ -51,7 +51,7 @@ class SourceNames {
     if (names_.size() > kShown) out += fmt::format(" and {} more", names_.size() - kShown);
     return names_.empty() ? "none" : out;
   }
-  /// An unbacked size that was taken; empty: none was.
+  /// The last unbacked size that was taken; empty if none was taken.
   [[nodiscard]] const std::string& unbacked() const { return unbacked_; }
   /// "x.size(1) is 16": the static sizes that were taken.
   [[nodiscard]] const std::string& fixed() const { return fixed_; }
@@ -67,7 +67,7 @@ class SourceNames {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '[' || (static_cast<unsigned char>(c) & 0x80) != 0;
   }
-  /// False for "n" in "nodes" and in "n.size(0)".
+  /// True if `text` starts with the whole word; false for "n" in "nodes" and in "n.size(0)".
   static bool starts_with_word(std::string_view text, const std::string& word) {
     if (!text.starts_with(word)) return false;
     return text.size() == word.size() || !of_word(word.back()) || !of_word(text[word.size()]);
@@ -79,7 +79,8 @@ class SourceNames {
 
 Status refused(Code code, std::string message) { return {code, std::move(message), {}, {}}; }
 
-/// Reads a text with the names of a decision. For errors: `what` it is, and `like`, an example.
+/// Reads a text with the names of a decision. For errors: `what` names the text, `like` is an
+/// example.
 template <class T>
 Result<T> read_with(SourceNames& names, std::string_view text, std::string_view what,
                     std::string_view like,

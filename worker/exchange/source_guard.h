@@ -1,5 +1,5 @@
-// Guards and uniform sizes as text: conditions of a compiled version in the names of its inputs,
-// from a compiler other than this project's. Pure.
+// Parses guards and uniform sizes that a compiler other than this project's states as text, in the
+// names of a compiled version's inputs. Pure.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,9 @@ namespace lockstep::worker {
                                                               const shapes::Location& where,
                                                               const Decision& decision);
 
-/// Parses `size` ("x.size(0) * 2") as a uniform size of such a version. `what` needs it:
-/// "all_reduce". nullopt: it is a number. Errors: BadInput, as for a guard.
+/// Parses `size` ("x.size(0) * 2") as a uniform size of a version made for `decision`. `what`: the
+/// operation that needs it ("all_reduce"). nullopt: the size is a number. Errors: BadInput, as for
+/// a guard.
 [[nodiscard]] Result<std::optional<UniformSize>> read_uniform(std::string_view size,
                                                               std::string_view what,
                                                               const shapes::Location& where,

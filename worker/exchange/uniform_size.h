@@ -1,6 +1,6 @@
-// Sizes that must be equal on every rank of a group, though they are symbols: required of its
-// operand by a collective without splits, and by check_same(). One fingerprint of them is part of
-// the vote of every call.
+// Sizes that must be equal on every rank of a group although they are symbols. Collectives without
+// splits require this of their operands, and check_same() of its argument. One fingerprint of them
+// is part of the vote of every call.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@
 
 namespace lockstep::worker {
 
-/// In place of a line: a Key input, which must be the same; its name follows.
+/// Location, in place of a source line, of a Key input, which must be the same on all ranks. The
+/// input's name follows.
 inline constexpr std::string_view kKeyInput = "the Key input ";
 /// UniformSize::what of a number that is folded into a Key.
 inline constexpr std::string_view kKeyFold = "Key::fold_in";
 
-/// Requires that `expr` is the same on all ranks of a group.
+/// The requirement that `expr` is the same on all ranks of a group.
 struct UniformSize {
   shapes::Expr expr;    // backed symbols only
   std::string group{};  // the group's name; empty: the frame's
@@ -33,7 +34,7 @@ struct UniformSize {
   }
 };
 
-/// The values of such sizes in a call. Immutable.
+/// Computes the values of uniform sizes in a call. Immutable.
 class UniformValues {
  public:
   UniformValues() = default;
