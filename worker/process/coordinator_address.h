@@ -15,10 +15,10 @@ struct CoordinatorAddress {
 
   /// `where`: "127.0.0.1:4711"; a port file; or the name of a job on this host whose rank 0 hosts
   /// the coordinator. Empty: LOCKSTEP_COORDINATOR, else the only coordinator that listens on this
-  /// host. The secret is that of `token_file`, else of LOCKSTEP_TOKEN, else of LOCKSTEP_TOKEN_FILE,
-  /// else of the port file; for a bare address of the port file that has this address, if any.
-  /// Errors: BadInput (an invalid address; several coordinators listen, which are named),
-  /// Environment (no such file, none listens), Version (no secret is known, or other users can read
+  /// host. The secret is from `token_file`, else LOCKSTEP_TOKEN, else LOCKSTEP_TOKEN_FILE, else the
+  /// port file. For a bare address this is the port file that contains the address, if any. Errors:
+  /// BadInput (an invalid address; several coordinators listen, which are named), Environment (no
+  /// such file, or no coordinator listens), Version (no secret is known, or other users can read
   /// its file).
   [[nodiscard]] static Result<CoordinatorAddress> find(const Settings& settings,
                                                        const std::string& where,

@@ -15,7 +15,7 @@ namespace {
 /// Maximum time for which the end of the job waits for ranks to disconnect.
 constexpr std::chrono::milliseconds kGoodbyes{5'000};
 
-/// Blocks signals while a thread is created: they are for the program's own threads.
+/// Blocks signals while a thread is created, so that only the program's own threads receive them.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

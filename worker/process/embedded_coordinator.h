@@ -1,6 +1,6 @@
 // The coordinator of a job that has none configured: rank 0 hosts it for the duration of the job,
-// on a thread of its own, at loopback and with a secret of its own. The ranks of that host report
-// to it; those of other hosts would need `lockstep coordinator`.
+// on a thread of its own, at loopback and with a secret of its own. The ranks of rank 0's host
+// report to it; ranks of other hosts would need `lockstep coordinator`.
 #pragma once
 
 #include <memory>

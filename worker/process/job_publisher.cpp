@@ -22,7 +22,8 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// The job's name; different starts have different names if they can be told apart.
+/// The job's name, the same on all ranks. A job of one rank without job id and launch has its
+/// process id added, so that its starts can be told apart.
 std::string job_name(const Settings& settings, int size) {
   const bool told_apart = !settings.job_id.empty() || !settings.launch.empty() || size > 1;
   return settings.job_name() + (told_apart ? "" : fmt::format("-{}", ::getpid()));
@@ -46,7 +47,7 @@ Bytes written(const std::optional<coordinator::PortFile>& at) {
   return std::move(out).take();
 }
 
-/// Reads that broadcast. nullopt: there is no coordinator, or it is on another host.
+/// Reads rank 0's broadcast. nullopt: there is no coordinator, or it is on another host.
 std::optional<CoordinatorAddress> read(const Bytes& bytes) {
   ByteReader in(bytes);
   const std::uint64_t host = in.u64();
@@ -58,7 +59,7 @@ std::optional<CoordinatorAddress> read(const Bytes& bytes) {
   return CoordinatorAddress{*at, coordinator::Secret(spelled.begin(), spelled.end())};
 }
 
-/// Passes verdicts of the coordinator to the watchdog while it exists.
+/// Passes verdicts of the coordinator to the watchdog while the watchdog exists.
 struct Obedience {
   std::mutex mutex;
   collectives::Watch* watch = nullptr;  // null: the job is ending, or the ranks use TCP
@@ -68,8 +69,8 @@ struct Obedience {
   }
 };
 
-/// The right of one world of this process to report to a coordinator: the first that it joins,
-/// until that ends. Worlds beside it are parts of the same job.
+/// The right to report to a coordinator. The first world that this process joins has it until that
+/// world ends. Worlds beside it are parts of the same job.
 class Voice {
  public:
   Voice() : taken_(!in_use().test_and_set()) {}

@@ -35,7 +35,7 @@ Process process(int pid) {
 }
 
 /// The process that started this host's ranks: the nearest ancestor without `marker` in its
-/// environment. Shells and tools in between have it, as the rank has.
+/// environment. Shells and tools between it and the rank have `marker`, as the rank has.
 std::string starter(const std::string& marker) {
   int pid = ::getppid();
   for (int depth = 0; depth < 64 && pid > 1; ++depth) {
@@ -69,7 +69,7 @@ std::optional<Launcher> of_open_mpi(const Variables& variable) {
   if (!out) return out;
   out->one_host = says(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", out->size);
   out->offers_mpi = !variable("PMIX_RANK").empty();
-  // Job numbers are reused; the address of a server is not while it runs.
+  // Job numbers are reused; the address of a server is not reused while the server runs.
   for (const char* name : {"PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3"})
     out->id += variable(name) + " ";
   if (variable("PMIX_NAMESPACE").empty()) out->id = starter("OMPI_COMM_WORLD_RANK");
@@ -120,7 +120,7 @@ std::optional<Launcher> launcher_of(const Variables& variable) {
   // Daemons of other launchers that srun has started pass srun's variables on, so Slurm is last.
   if (auto told = of_open_mpi(variable)) return told;
   if (auto told = of_pmi(variable)) return told;
-  // torchrun within a step of srun's starts ranks of its own.
+  // torchrun within a step of srun starts ranks of its own, so it goes before Slurm.
   if (auto told = of_torchrun(variable)) return told;
   return of_slurm(variable);
 }

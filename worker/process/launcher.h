@@ -14,7 +14,7 @@ struct Launcher {
   int rank = 0, size = 1;
   std::optional<bool> one_host;  // all ranks are on one host; nullopt: not known
   /// True: the variables by which an MPI joins the ranks are set. Without them a process is alone
-  /// to its MPI, on purpose: such as a child of a rank.
+  /// to its MPI, and is meant to be: for example a child of a rank.
   bool offers_mpi = false;
   /// Identifies the launch: equal on all ranks of one host, and different for other launches on it.
   std::string id;

@@ -34,7 +34,7 @@ std::string default_cache_dir() {
   return fmt::format("/tmp/lockstep-{}", getuid());
 }
 
-/// The launch's id by PMIx (Open MPI's mpirun, others) or Slurm.
+/// The launch's id, as PMIx (Open MPI's mpirun, others) or Slurm gives it.
 std::string launch_id() {
   const std::string pmix = variable("PMIX_NAMESPACE");
   if (!pmix.empty()) return pmix;

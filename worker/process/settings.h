@@ -41,7 +41,8 @@ struct Settings {
   std::uint64_t cache_limit = coordinator::ArtifactStore::kDefaultLimit;
   std::chrono::milliseconds deadline{std::chrono::seconds{60}};  // LOCKSTEP_DEADLINE_SECONDS
   std::string job_id;                                            // LOCKSTEP_JOB_ID
-  /// LOCKSTEP_COORDINATOR: its address, its port file, or kNoCoordinator; empty: rank 0 hosts one.
+  /// LOCKSTEP_COORDINATOR: address or port file of a coordinator, or kNoCoordinator; empty: rank 0
+  /// hosts a coordinator.
   std::string coordinator;
   std::string launch;      // name of this start, from launcher or rendezvous; empty: not known
   std::string token;       // LOCKSTEP_TOKEN: the shared secret; never compared or printed
@@ -61,12 +62,12 @@ struct Settings {
   /// If set, nothing is compiled or run, and there is no coordinator and no profile. Without a
   /// rendezvous this process is LOCKSTEP_RANK of LOCKSTEP_WORLD_SIZE; the other ranks mirror it.
   std::optional<TraceMode> trace;
-  std::string infer;  // LOCKSTEP_INFER of a traced program: the folder of infer_mode.h
+  std::string infer;  // LOCKSTEP_INFER of a traced program: the folder of its InferRequest
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
-  /// Returns `own`; in a process that is traced, with the settings of the trace, whatever its
-  /// program sets. Errors: as from_environment().
+  /// Returns `own`. In a process that is traced, the settings of the trace replace those of its
+  /// program. Errors: as from_environment().
   [[nodiscard]] static Result<Settings> traced(Settings own);
   [[nodiscard]] std::string compiler_command() const { return compiler.empty() ? "c++" : compiler; }
   /// Folder of the databases in the cache directory, apart from the artifacts.

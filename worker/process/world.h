@@ -23,7 +23,7 @@ struct Settings;
 inline constexpr int kEdgeDeadlines = 5;
 
 /// The watchdog's report to a coordinator before it ends this process. Created before the watch,
-/// which calls send(); delivered from send_through() on.
+/// which calls send(). Verdicts are delivered from send_through() on.
 class FinalReport {
  public:
   /// Called once. `listener` outlives the watch.
@@ -47,11 +47,11 @@ class FinalReport {
 struct World {
   std::unique_ptr<Board> board;
   std::shared_ptr<void> reader;                // reads the board
-  std::shared_ptr<void> session;               // of MPI, or of the connections: their clean end
+  std::shared_ptr<void> session;               // ends MPI, or the connections, cleanly
   std::shared_ptr<collectives::TcpMesh> mesh;  // null unless the ranks met over TCP
   std::unique_ptr<collectives::Watch> watch;
   std::shared_ptr<FinalReport> final_report;  // held by the watch too
-  std::shared_ptr<void> verdicts;             // calls the watch
+  std::shared_ptr<void> verdicts;             // passes external verdicts to the watch
   std::unique_ptr<collectives::Communicator> all;
 
   /// Has the watchdog end the job with `why`, if there are other ranks: for a failure of this rank
@@ -74,9 +74,9 @@ struct WorldOptions {
   /// Number of processes that the launcher says it has started; used if MPI joins them all.
   int launched = 1;
   /// Deadline of every watched wait. If a rank does not reach the start within kEdgeDeadlines
-  /// deadlines, or, if this process started MPI, the end, the job ends (Stuck). Only over TCP are
-  /// the ranks known that are missing at the start, and only there is this an error and not the end
-  /// of the process.
+  /// deadlines, the job ends (Stuck). The same holds for the end of the job if this process started
+  /// MPI. At the start, over TCP, this is an error that names the missing ranks; under MPI they are
+  /// not known, and the process ends.
   Duration deadline = std::chrono::seconds(60);
   /// As WatchOptions::before_end.
   std::function<void(const Status& verdict)> before_end{};
@@ -93,8 +93,8 @@ struct WorldOptions {
 /// Collective. Errors: Environment; over TCP also those of tcp_rendezvous().
 [[nodiscard]] Result<World> join_world(const WorldOptions& options);
 
-/// Leaves the job as planned before the end of the program: over TCP peers that wait for this rank
-/// learn it at once. Waits as tcp_leave() does. The world must not be used again.
+/// Leaves the job as planned before the end of the program: over TCP, peers that wait for this rank
+/// learn of this at once. Waits as tcp_leave() does. The world must not be used again.
 void leave_world(World& world, Duration patience);
 
 /// Collective over `members`, which include this rank: returns their own communicator, watched like

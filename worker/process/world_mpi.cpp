@@ -18,7 +18,7 @@ double seconds(Duration time) { return std::chrono::duration<double>(time).count
 struct Session {
   std::optional<collectives::MpiSession> mpi;
   Duration patience{0};
-  Board* board = nullptr;  // outlives it; null until there is one
+  Board* board = nullptr;  // outlives the session; null until it exists
 
   Session(collectives::MpiSession opened, Duration time) : mpi(std::move(opened)), patience(time) {}
   Session(const Session&) = delete;
