@@ -124,7 +124,7 @@ class Inference {
         example.run_error.reset();
         return;
       }
-      // Reports the first failure, with the program's own elements: it is the most useful.
+      // Keeps the first failure, which is with the program's own elements and thus the most useful.
       if (!example.run_error) example.run_error = std::move(failed);
     }
   }
@@ -193,7 +193,7 @@ class About {
 
   const Observation& seen_;
   bool all_;
-  std::map<std::string, SymbolDecision> named_;  // not found among the inputs so far
+  std::map<std::string, SymbolDecision> named_;  // without those already found among the inputs
   Decision out_;
 };
 

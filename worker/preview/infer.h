@@ -1,7 +1,8 @@
-// Infers valid inputs of a traced function: the classes of sizes, each served by one entry, as a
-// cover of a box (shapes/size_classes.h). The function is traced at the least point of each class,
-// and the graph is run there by the interpreter. No other rank takes part; questions of the group
-// are answered as if all ranks were like this one. Called for users only, never for a decision.
+// Infers valid inputs of a traced function: the classes of sizes, each served by one entry, which
+// together cover a box (shapes/size_classes.h). The function is traced at the least point of each
+// class, and the graph is run there by the interpreter. No other rank takes part; questions to the
+// group are answered as if all ranks were like this one. Called for users only, never for a
+// decision.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,9 @@ struct InferOptions {
   /// The values of each size and int that is a symbol.
   shapes::Range box{0, 64};
   std::size_t classes = 64;  // maximum number
-  /// The dims and ints that are symbols, by name: "x.size(0)". nullopt: those of the frame's entry
-  /// for inputs like these that has most symbols; without an entry all that are not marked static.
+  /// The dims and ints that are symbols, by name: "x.size(0)". nullopt: among the frame's entries
+  /// for inputs like these, the symbols of the entry that has most; without such an entry, all that
+  /// are not marked static.
   std::optional<std::set<std::string>> symbols{};
   /// As SizeClassLimits::solver.
   shapes::PointSolver solver{};
@@ -34,8 +36,8 @@ struct InferOptions {
 struct ExampleTrace {
   std::optional<Status> error;         // of the trace
   std::optional<Status> run_error;     // of the run; the trace succeeded
-  std::string not_run;                 // why it was not run, though the trace succeeded
-  std::vector<std::string> given;      // TraceReliance::values: hold for the given inputs
+  std::string not_run;                 // why the graph was not run; the trace succeeded
+  std::vector<std::string> given;      // TraceReliance::values, true for these inputs
   std::shared_ptr<const Graph> graph;  // null: error
 };
 
@@ -65,9 +67,9 @@ struct InferQuestion {
 [[nodiscard]] Result<InferredFrame> infer_classes(InferQuestion question,
                                                   const InferOptions& options);
 
-/// A decision for inputs like these: the dims and ints named by the sources of `symbols` are such
-/// symbols; nullopt: all that are not marked static. Errors: BadInput (a source that is no size or
-/// int of the inputs).
+/// A decision for inputs like `observation`. The dims and ints that `symbols` name as sources are
+/// these symbols; nullopt: all dims and ints that are not marked static are symbols. Errors:
+/// BadInput (a source that is no size or int of the inputs).
 [[nodiscard]] Result<Decision> decision_about(
     const Observation& observation, const std::optional<std::vector<SymbolDecision>>& symbols);
 
