@@ -43,7 +43,7 @@ std::optional<Learnt> learnt_in(std::string_view text) {
 
 }  // namespace
 
-/// The ranks of the job, over the rounds of the job's own votes.
+/// The ranks of the job, as checkpoints see them. Votes are rounds of the job.
 class Checkpoints::JobRanks final : public CheckpointRanks {
  public:
   explicit JobRanks(Job& job) : job_(job), context_(job.context()) {}

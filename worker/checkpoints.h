@@ -36,15 +36,15 @@ class Checkpoints {
 
   /// To be called after every step: advances the save in progress, if any, at the cost of one vote,
   /// and begins another at steps that `every` divides. Returns true if it began one. `state` may
-  /// change once save() returns. A save that fails later is a line of the log and last_failure();
-  /// the program goes on. Errors, joint: BadInput, ConstraintViolation (this state cannot be
-  /// saved); those of a failed save with `stop_on_failure`; those of votes.
+  /// change once save() returns. A save that fails later is logged and becomes last_failure(); the
+  /// program goes on. Errors, joint: BadInput, ConstraintViolation (this state cannot be saved);
+  /// those of a failed save with `stop_on_failure`; those of votes.
   template <class State>
   [[nodiscard]] Result<bool> save(std::int64_t step, State& state) {
     const auto turn = enter("Checkpoints::save()");
     if (!turn) return turn.error();
     if (!runs()) return false;
-    // Most steps are not saved: they do not pay for a walk through the state.
+    // Most steps are not saved, so they avoid the walk through the state.
     if (saver_->due(step)) return told(saver_->save(step, all_of(state)));
     if (auto gone_on = told(saver_->go_on()); !gone_on) return gone_on.error();
     return false;
@@ -63,8 +63,8 @@ class Checkpoints {
   }
   /// Waits until the save in progress has ended. Errors: as save().
   [[nodiscard]] Result<void> finish();
-  /// At the end of the program: saves `step` even if `every` does not divide it, unless it was the
-  /// last saved, and finishes. Errors: as save().
+  /// At the end of the program: saves `step`, even if `every` does not divide it, unless it is the
+  /// last saved step. Then waits as finish() does. Errors: as save().
   template <class State>
   [[nodiscard]] Result<void> save_last(std::int64_t step, State& state) {
     const auto turn = enter("Checkpoints::save_last()");
@@ -79,8 +79,8 @@ class Checkpoints {
   [[nodiscard]] const std::optional<Status>& last_failure() const { return saver_->last_failure(); }
 
  private:
-  /// The leaves of the state, and the frames' profiles: frames that are first called after
-  /// restore() make at once the decisions for which the saved job needed several compiles.
+  /// The leaves of the state, and the frames' profiles. With a restored profile, a frame makes at
+  /// its first call the decisions for which the saved job needed several compiles.
   template <class State>
   [[nodiscard]] StateLeaves all_of(State& state) {
     StateLeaves leaves = leaves_of(state);
@@ -91,7 +91,7 @@ class Checkpoints {
   [[nodiscard]] bool runs() const;
   /// Takes the job's turn. Errors: BadInput (Turns::take).
   [[nodiscard]] Result<Turn> enter(std::string_view call) const;
-  /// Logs what is new, on rank 0, and returns `result`.
+  /// Logs new commits and failures, on rank 0, and returns `result`.
   template <class T>
   [[nodiscard]] Result<T> told(Result<T> result) {
     tell_news();

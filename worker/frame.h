@@ -26,14 +26,13 @@ struct SavedProgram;
 struct CompileMark;
 class TraceSheet;
 
-/// The ranks that run a frame, and the subject of their agreement. The same on all ranks of the
-/// group.
+/// The ranks that run a frame, and what they must agree on. The same on all ranks of the group.
 struct FrameOptions {
   Group group{};                             // all ranks of the job, unless given
   std::optional<Consistency> consistency{};  // the job's, unless given
   /// Each rank decides alone, as under Consistency::Local, but the frame may have collectives:
   /// before each run the ranks compare their programs (audit.h). Different programs are logged
-  /// once, and run; collectives that would not match are an error on all ranks. If set,
+  /// once, and still run; collectives that would not match are an error on all ranks. If set,
   /// `consistency` is ignored.
   bool audit = false;
   /// Relations of sizes that hold in every call, in source names: "2 <= x.size(0)", "y.size(0) == 2
@@ -63,7 +62,7 @@ struct SaveOptions {
 /// A trace that was made in another process; the same on all ranks that agree on the call.
 struct DistantTrace {
   Result<Graph> graph;
-  /// Error of the round that sends the trace: the call has ended.
+  /// Error of the round that sends the trace; if set, the call has ended.
   std::optional<Status> round_failed{};
 };
 /// Makes the trace of a frame whose function is in another process (worker/controller). Called on
@@ -74,8 +73,7 @@ using DistantTracer = std::function<DistantTrace(const TraceSetup&)>;
 class FrameRunner {
  public:
   FrameRunner(JobContext& job, std::string name, int index, const FrameOptions& options);
-  /// A frame that could not be made: `why` is the error of all its calls. Changes nothing of the
-  /// job.
+  /// A frame that could not be made: `why` is the error of all its calls. Does not change the job.
   FrameRunner(JobContext& job, std::string name, const Status& why);
   ~FrameRunner();
   FrameRunner(const FrameRunner&) = delete;

@@ -71,7 +71,8 @@ std::vector<SymbolDecision> named(const std::set<std::string>& names) {
 
 }  // namespace
 
-/// The symbols of the entry that has most of them, among entries for inputs like these.
+/// The symbols of the entry that has most of them, among entries with the structure of
+/// `observation`.
 std::optional<std::vector<SymbolDecision>> FrameRunner::known_symbols(
     const Observation& observation) const {
   const Entry* most = nullptr;
@@ -89,7 +90,8 @@ Result<InferredFrame> FrameRunner::infer(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return *frame.unusable;
   if (frame.taken) return *frame.taken;
-  // Marks the dims that the constraints name. Inputs that break one are no error, but not marked.
+  // Marks the dims that the constraints name. Inputs that break a constraint are no error, but are
+  // not marked.
   static_cast<void>(frame.constraints.apply(frame.cache().name, observation));
   return infer_over(
       std::move(observation), values, body, options,
@@ -143,7 +145,7 @@ Result<std::vector<Array>> FrameRunner::stand_in(const Graph& graph, const Input
   return outputs;
 }
 
-/// Writes the requested classes of this frame, once its inputs are those of the record.
+/// Writes this frame's classes of sizes if they were requested for inputs of this structure.
 Result<void> FrameRunner::tell_classes(const Observation& observation,
                                        std::span<const InputValue> values,
                                        const std::function<void(Trace&)>& body) {

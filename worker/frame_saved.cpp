@@ -1,4 +1,4 @@
-// A frame and saved programs: its entries as a program, and a program in place of its function.
+// Saves a frame's entries as a program, and starts a frame from a program in place of a function.
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,7 +72,7 @@ Result<SavedProgram> FrameRunner::saved(const SaveOptions& options) const {
     const Entry& entry = frame.cache().entries[static_cast<std::size_t>(number)];
     if (entry.superseded) continue;
     SavedEntry saved{.decision = entry.decision, .graph = made.traced()};
-    // If only hints differ, as under same_collectives, the ranks agree on the rest.
+    // Digests omit hints. If only hints differ, as under same_collectives, `decision` is enough.
     if (entry.reported.digest() != entry.decision.digest()) saved.reported = entry.reported;
     if (options.objects) {
       if (!made.executable)

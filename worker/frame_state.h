@@ -20,7 +20,7 @@ namespace lockstep::worker {
 /// A graph that can be run: a built one, or one to be interpreted.
 struct FrameRunner::Compiled {
   Graph graph;        // if it is interpreted
-  Decision decision;  // that it was traced under
+  Decision decision;  // under which it was traced
   shapes::Fingerprint fingerprint;
   std::uint64_t nodes = 0;
   std::string collectives;                 // one per line; what an audit compares
@@ -66,8 +66,8 @@ struct FrameRunner::State {
     else if (!over.frames.insert(name).second)
       taken = name_taken(name);
   }
-  /// The key of its calls: with the options that must be the same on all ranks, and the frame that
-  /// was made before it over the same ranks.
+  /// The key of the frame's calls. Includes the options that must be the same on all ranks, and the
+  /// name of the frame that was made before this one over the same ranks.
   RoundKey key_of(const std::string& name, const FrameOptions& options, bool usable) const {
     RoundKey key = agreed.round(RoundKey::Kind::Call, name);
     if (consistency != job.decision.consistency) key.consistency = consistency;
@@ -80,7 +80,8 @@ struct FrameRunner::State {
   static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
     return &agreed == &job.alone ? nullptr : job.profiles;
   }
-  /// True on the lowest of the members that see one directory: it stores the profiles there.
+  /// True if this rank stores profiles: it is the lowest of the members that see its directory of
+  /// profiles.
   static bool keeps(const JobContext& job, const GroupContext& agreed) {
     const RankSet& members = agreed.group.members;
     const RankSet sharers = members.minus(members.minus(job.profile_sharers));
@@ -139,8 +140,8 @@ struct FrameRunner::State {
   std::optional<CaptureOptions> recordings;
   int index;
   Origin origin = Origin::Function;
-  DistantTracer tracer;     // of Origin::Controller
-  std::string loaded_from;  // of Origin::File: its path
+  DistantTracer tracer;     // for Origin::Controller
+  std::string loaded_from;  // for Origin::File: the program's path
   std::map<int, Compiled> entries;
   Observation spare;
   bool told_fallback = false;

@@ -65,7 +65,7 @@ std::string fixed_text(const Graph& graph, const std::string& input) {
 }
 
 /// Shows peers that this rank is busy and alive, though they see no progress: a slow trace or
-/// compile is not a dead rank. In a compile the build of each unit renews it.
+/// compile is not a dead rank. In a compile, the build of each unit renews the lease.
 class Lease {
  public:
   Lease(JobContext& job, Phase phase, Duration time) : job_(job) {
@@ -135,7 +135,7 @@ std::optional<Status> FrameRunner::Steps::trace_again(const Compiled& entry, int
   again.answers = &entry.traced().answers;
   const Result<Graph> graph = worker::trace(again, body_);
   if (graph && graph->fingerprint() == entry.fingerprint) return std::nullopt;
-  // The error of a failed trace begins with the frame, as the text below does.
+  // The error of a failed trace begins with the frame's name, and so does the text below.
   const std::string prefix = fmt::format("frame {}: ", frame_.cache().name);
   std::string what = graph ? capture_text(entry.traced(), *graph) : graph.error().message;
   if (what.starts_with(prefix)) what.erase(0, prefix.size());

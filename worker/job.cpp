@@ -22,7 +22,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Ranks must run the same program file.
+/// Fingerprint of this program file, which must be the same on all ranks.
 const std::string& build_id() { return build_of("/proc/self/exe"); }
 
 std::string configuration(const Settings& settings, const DecisionConfig& decision,
@@ -55,7 +55,7 @@ std::optional<Status>& told_at_start() {
 }
 
 /// Prints a joint error of the start, once for all ranks. This must happen while MPI is up:
-/// afterwards mpirun ends all ranks when the first exits, perhaps the one that was to print.
+/// afterwards mpirun ends all ranks when the first exits, perhaps the rank that was to print.
 Status tell_at_start(Board& board, const Status& status) {
   if (!board.claim_report(exit_code(status.code))) {
     Job::report(status);

@@ -75,8 +75,8 @@ struct JobOptions {
   /// Number of hits after which a frame's function is traced again, to find changes of captured
   /// variables (frame()); 0: never. Unless given, LOCKSTEP_CHECK_CAPTURES. The same on all ranks.
   std::optional<std::uint32_t> check_captures{};
-  /// Called with the verdict of the watchdog before it ends this process, on its thread; may take a
-  /// tenth of a second. Null: nothing.
+  /// Called on the watchdog's thread, with its verdict, before it ends this process. May take a
+  /// tenth of a second. May be null.
   std::function<void(const Status& verdict)> before_end{};
 };
 
@@ -84,11 +84,11 @@ struct JobContext;
 template <class In, class Out>
 class CompiledFrame;
 
-/// One per process and job. It takes one call at a time, of its own, its frames and its
-/// checkpoints, from any thread. A call during a call of another thread is BadInput on this rank
-/// alone, and changes nothing. Ranks must make their calls in one order, so a program with several
-/// threads must keep the order equal on all ranks. If a job ends during a call of another thread,
-/// the process ends with that error.
+/// One per process and job. It takes one call at a time, from any thread; calls of its frames and
+/// checkpoints count, too. A call during a call of another thread is BadInput on this rank alone,
+/// and changes nothing. Ranks must make their calls in one order, so a program with several threads
+/// must keep the order equal on all ranks. If a job ends during a call of another thread, the
+/// process ends with that error.
 class Job {
  public:
   /// Joins the job that mpirun started; a process started without a launcher is a job of one rank.
@@ -144,10 +144,10 @@ class Job {
     return CompiledFrame<In, Out>(add_frame(std::move(name), options), std::move(body));
   }
 
-  /// A frame from a file that CompiledFrame::save or `lockstep trace --save` has written, in place
-  /// of a function: the same graphs, agreed on and compiled like any frame's, before its first
-  /// call. Collective over the ranks of the frame's group, as many as saved it (but see
-  /// LoadOptions::other_ranks); each reads its own file, and different programs are FrameMismatch.
+  /// Makes a frame from a file that CompiledFrame::save or `lockstep trace --save` has written, in
+  /// place of a function. Its graphs are agreed on and compiled before its first call. Collective
+  /// over the ranks of the frame's group, which must be as many as saved it (but see
+  /// LoadOptions::other_ranks). Each rank reads its own file; different programs are FrameMismatch.
   /// A call that no saved entry serves is BadInput on all ranks. Errors, joint: BadInput (a file
   /// that is missing, damaged or of another version; an own op that is not in `options`, or has
   /// another definition; a group that differs in this job; a name that is taken), FrameMismatch;
@@ -196,7 +196,7 @@ class Job {
   explicit Job(std::unique_ptr<State> state);
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach_to(const void* comm, JobOptions options);
   [[nodiscard]] FrameRunner& add_frame(std::string name, const FrameOptions& options);
-  /// Sends the error to the peers; returns it as they see it.
+  /// Reports to the peers that this rank leaves, and `why`; returns the error that all ranks get.
   Status leave(const std::string& why);
   std::unique_ptr<State> state_;
 };
@@ -239,11 +239,11 @@ class CompiledFrame {
 
   /// Promises a later call with these inputs; the frame's calls must be made in the order of the
   /// promises. The vote of a promised call runs while the call before it runs, so the call itself
-  /// hardly waits. Every rank must promise, or none. At the call, sizes, ints, bools, marks and
-  /// fields must be the same; elements and floats may differ. A call that breaks its promise is
-  /// BadInput on all ranks, and ends the job if the other ranks are already running. finish() drops
-  /// promises that are left. Errors: BadInput during a call of another thread; nothing is then
-  /// promised. Inputs that cannot be read are the error of the call.
+  /// hardly waits. Either every rank must promise the call or none. At the call, sizes, ints,
+  /// bools, marks and fields must be the same; elements and floats may differ. A call that breaks
+  /// its promise is BadInput on all ranks, and ends the job if the other ranks are already running.
+  /// finish() drops promises that are left. Errors: BadInput during a call of another thread;
+  /// nothing is then promised. Inputs that cannot be read are the error of the call.
   Result<void> prefetch(In next) {
     const auto turn = runner_->enter();
     if (!turn) return turn.error();
@@ -253,11 +253,12 @@ class CompiledFrame {
                       read ? std::nullopt : std::optional<Status>(read.error()));
     return {};
   }
-  /// Infers the classes of sizes of the frame, one for each entry, as a cover of a box: guards as
-  /// text, the least example, the line that separates a class from the others, and whether trace
-  /// and run succeed (infer.h). For inputs like `like`; the elements of examples come from it.
-  /// Traces `body` once per class, so its host code runs again. This is no call: no other rank
-  /// takes part, so any rank may use it at any time. Errors: BadInput.
+  /// Infers the classes of sizes of the frame, one for each entry, which cover a box of sizes. Each
+  /// class has its guards as text, the least example, the line that separates it from the others,
+  /// and whether trace and run succeed (infer.h). The inputs are like `like`, from which the
+  /// elements of examples are taken. Traces `body` once per class, so its host code runs again.
+  /// This is no call: no other rank takes part, so any rank may use it at any time. Errors:
+  /// BadInput.
   [[nodiscard]] Result<InferredFrame> infer(In like, const InferOptions& options = {}) {
     const auto turn = runner_->enter();
     if (!turn) return turn.error();

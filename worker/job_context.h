@@ -37,7 +37,7 @@ enum class RunMode : std::uint8_t {
 /// Counts of one frame's calls.
 struct FrameCounts {
   std::string frame;
-  std::string group;   // that runs it; empty: all ranks of the job
+  std::string group;   // group that runs it; empty: all ranks of the job
   bool alone = false;  // this rank decides alone
   bool shared = true;  // all ranks of the job run the same graphs of it
   std::uint64_t calls = 0, reused = 0, compiled = 0, fallbacks = 0, errors = 0;
@@ -59,7 +59,7 @@ struct GroupContext {
   /// Null: collectives between devices go over `data`.
   collectives::DeviceData* device_data = nullptr;
   std::set<std::string> frames;  // names of the frames made over these ranks
-  std::string last_frame;        // the last of them on whose calls these ranks agree
+  std::string last_frame;        // the last frame on whose calls these ranks agree
 
   [[nodiscard]] CallDriver& driver() const { return rounds->driver(); }
   [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string frame = {}) const {
@@ -84,9 +84,9 @@ struct JobContext {
   RunMode mode = RunMode::Compiled;
   std::shared_ptr<Device> device;                 // of programs; null: they run on the host
   coordinator::ProfileStore* profiles = nullptr;  // null: this job, or this rank, has none
-  RankSet profile_sharers;                        // ranks that see the same profiles as this one
-  /// Profiles of the frames that all ranks share, by name. A frame that has not been called yet
-  /// starts from the one here, which a checkpoint has restored (checkpoints.h).
+  RankSet profile_sharers;                        // ranks that see the same profiles as this rank
+  /// Profiles of the frames that all ranks share, by name. A checkpoint may restore profiles into
+  /// this map; a frame that has not been called yet starts from them (checkpoints.h).
   std::map<std::string, coordinator::Profile> learnt;
   std::set<std::string> told;               // lines logged by tell()
   Recorder* recorder = nullptr;             // null: no record
@@ -127,7 +127,7 @@ struct JobContext {
   void note(std::string_view event) {
     if (watch != nullptr) watch->seat().note(event, clock.now());
   }
-  /// Time, from now, for which this rank counts as busy and alive to peers that wait for it.
+  /// Makes this rank count as busy and alive, for `time` from now, to peers that wait for it.
   void busy_for(Duration time) {
     if (watch != nullptr) watch->seat().renew(clock.now() + time);
   }

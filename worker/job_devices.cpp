@@ -12,7 +12,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The texts of all ranks, by value.
+/// The texts of all ranks: each distinct text with its ranks.
 Result<std::vector<RankValue>> all_say(CallDriver& driver, const std::string& mine) {
   const auto rank_table =
       driver.tree_join(rank_table_payload(driver.group().rank(), mine), join_rank_tables);
@@ -44,7 +44,7 @@ Result<std::shared_ptr<Device>> open_nth(int index, Rank rank) {
   return std::shared_ptr<Device>(*std::move(device));
 }
 
-/// A sentence about this rank without its number, so that other ranks may give the same one.
+/// A sentence about this rank without its number, so that other ranks can report the same sentence.
 std::string without_rank(std::string text, Rank self) {
   for (const char* const after : {"'s ", " has ", ": "}) {
     const std::string name = fmt::format("rank {}{}", self.value, after);
@@ -81,14 +81,15 @@ class NcclStartup {
  private:
   static constexpr const char* kUnderWay = "under way";
 
-  /// Exchanges the ranks' progress. A rank's own failure goes before NCCL's report of a lost rank.
+  /// Exchanges the ranks' progress. A rank's own failure takes precedence over NCCL's report of a
+  /// lost rank.
   void tell(const std::string& mine) {
     const auto said = all_say(driver_, mine);
     if (!said) {
       over_ = said.error();
       return;
     }
-    const std::string* worst = nullptr;  // 'a' before 'b' before "under way" before nothing
+    const std::string* worst = nullptr;  // 'a' before 'b' before "under way"; ignores ""
     for (const RankValue& value : *said)
       if (!value.value.empty() && (worst == nullptr || value.value[0] < worst->front()))
         worst = &value.value;

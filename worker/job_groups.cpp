@@ -67,7 +67,8 @@ Result<std::vector<RankSet>> JobGroups::compare(const Result<Group>& mine) {
 Result<void> JobGroups::join(const Group& group) {
   RankStatus rank_status;
   if (!group.empty()) {
-    // Not 0, the id of all ranks; below 2^63, for the board stores it plus 1.
+    // Never 0, which is the id of all ranks, and below 2^63, because the board stores the id plus
+    // 1.
     const std::uint64_t id = shapes::fingerprint(group.label()).low >> 1 | 1;
     auto own = join_group(world_, group.members, id, group.label());
     if (own) {

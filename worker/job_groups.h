@@ -1,4 +1,4 @@
-// The groups of one job on one rank: all ranks, this rank alone, and those that the program
+// The groups of one job on one rank: all ranks, this rank alone, and the groups that the program
 // declares. Used by job.cpp.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace lockstep::worker {
 /// the world.
 class JobGroups {
  public:
-  /// All outlive it. `rounds` observes the rounds of all groups.
+  /// All arguments must outlive this object. `rounds` observes the rounds of all groups.
   JobGroups(const World& world, JobContext& context, RoundObserver& rounds)
       : world_(world), context_(context), heard_by_(rounds) {}
 
@@ -26,7 +26,7 @@ class JobGroups {
   [[nodiscard]] Result<void> open();
   /// Implements Job::group.
   [[nodiscard]] Result<Group> declare(std::string name, const RankSet& members);
-  /// Adds an observer of the calls of all groups from now on. It outlives this.
+  /// Adds an observer of the calls of all groups from now on; it must outlive this object.
   void observe(CallObserver& observer);
   /// Records the group of this rank alone, before the first call that it decides alone.
   void record_alone();

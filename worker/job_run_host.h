@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Each status round has a key of its own. A step over many elements has a lease, as a compile has:
-/// an upper bound per element. Single-threaded.
+/// Each status round has a key of its own. A step over many elements has a lease, as a compile has;
+/// its length is an upper bound per element. Single-threaded.
 class JobRunHost final : public RunHost {
  public:
   /// `over`: the ranks of the run's collectives. `bound` is called once the inputs have been bound:
@@ -31,11 +31,12 @@ class JobRunHost final : public RunHost {
   [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override;
   collectives::DeviceData* device_data(std::string_view name) override;
   collectives::Watch* watch() override { return job_.watch; }
-  /// False if calls are agreed in a group of one.
+  /// True if all ranks of the run agree on its calls; false if calls are agreed in a group of one.
   [[nodiscard]] bool reaches_all() const override;
 
-  /// Ends the job by the watchdog, with this rank's reason, if this rank failed alone (such as: no
-  /// memory for the rest of the graph): its peers would wait in the next collective.
+  /// Ends the job by the watchdog, with this rank's reason, if this rank failed alone (for example,
+  /// had no memory for the rest of the graph). Otherwise its peers would wait in the next
+  /// collective.
   void end_if_alone(const Result<std::vector<Array>>& outputs) const;
 
  private:

@@ -66,7 +66,7 @@ Bytes payload_of(const std::vector<RankValue>& lines) {
   return all;
 }
 
-/// By lowest rank, then by the place of the frame.
+/// The lines in a payload, by lowest rank, then by the place of the frame.
 std::vector<RankValue> lines_in(const Bytes& payload) {
   std::vector<RankValue> lines = rank_table_values(payload);
   std::ranges::stable_sort(lines, [](const RankValue& a, const RankValue& b) {

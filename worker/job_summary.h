@@ -17,8 +17,8 @@ struct JobTimes {
   [[nodiscard]] static JobTimes of(const JobContext& job, const CallTimes& calls, Duration total);
 };
 
-/// Fingerprint of the graphs that ran on this rank, of frames that all ranks share, per frame in
-/// order; equal on ranks that ran the same.
+/// Fingerprint of the graphs that this rank ran in frames that all ranks share, frame by frame in
+/// order. Equal on ranks that ran the same graphs.
 [[nodiscard]] shapes::Fingerprint program_fingerprint(const std::vector<FrameCounts>& frames);
 
 /// The summary's lines about frames, each with the ranks that have it.
@@ -32,7 +32,8 @@ struct FrameLines {
 /// The lines of all ranks. Collective. Errors: the communicator's.
 [[nodiscard]] Result<FrameLines> gather(collectives::Communicator& all, const FrameLines& mine);
 
-/// The summary as text. `least` and `most` are over the ranks; `frames` are this rank's.
+/// The summary as text. `least` and `most`: the least and greatest times over the ranks; `frames`:
+/// this rank's counts.
 [[nodiscard]] std::string summary_text(int ranks, const FrameLines& lines,
                                        const std::vector<FrameCounts>& frames,
                                        const CallTimes& calls, const JobTimes& least,

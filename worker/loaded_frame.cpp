@@ -19,7 +19,7 @@ std::string given_text(const Array& value) {
   return fmt::format("{}[{}]", dtype_name(value.dtype()), fmt::join(value.sizes(), ", "));
 }
 
-/// Why `value` is not valid for the source; empty: it is.
+/// Why `value` is not valid for the source; empty: it is valid.
 std::string misfit(const SourceSpec& spec, const Array& value) {
   bool fits = static_cast<bool>(value);
   if (fits && spec.kind == Kind::Tensor)
@@ -70,7 +70,8 @@ std::optional<FieldValue> field_value(const FieldSpec& spec, const Array& value)
 
 std::string count_text(int ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
 
-/// Error of a program that was saved on another number of ranks than `here`, unless it can run.
+/// Error of a program that was saved on another number of ranks than `here`, unless it can run
+/// here.
 std::optional<Status> other_number(const SavedProgram& program, int here, bool allowed,
                                    const std::string& path) {
   const auto bound = bound_to_ranks(program);
@@ -134,7 +135,7 @@ std::optional<Status> wrong_here(const JobContext& job, const GroupContext& over
   return std::nullopt;
 }
 
-/// The options of the saved frame; its entries' fingerprint is one that its ranks compare.
+/// The options of the saved frame, and the fingerprint of its entries, which the ranks compare.
 FrameOptions frame_options(const SavedProgram& program, const LoadOptions& options) {
   using Complex = shapes::ShapeOptions::Complex;
   return {.group = options.group,

@@ -16,26 +16,27 @@
 namespace lockstep::worker {
 
 struct LoadOptions {
-  Group group{};  // the frame's, as when it was saved; all ranks of the job, unless given
+  Group group{};  // of the frame, as when it was saved; all ranks of the job, unless given
   /// The own ops and host calls that the program uses (host_definition() makes the latter).
   std::vector<OwnDefinition> own_ops{};
   std::optional<CaptureOptions> recordings{};  // as FrameOptions
-  /// True: the function did not use the number of ranks (Job::size()), which its graphs do not
-  /// show. Then a program without collectives of the frame's group and without rank numbers runs on
-  /// any number of ranks.
+  /// True states that the function did not use the number of ranks (Job::size()), which its graphs
+  /// do not show. Then a program without collectives of the frame's group and without rank numbers
+  /// runs on any number of ranks.
   bool other_ranks = false;
 };
 
-/// By source ("batch.tokens"). An int, float or bool input is a 0-d array; so is a field of ints or
-/// bools, and one of text or bytes is u8[n].
+/// Values by source ("batch.tokens"). An int, float or bool input is a 0-d array, and so is an int
+/// or bool field. A text or bytes field is u8[n].
 using NamedValues = std::map<std::string, Array>;
 
 /// Called like the frame that was saved. Borrows the job.
 class LoadedFrame {
  public:
-  /// Outputs by name. Inputs that the caller moves are freed during the run, each after its last
-  /// reader. Errors, joint: those of a frame's call; BadInput if an input is missing, unknown or of
-  /// another kind, and if no saved entry serves the sizes, with the reasons.
+  /// Makes a call; returns the outputs by name. Inputs that the caller moves are freed during the
+  /// run, each after its last reader. Errors, joint: those of a frame's call; BadInput if an input
+  /// is missing, unknown or of another kind, and if no saved entry serves the sizes, with the
+  /// reasons.
   [[nodiscard]] Result<NamedValues> operator()(NamedValues inputs);
   /// In place of a call that this rank cannot make: all ranks get the error `why`.
   [[nodiscard]] Status refuse(const Status& why);
@@ -63,7 +64,7 @@ class LoadedFrame {
 
   FrameRunner* runner_ = nullptr;
   std::string name_;
-  std::vector<std::shared_ptr<const SourceList>> lists_;  // distinct ones of the entries
+  std::vector<std::shared_ptr<const SourceList>> lists_;  // distinct lists of the entries
   std::vector<FieldSpec> fields_;                         // of any entry, names unique
   std::vector<std::vector<std::string>> outputs_;         // names, by entry
   std::vector<InputValue> values_;
