@@ -10,8 +10,7 @@ namespace {
 
 using shapes::Expr;
 
-/// The ranks of a collective: their name in the graph (empty for the frame's group) and their
-/// number.
+/// The group of a collective: its name in the graph (empty for the frame's group) and its size.
 struct Over {
   std::string name;
   std::int64_t size = 1;
@@ -64,7 +63,8 @@ Tensor collective(Op op, const Tensor& x, std::int64_t attribute, Over ranks, co
   return emit(op, {x}, std::move(node), where);
 }
 
-/// The same constants on every rank fit together only if all of them are equal.
+/// Refuses unequal constants: splits that are the same on every rank match between ranks only if
+/// all of them are equal.
 void need_matching_constants(const Sizes& out_splits, const Sizes& in_splits, const Line& where) {
   for (const Sizes* splits : {&out_splits, &in_splits})
     for (const SymInt& split : *splits)
@@ -150,8 +150,8 @@ void check_same(const SymInt& size, const Group& group, Line where) {
   if (known.constant()) return;
   if (!known.has_unbacked() && ranks.name.empty() && !trace->peers_may_differ())
     return trace->need_uniform({known, std::move(ranks.name), "check_same", trace->here(where)});
-  // These sizes are compared in the run with the greatest of the group: sizes read from data, sizes
-  // that other ranks may not compare, and sizes of a group within the frame's.
+  // Compares in the run with the greatest size of the group. This covers sizes read from data,
+  // sizes that other ranks may not compare, and sizes of a group within the frame's.
   const Tensor greatest =
       all_reduce(scalar(*trace, size, where), collectives::Reduce::Max, group, where);
   check(size == item(greatest, Values::Any, where), "check_same: another rank has more", where);

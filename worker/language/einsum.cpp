@@ -78,15 +78,15 @@ Labels spelled(const Labels& labels, std::int64_t count) {
   return out;
 }
 
-/// An operand or a product of some; no label twice.
+/// An operand, or the product of several. No label occurs twice.
 struct Term {
   Tensor x;
   Labels labels;
 };
 
 /// The elements of `x` at which dims `p` < `q`, of equal sizes n, have equal indices; that index
-/// becomes the last dim. The two dims as one of n * n, with n zeros behind it, are n rows of n + 1:
-/// the diagonal is the first column.
+/// becomes the last dim. The two dims are joined into one of n * n, padded with n zeros, and viewed
+/// as n rows of n + 1: the first column is the diagonal.
 Tensor diagonal_of(const Tensor& x, std::int64_t p, std::int64_t q, const Line& where) {
   Dims order;
   for (std::int64_t d = 0; d < x.ndim(); ++d)
@@ -278,7 +278,7 @@ class Einsum {
                      term.labels.begin());
     return std::is_sorted(dims.begin(), dims.end()) ? term.x : permute(term.x, dims, where_);
   }
-  /// The term with a dim for each of `labels`: of size 1 if the term lacks it.
+  /// The term with a dim for each of `labels`; dims that the term lacks have size 1.
   [[nodiscard]] Tensor placed(const Term& term, const Labels& labels) const {
     Labels mine;
     std::vector<Expr> sizes;

@@ -43,8 +43,8 @@ Tensor extremum(Op of_bools, Op of_numbers, const TensorOperand& a, const Tensor
   return emit(both[0].dtype(b.where) == DType::Bool ? of_bools : of_numbers, both, {}, b.where);
 }
 
-/// Applies the op of a bound. With a bound that is no tensor, x has a gradient only strictly
-/// inside, and none where x is not a number.
+/// The minimum or maximum (`op`) of x and a bound. If the bound is no tensor, x has a gradient only
+/// where it is strictly inside the bound, and none where it is not a number.
 Tensor bounded(std::string_view what, Op op, Op inside, const Tensor& x,
                const TensorOperand& bound) {
   const TensorOperand in(x, bound.where);
@@ -57,7 +57,7 @@ Tensor bounded(std::string_view what, Op op, Op inside, const Tensor& x,
                TensorOperand(detach(cut, bound.where), bound.where));
 }
 
-/// `x` to a power that is a plain number, by cheaper ops; empty if there are none for this power.
+/// `x` to a power that is a plain number, by cheaper ops than pow; empty if this power has none.
 Tensor plain_power(const Tensor& x, double power, const Line& where) {
   const TensorOperand in(x, where);
   const bool fraction = is_float(x.dtype(where));

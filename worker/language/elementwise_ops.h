@@ -22,8 +22,8 @@ namespace lockstep::worker {
 /// Rounds halves to even.
 [[nodiscard]] Tensor round(const Tensor& x, Line where = Line::current());
 /// Rounds to `decimals` digits behind the point (negative: before it), as torch does: x *
-/// 10^decimals is rounded half to even, so 1.005 with 2 is 1.0 (and in f32 a large x may become
-/// infinite). Takes floats only.
+/// 10^decimals is rounded half to even, so 1.005 to 2 decimals is 1.0 (and in f32 a large x may
+/// become infinite). Takes floats only.
 [[nodiscard]] Tensor round(const Tensor& x, std::int64_t decimals, Line where = Line::current());
 [[nodiscard]] Tensor trunc(const Tensor& x, Line where = Line::current());
 
@@ -92,7 +92,8 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor bitwise_or(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise_xor(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise_not(const Tensor& x, Line where = Line::current());
-/// A shift by less than 0, or by all bits or more, gives 0; to the right the sign (0 or -1).
+/// A shift by a negative number, or by at least the number of bits, shifts everything out: the
+/// result is 0, or for a right shift the sign (0 or -1).
 [[nodiscard]] Tensor bitwise_left_shift(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor bitwise_right_shift(const TensorOperand& a, const TensorOperand& b);
 [[nodiscard]] Tensor logical_not(const Tensor& x, Line where = Line::current());

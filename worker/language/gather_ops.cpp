@@ -51,8 +51,8 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t dim, Li
   const Tensor from = with_dim(x, where),
                at = with_dim(index_like("take_along_dim", x, index, where), where);
   const std::int64_t d = checked_dim("take_along_dim", from, dim, where);
-  // Without that dim, both broadcast to the other sizes. These two tensors give sizes only: no
-  // element is read.
+  // x and the index broadcast in all dims but `dim`. The two tensors below only give the common
+  // sizes: no element is read.
   std::vector<Expr> mine = meta_of(from).sizes, its = meta_of(at).sizes;
   Expr &along = mine[static_cast<std::size_t>(d)], &many = its[static_cast<std::size_t>(d)];
   const Expr limit = std::exchange(along, Expr(1)), length = std::exchange(many, Expr(1));

@@ -14,7 +14,7 @@ struct Along {
   std::int64_t dim = 0;
   bool is_number = false;  // x is 0-d
 
-  /// `other`, rows in place of x's, with its dims in the order of x.
+  /// `other`, whose rows replace those of x, with its dims in the order of x.
   [[nodiscard]] Tensor whole(const Tensor& other, const Line& where) const {
     return is_number ? view(other, {}, where) : from_front(other, dim, where);
   }

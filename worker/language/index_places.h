@@ -13,11 +13,11 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor wide_index(std::string_view what, const Tensor& index, const Line& where);
 
 /// `index` with each element checked in the run to be at least 0 and less than `limit`; the failure
-/// names `what`. `from_end`: negative elements have had `limit` added.
+/// names `what`. `from_end`: `limit` has already been added to negative elements.
 [[nodiscard]] Tensor checked_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, bool from_end, const Line& where);
 
-/// `count` [], checked in the run to be at most `most`, the bound declared for `what`.
+/// `count`, 0-d, checked in the run to be at most `most`, the bound declared for `what`.
 [[nodiscard]] Tensor checked_count(std::string_view what, const Tensor& count,
                                    const shapes::Expr& most, const Line& where);
 
@@ -33,11 +33,11 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor wrapped_index(std::string_view what, const Tensor& index,
                                    const shapes::Expr& limit, const Line& where);
 
-/// Checks that `size`, one of an index, is at most `bound`, that of `of`.
+/// Checks that `size`, a size of an index, is at most `bound`, the size of the tensor called `of`.
 void need_no_larger(std::string_view what, const shapes::Expr& size, const shapes::Expr& bound,
                     std::string_view of, Trace& trace, const Line& where);
-/// The first elements of x in every dim but `dim`, as many as `sizes`, those of an index, say.
-/// Checks that x, called `of`, has as many. Requires as many dims.
+/// x cut to the first `sizes` elements, such as the sizes of an index, in every dim but `dim`.
+/// Checks that x, called `of`, has as many. Requires as many sizes as x has dims.
 [[nodiscard]] Tensor shortened(std::string_view what, const Tensor& x,
                                const std::vector<shapes::Expr>& sizes, std::int64_t dim,
                                std::string_view of, const Line& where);
@@ -50,7 +50,7 @@ void need_no_larger(std::string_view what, const shapes::Expr& size, const shape
 [[nodiscard]] Tensor places_along(const std::vector<shapes::Expr>& sizes, std::int64_t dim,
                                   const Tensor& index, const Line& where);
 
-/// x with `dim` first, and back.
+/// Moves `dim` of x to the front, and back.
 [[nodiscard]] Tensor to_front(const Tensor& x, std::int64_t dim, const Line& where);
 [[nodiscard]] Tensor from_front(const Tensor& x, std::int64_t dim, const Line& where);
 /// The dims of x in this order.
@@ -61,7 +61,7 @@ void need_no_larger(std::string_view what, const shapes::Expr& size, const shape
 [[nodiscard]] Tensor value_of(std::string_view what, const TensorOperand& value, Trace& trace,
                               DType dtype, const Line& where);
 
-/// x with rows [M, ..] joined in at places [M].
+/// x with rows [M, ..] joined at places [M], as `mode` says.
 [[nodiscard]] Tensor put_rows(const Tensor& x, const Tensor& places, const Tensor& rows, Put mode,
                               const Line& where);
 /// x with rows [M, ..] added at places [M].
@@ -71,7 +71,7 @@ void need_no_larger(std::string_view what, const shapes::Expr& size, const shape
 /// Throws TraceUsageError, naming `what`, for a mask that is not of bools.
 void need_mask(std::string_view what, const Tensor& mask, const Line& where);
 /// Row-major positions of the mask's trues: i64 [u], u named after `what`. A mask without elements
-/// gives the size 0 and no symbol. `least`: a number of trues that is certain.
+/// gives the size 0 and no symbol. `least`: a number of trues that the mask certainly has.
 [[nodiscard]] Tensor true_positions(const Tensor& mask, std::string_view what, const Line& where,
                                     std::int64_t least = 0);
 

@@ -37,7 +37,7 @@ class Indexed {
     sizes.insert(sizes.begin() + place_, batch_.begin(), batch_.end());
     return sizes;
   }
-  /// The result, from one row per place, [M, ..].
+  /// The result, made of one row per place, [M, ..].
   [[nodiscard]] Tensor result(const Tensor& rows) const {
     std::vector<Expr> sizes = batch_;
     sizes.insert(sizes.end(), others_.begin(), others_.end());
@@ -49,7 +49,7 @@ class Indexed {
       order.push_back(d);
     return in_order(view(rows, std::move(sizes), where_), std::move(order), where_);
   }
-  /// The rows, from a tensor of the result's sizes.
+  /// The inverse of result(): one row per place, from a tensor of the result's sizes.
   [[nodiscard]] Tensor rows_of(const Tensor& result) const {
     Dims order;
     const auto batch = static_cast<std::int64_t>(batch_.size());
@@ -59,7 +59,7 @@ class Indexed {
     return view(in_order(result, std::move(order), where_), with_rows(meta_of(places_).sizes[0]),
                 where_);
   }
-  /// x, from other values of rows().
+  /// x with the given values for rows().
   [[nodiscard]] Tensor whole(const Tensor& rows) const {
     Dims inverse(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i)

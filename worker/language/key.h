@@ -1,5 +1,6 @@
-// Keys of random numbers: a program draws by them (random_ops.h), without hidden state. A frame
-// takes a key as an input and draws other numbers for every key, without a compile or a guard.
+// Keys of random numbers: a program draws numbers by keys (random_ops.h), without hidden state. A
+// frame takes a key as an input and draws other numbers for every key, without a compile or a
+// guard.
 //
 //   struct Batch {
 //     Tensor x;
@@ -9,10 +10,10 @@
 //   const Key seed(42);
 //   step(Batch{x, seed.fold_in(call)});
 //
-// A Key is the same on all ranks of the frame's group, and is compared as sizes that a collective
-// needs are: if ranks have different keys, all get one joint error at that call. A RankKey is this
-// rank's own and is not compared. Draw from a key once; split() and fold_in() make more keys of it,
-// the same keys within a trace and outside.
+// A Key is the same on all ranks of the frame's group, and is compared like the sizes that a
+// collective needs: if ranks have different keys, all get one joint error at that call. A RankKey
+// is this rank's own and is not compared. Draw from a key once; split() and fold_in() make more
+// keys of it, the same keys within a trace and outside.
 #pragma once
 
 #include <cstdint>
@@ -59,10 +60,10 @@ class Key {
  public:
   Key() = default;
   explicit Key(std::int64_t seed) : key_(seed) {}
-  /// From a tensor that the caller knows to be the same on all ranks: it comes from a broadcast, or
-  /// from values that are the same.
+  /// Requires a tensor that the caller knows to be the same on all ranks, such as the result of a
+  /// broadcast or of values that are the same.
   explicit Key(Tensor tensor, Line where = Line::current()) : key_(std::move(tensor), where) {}
-  /// Usable wherever a rank's own key is.
+  /// A Key can be used wherever a RankKey can.
   operator RankKey() const { return key_; }  // NOLINT: converts on purpose
 
   [[nodiscard]] bool traced() const { return key_.traced(); }
@@ -71,10 +72,10 @@ class Key {
 
   [[nodiscard]] std::vector<Key> split(std::int64_t n, Line where = Line::current()) const;
   /// In a trace the number must be the same on all ranks, as the key is. The vote of every call
-  /// compares a size, the comparison of graphs a plain number; where graphs may differ, the run
-  /// compares. A number that exists only when the graph runs is refused. Fold in a number that
-  /// changes with every call before the call: within the frame it is an argument of kernels, and
-  /// work recorded for a device is recorded again for each value.
+  /// compares a size; the comparison of graphs compares a plain number. Where graphs may differ,
+  /// both are compared in the run. A number that exists only when the graph runs is refused. Fold
+  /// in a number that changes with every call before the call: within the frame it is an argument
+  /// of kernels, and work recorded for a device is recorded again for each value.
   [[nodiscard]] Key fold_in(const IntOperand& n) const;
   /// The elements of a tensor may differ between ranks, so the key is this rank's own.
   [[nodiscard]] RankKey fold_in(const Tensor& n, Line where = Line::current()) const {
@@ -85,7 +86,7 @@ class Key {
   RankKey key_;
 };
 
-/// The input Key with this source number. Compares from here on that it is the same on all ranks.
+/// The input Key with this source number. Adds the comparison that it is the same on all ranks.
 [[nodiscard]] Key key_input(Trace& trace, std::size_t source);
 
 /// 64 random bits per element of `counter` (i64). Requires a traced key.

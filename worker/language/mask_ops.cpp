@@ -1,4 +1,4 @@
-// Ops by masks that do not count the trues, but for masked_put by rows.
+// Ops by masks. Only masked_put by rows counts the trues of its mask.
 #include <fmt/format.h>
 
 #include <lockstep/worker/language/index_places.h>
@@ -33,8 +33,8 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const TensorOperand& val
   return chosen(both[1], expanded(filling, meta_of(both[0]).sizes, where), both[0], where);
 }
 
-// The k-th true takes element k of the source; places that are not true read the zero padded in
-// front.
+// The k-th true of the mask takes element k of the source; a false place reads the zero padded in
+// front of the source.
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, Line where) {
   const std::shared_ptr<Trace> trace =
       trace_of("masked_scatter", std::vector{x, mask, source}, where);

@@ -261,8 +261,8 @@ Tensor triu(const Tensor& x, std::int64_t diagonal, Line where) {
   return triangle("triu", Op::Ge, x, diagonal, where);
 }
 
-// The square that the diagonal crosses, with one more element per row, has the diagonal as first
-// column.
+// The diagonal's square (the part of x that it crosses), viewed with one more element per row, has
+// the diagonal as first column.
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t a, std::int64_t b, Line where) {
   (void)trace_of("diagonal", std::vector{x}, where);
   const auto [rows, columns] = two_dims("diagonal", x.ndim(), a, b, where);
@@ -297,7 +297,8 @@ Tensor diag_embed(const Tensor& x, std::int64_t offset, std::int64_t a, std::int
   node.ints = {ndim - 2};
   node.exprs = {0, std::abs(offset)};
   const Tensor line = offset == 0 ? x : emit(Op::Pad, {x}, std::move(node), where);
-  // Expands by row to the right of the main diagonal, by column below it.
+  // The line is expanded along rows for a diagonal right of the main one, along columns for one
+  // below it.
   std::vector<Expr> sizes = meta_of(line).sizes;
   const Expr side = sizes.back();
   sizes.insert(sizes.end() - (offset < 0 ? 1 : 0), Expr(1));

@@ -34,8 +34,8 @@ namespace lockstep::worker {
 /// have fewer elements or none.
 [[nodiscard]] std::vector<Tensor> chunk(const Tensor& x, std::int64_t n, std::int64_t dim = 0,
                                         Line where = Line::current());
-/// x repeated `times` times, dim by dim, aligned at the end; new dims come in front. Requires a
-/// number for each dim of x.
+/// x repeated times[i] times along dim i. `times` and the dims are aligned at the end; further
+/// numbers add dims in front. Requires a number for each dim of x.
 [[nodiscard]] Tensor repeat(const Tensor& x, const Sizes& times, Line where = Line::current());
 /// As repeat; dims without a number are taken once.
 [[nodiscard]] Tensor tile(const Tensor& x, const Sizes& times, Line where = Line::current());
@@ -46,7 +46,7 @@ namespace lockstep::worker {
                           Line where = Line::current());
 
 // Triangles and diagonals of the last two dims. `diagonal` and `offset` count to the right of the
-// main diagonal, negative ones below it.
+// main diagonal; negative numbers mean diagonals below it.
 /// Zeros above the diagonal.
 [[nodiscard]] Tensor tril(const Tensor& x, std::int64_t diagonal = 0, Line where = Line::current());
 /// Zeros below the diagonal.
@@ -68,16 +68,18 @@ struct Windows {
   std::int64_t stride = 1, dilation = 1;
   std::optional<SymInt> count{};  // default: as many as lie within the dim
 };
-/// Each windowed dim of x becomes the number of its windows, and the window sizes follow all dims,
-/// in the order of the dims: a view, as torch's Tensor.unfold. Checks that windows lie within x.
+/// Each windowed dim of x becomes the number of its windows. One dim per window size is appended,
+/// in the order of the windowed dims. A view, as torch's Tensor.unfold. Checks that windows lie
+/// within x.
 [[nodiscard]] Tensor unfold(const Tensor& x, const std::vector<Windows>& windows,
                             Line where = Line::current());
 /// The inverse of unfold: adds up windows where they overlap, in a fixed order, into a tensor whose
-/// windowed dims have `sizes`. `size` and `count` are those of x.
+/// windowed dims have `sizes`. Window sizes and counts are those of x: `size` and `count` of the
+/// windows are not used.
 [[nodiscard]] Tensor fold(const Tensor& x, const std::vector<Windows>& windows, const Sizes& sizes,
                           Line where = Line::current());
 
-/// Ij: dim i is that of xs[i]. Xy: the first two dims are swapped.
+/// Ij: dim i has the size of xs[i]. Xy: the same with the first two dims swapped.
 enum class Indexing : std::uint8_t { Ij, Xy };
 /// Each of the 1-D or 0-d xs spread over the grid of all of them.
 [[nodiscard]] std::vector<Tensor> meshgrid(const std::vector<Tensor>& xs,

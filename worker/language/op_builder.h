@@ -32,12 +32,12 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor emit(Op op, const std::vector<Tensor>& operands, Node attributes,
                           const Line& where);
 
-/// For functions made of several ops that round once: f16 and bf16 as f32; any other `x`, also an
-/// empty one, as it is.
+/// For functions made of several ops that round once: `x` cast to f32 if it is f16 or bf16. Any
+/// other `x`, also an empty one, is returned unchanged.
 [[nodiscard]] Tensor widened(const Tensor& x, const Line& where);
 /// True if `x` is a tensor of f16 or bf16 of a trace that has not ended.
 [[nodiscard]] bool is_low(const Tensor& x);
-/// Rounds a result computed in f32 in place of `dtype`. Leaves it as it is if it is to stay f32 and
+/// Rounds a result that was computed in f32 to `dtype`. With StayF32 the result stays f32 while
 /// autocast is on.
 enum class InAutocast : std::uint8_t { Narrow, StayF32 };
 [[nodiscard]] Tensor narrowed(const Tensor& x, DType dtype, InAutocast in_autocast,
@@ -86,7 +86,7 @@ struct At {
   }
 };
 
-/// `results`, computed from `inputs`, with a gradient of their own in place of the recorded one.
+/// `results`, computed from `inputs`, with the gradient `backward` in place of the recorded one.
 /// Their nodes are distinct from those of equal values elsewhere.
 [[nodiscard]] std::vector<Tensor> with_own_gradient(std::string_view what,
                                                     const std::vector<Tensor>& inputs,

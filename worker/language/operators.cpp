@@ -15,8 +15,9 @@ SymFloat float_result(Op op, const SymFloat& a, const FloatOperand& b, Plain pla
   return SymFloat(emit(op, aligned(op_row(op).name, {x, y}, b.where), {}, b.where));
 }
 
-/// The dtype, f16 or bf16, of a tensor beside a number in arithmetic: the result is rounded to it,
-/// the number is not. Comparisons round the number; ops that choose an operand round it with their
+/// The dtype of an f16 or bf16 tensor beside a number in arithmetic: the result is rounded to it,
+/// the number is not. nullopt for other operands, and for comparisons, which round the number
+/// first. Ops that return one of their operands, such as maximum, so round the number with their
 /// result.
 std::optional<DType> low_beside_number(Op op, const TensorOperand& a, const TensorOperand& b) {
   const OpRow& row = op_row(op);

@@ -29,11 +29,11 @@ struct CountOperand {
   SymInt value;
   Line where;
 };
-/// The integer as a float: in a trace, its value in the run.
+/// The integer as a float; in a trace, a float computed when the graph runs.
 [[nodiscard]] FloatOperand as_float(const CountOperand& n);
 
-/// The results are float inputs, so `lr * 0.5` still takes the dtype of the other operand. `%` has
-/// the sign of the divisor.
+/// Arithmetic on float inputs gives float inputs, so a tensor times `lr * 0.5` keeps its dtype. `%`
+/// has the sign of the divisor.
 [[nodiscard]] SymFloat operator+(const SymFloat& a, const FloatOperand& b);
 [[nodiscard]] SymFloat operator-(const SymFloat& a, const FloatOperand& b);
 [[nodiscard]] SymFloat operator*(const SymFloat& a, const FloatOperand& b);
@@ -128,11 +128,11 @@ struct TensorOperand {
   bool plain = false;           // a number, not a traced value
   bool fraction = false;        // the number was written as a floating-point one
   bool weak = false;            // a float input: takes the other operand's dtype
-  std::optional<SymInt> count;  // an integer of a trace, perhaps a plain number, too
+  std::optional<SymInt> count;  // an integer of a trace; if it is constant, `plain` may hold, too
   Line where;
 };
 
-/// Index of one dim of a tensor: an i64 tensor, or empty for the whole dim.
+/// An index in x[...]: a tensor of i64 or i32, a mask of bools, or empty for a whole dim.
 struct Index {
   Index(Line line = Line::current()) : where(line) {}  // NOLINT: {} is one
   Index(Tensor t, Line line = Line::current())         // NOLINT: converts on purpose

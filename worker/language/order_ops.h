@@ -22,8 +22,8 @@ struct Taken {
 /// Reverse: from the last element of the dim to the first.
 enum class Direction : std::uint8_t { Forward, Reverse };
 
-// Scans over all elements of `dim` up to each, itself included. A result has the dtype of x; ints
-// wrap.
+// Inclusive scans of `dim`: each element of the result covers the elements from the start of the
+// scan to its place. A result has the dtype of x; ints wrap.
 [[nodiscard]] Tensor cumsum(const Tensor& x, std::int64_t dim,
                             Direction direction = Direction::Forward, Line where = Line::current());
 /// The gradient is right with zeros among the factors.
@@ -47,31 +47,31 @@ enum class Direction : std::uint8_t { Forward, Reverse };
                              Line where = Line::current());
 [[nodiscard]] Taken sort(const Tensor& x, std::int64_t dim = -1, bool descending = false,
                          Line where = Line::current());
-/// The k largest (smallest), in order from there; among equal ones the first. Checks that `dim` has
-/// k elements.
+/// The k largest elements in descending order, or the k smallest in ascending order; of equal
+/// elements the first ones. Checks that `dim` has k elements.
 [[nodiscard]] Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim = -1,
                          bool largest = true, Line where = Line::current());
 /// The k-th smallest, k = 1 the smallest.
 [[nodiscard]] Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim = -1,
                              Keep keep = Keep::Drop, Line where = Line::current());
-/// The middle element, the lower one of two; if there are not-a-numbers, the first of these. Checks
-/// that `dim` has at least one element.
+/// The middle element, or the lower one of two; if any element is not a number, the first such
+/// element. Checks that `dim` has at least one element.
 [[nodiscard]] Taken median(const Tensor& x, std::int64_t dim = -1, Keep keep = Keep::Drop,
                            Line where = Line::current());
 
 /// The place of each value in `sorted`, which ascends along its last dim: before elements equal to
-/// it, or with `right` behind them; i64 of the sizes of `values`. `sorted` is 1-D, or has the dims
-/// of `values` except for the last.
+/// the value, or behind them with `right`. i64, in the sizes of `values`. `sorted` is 1-D, or has
+/// the dims of `values` except for the last.
 [[nodiscard]] Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false,
                                   Line where = Line::current());
 /// As searchsorted with the arguments swapped and 1-D boundaries.
 [[nodiscard]] Tensor bucketize(const Tensor& values, const Tensor& boundaries, bool right = false,
                                Line where = Line::current());
 
-/// Count of each of 0, 1, .., length - 1 in the 1-D ints x: i64 [length]; with weights, one per
-/// element of x, the sum of their weights, for int weights in f64. Any other element is an error
-/// when the graph runs. The default length is one more than the largest element (0 for an empty x);
-/// it is read back to the host.
+/// Number of times each of 0, 1, .., length - 1 occurs in the 1-D ints x: i64 [length]. With
+/// weights, one per element of x, sums the weights in place of counting; int weights are summed in
+/// f64. Any other element is an error when the graph runs. The default length is one more than the
+/// largest element (0 for an empty x); it is read back to the host.
 [[nodiscard]] Tensor bincount(const Tensor& x, const std::optional<SymInt>& length = {},
                               const std::optional<Tensor>& weights = {},
                               Line where = Line::current());

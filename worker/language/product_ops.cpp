@@ -36,7 +36,7 @@ Tensor rows_times(const Tensor& a, const Tensor& b, const Line& where) {
   return view(product, std::move(sizes), where);
 }
 
-/// [.., M, K] x [.., K, N] with batch dims on the right.
+/// [.., M, K] x [.., K, N], where b has batch dims.
 Tensor batch_times(const Tensor& a, const Tensor& b, const Line& where) {
   const std::shared_ptr<Trace> trace = a.trace();
   const std::vector<Expr> x = meta_of(a).sizes, y = meta_of(b).sizes;

@@ -27,8 +27,8 @@ namespace lockstep::worker {
 /// equal sizes; the constant 1 broadcasts.
 ///
 /// With more than two operands, the pair whose product is smallest relative to its factors is
-/// multiplied first. The sizes are those that the ranks agreed on as hints: any order is right, so
-/// no guard is needed. A letter of both that is summed is summed by matmul().
+/// multiplied first. This order uses the hints of sizes that the ranks agreed on: any order is
+/// right, so no guard is needed. Letters of both factors that are summed are summed by matmul().
 [[nodiscard]] Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
                             Line where = Line::current());
 

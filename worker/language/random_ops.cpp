@@ -1,6 +1,6 @@
 // Random numbers, made of the bits of each element (key.h). No result may depend on whether a
-// compiler fuses a multiplication and an addition: products before an addition are exact, or a
-// division takes their place.
+// compiler fuses a multiplication and an addition: before an addition, a product is exact or is
+// written as a division.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -84,17 +84,17 @@ class Bits {
         from == 0 ? all(stream) : TensorOperand(all(stream), where_) >> TensorOperand(from, where_);
     return TensorOperand(shifted, where_) & TensorOperand((std::int64_t{1} << count) - 1, where_);
   }
-  /// In [0, 1), from the highest bits of the first word (f32) or of all bits (f64).
+  /// Floats in [0, 1), from the highest bits of the first word (f32) or of all bits (f64).
   [[nodiscard]] Tensor unit(DType dtype, RandomStream stream = RandomStream::Draw) const {
     return dtype == DType::F32 ? scaled(some(8, 24, stream), dtype, 0x1p-24)
                                : scaled(some(11, 53, stream), dtype, 0x1p-53);
   }
-  /// In [0, 1), from bits that inner() does not use.
+  /// Floats in [0, 1), from bits that inner() does not use.
   [[nodiscard]] Tensor second_unit(DType dtype) const {
     return dtype == DType::F32 ? scaled(some(40, 24), dtype, 0x1p-24)
                                : unit(dtype, RandomStream::SecondDraw);
   }
-  /// In (0, 1), with small numbers as fine as the bits allow.
+  /// Floats in (0, 1), with small numbers as fine as the bits allow.
   [[nodiscard]] Tensor inner(DType dtype) const {
     const bool narrow = dtype == DType::F32;
     const Tensor number = cast(narrow ? some(0, 32) : some(11, 53), dtype, where_);

@@ -71,7 +71,7 @@ Tensor square_root(const Tensor& total, const Line& where) {
   return rooted(total, where, [&](const Tensor& x) { return sqrt(x, where); });
 }
 
-/// n - correction, at least 0.
+/// n - correction, at least 0, where n is the number of elements in each total.
 TensorOperand degrees_of_freedom(const Tensor& x, const Dims& dims, double correction,
                                  const Line& where) {
   const Expr count = count_of(x, dims);
@@ -110,7 +110,8 @@ Tensor variance_gradient(const BackwardCall& call, const Dims& over, double corr
 Spread spread_of(std::string_view what, const Tensor& x, const Dims& dims, double correction,
                  Keep keep, const Line& where) {
   need_floats(what, x, where);
-  // In f64, where squares neither overflow nor vanish if the deviation fits the dtype of x.
+  // Computed in f64, where squares neither overflow nor vanish if the deviation fits the dtype of
+  // x.
   if (x.dtype() != DType::F64) {
     const Spread wide = spread_of(what, cast(x, DType::F64, where), dims, correction, keep, where);
     return {cast(wide.value, x.dtype(), where), cast(wide.mean, x.dtype(), where)};
@@ -142,8 +143,8 @@ Tensor shifted_down(const Tensor& x, std::int64_t dim, const Line& where) {
          TensorOperand(amax(detach(x, where), {dim}, Keep::Keep, where), where);
 }
 
-/// The largest value over `dims`, kept, without gradient; 0 where it is infinite, so that it can be
-/// subtracted.
+/// The largest value over `dims`, which keep size 1; without gradient. 0 where it is infinite, so
+/// that it can be subtracted.
 Tensor pivot(const Tensor& x, const Dims& dims, const Line& where) {
   const Tensor top = amax(detach(x, where), dims, Keep::Keep, where);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -224,7 +225,7 @@ Tensor norm(const Tensor& x, double p, const Dims& dims, Keep keep, Line where) 
   if (p == 1) return sum(size, dims, keep, where);
   if (p == std::numeric_limits<double>::infinity()) return amax(size, dims, keep, where);
   if (p == -std::numeric_limits<double>::infinity()) return amin(size, dims, keep, where);
-  // In f64, where powers neither overflow nor vanish if the norm fits f32.
+  // Computed in f64, where powers neither overflow nor vanish if the norm fits f32.
   if (x.dtype() == DType::F32)
     return cast(norm(cast(x, DType::F64, where), p, dims, keep, where), DType::F32, where);
   if (p == 2)
@@ -273,7 +274,7 @@ Tensor log_softmax(const Tensor& x, std::int64_t dim, Line where) {
   if (is_low(x))
     return narrowed(log_softmax(widened(x, where), dim, where), x.dtype(), InAutocast::StayF32,
                     where);
-  // x - logsumexp(x) would lose what is small beside the largest value.
+  // x - logsumexp(x) would lose results that are small beside the largest value.
   const Tensor shifted = shifted_down(x, dim, where);
   const Tensor total = sum(exp(shifted, where), {dim}, Keep::Keep, where);
   return TensorOperand(shifted, where) - TensorOperand(log(total, where), where);

@@ -52,8 +52,8 @@ Scattered scattered(std::string_view what, const Tensor& x, std::int64_t dim, co
 }
 
 /// x with the neutral element of the reduction, such as 1 for a product, wherever elements of src
-/// go. The largest int is no exact double, so extremes of ints take an element of src that goes
-/// there; ints have no gradient.
+/// go. Extremes of ints use an element of src that goes there in place of the neutral element: the
+/// largest int is no exact double, and ints have no gradient.
 Tensor without_self(const Scattered& s, ScatterReduce reduce, const Line& where) {
   const bool extreme = reduce == ScatterReduce::Amax || reduce == ScatterReduce::Amin;
   if (extreme && !is_float(s.x.dtype())) return put_rows(s.x, s.places, s.src, Put::Set, where);
@@ -88,7 +88,7 @@ Tensor extreme_of_src(const Scattered& s, ScatterReduce reduce, const Line& wher
   return with_own_gradient("scatter_reduce", {s.x, s.src}, {result}, gradient, where)[0];
 }
 
-/// Number of elements joined in each of x, at least 1.
+/// Number of elements joined at each place of x, at least 1.
 Tensor counts(const Scattered& s, bool include_self, const Line& where) {
   Trace& trace = *s.x.trace();
   const Tensor none = filled(trace, meta_of(s.x), 0, where),

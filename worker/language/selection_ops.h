@@ -1,6 +1,6 @@
-// Ops whose number of result elements depends on the data. The number is counted first and read
-// back to the host, as a size without a value while tracing; the host waits for it. For users of
-// frames.
+// Ops whose number of result elements depends on the data. Such an op first counts them and reads
+// the count back, so the host waits; while tracing, the count is a size without a value. For users
+// of frames.
 //
 //   const Tensor kept = x[score > 0.5];                  // [u0, 8] of x [s0, 8]
 //   const Tensor each = kept * weights;                  // sizes like others; u0 may be 0 or 1
@@ -41,7 +41,8 @@ struct Unique {
 /// a negative one is an error when the graph runs.
 [[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim,
                                        Line where = Line::current());
-/// With repeats given as integers, one per element or one for all; the size is known, too.
+/// As above, with repeats given as integers, one per element or one for all: the result's size is
+/// known without a read-back.
 [[nodiscard]] Tensor repeat_interleave(const Tensor& x, const Sizes& repeats, std::int64_t dim,
                                        Line where = Line::current());
 [[nodiscard]] Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::int64_t dim,

@@ -80,8 +80,8 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
                           Line where = Line::current());
 [[nodiscard]] Tensor mean(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
-/// The sum of squared deviations from the mean, over the number of elements n less `correction`: 1
-/// for a sample, 0 for a population. Takes floats; infinite or not a number unless n is above it.
+/// The sum of squared deviations from the mean, divided by n - `correction` for n elements: 1 for a
+/// sample, 0 for a population. Takes floats; infinite or not a number unless n > correction.
 [[nodiscard]] Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1,
                          Keep keep = Keep::Drop, Line where = Line::current());
 /// The square root of the variance, torch's `std`. Its gradient is 0 where its value is 0.
