@@ -19,9 +19,9 @@ namespace lockstep::worker {
 /// - exp, expm1, log, log2, log1p, logcumsumexp, pow, rsqrt, tan, sum, prod, cumsum, cumprod,
 ///   softmax, log_softmax, logsumexp, norm, softplus, norms and losses of f16 and bf16 are f32;
 /// - all other ops of several floats take the widest dtype among them; f64 stays f64.
-/// Its effect is casts in the graph, which ranks compare: other dtypes or scopes on other ranks are
+/// Its effect is casts in the graph, which ranks compare: ranks with different dtypes or scopes get
 /// GRAPH_DIVERGENCE. A gradient passes back through the casts, wherever grad() is called; autocast
-/// adds no casts to it. Scopes nest; they end in the order of C++.
+/// adds no casts to the gradient. Scopes nest, as C++ objects do.
 class Autocast {
  public:
   /// Casts to the dtype of the frame's device: bf16 on the host, f16 on CUDA, as in torch.

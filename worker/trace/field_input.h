@@ -1,5 +1,5 @@
 // A field of users as an input of a frame (exchange/field.h): the caller passes this rank's value
-// in, and the frame's function gets the one that the ranks agreed on.
+// in, and the frame's function gets the value that the ranks agreed on.
 //
 //   struct Batch {
 //     Tensor tokens;

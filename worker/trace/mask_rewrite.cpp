@@ -22,7 +22,7 @@ bool mentions(const Expr& expr, Symbol symbol) {
   return std::ranges::find(symbols, symbol) != symbols.end();
 }
 
-/// Removes nodes that no output, collective or host sync is made of.
+/// Removes nodes that no output, collective or host sync needs; inputs stay.
 void prune(Recording& recording) {
   std::vector<Node>& nodes = recording.nodes;
   std::vector<bool> needed(nodes.size(), false);
@@ -67,7 +67,7 @@ class MaskCount {
         env_(env),
         kinds_(nodes_.size(), Kind::Other) {}
 
-  /// True if it counts the trues of a mask.
+  /// True if the item is the number of trues of a mask.
   [[nodiscard]] bool counts();
   struct Need {
     Location where;
@@ -80,8 +80,8 @@ class MaskCount {
   [[nodiscard]] Recording without();
 
  private:
-  // Rows: one per true of the mask. Positions: those of the trues. Total: made of rows, without
-  // rows of its own.
+  // Rows: one per true of the mask. Positions: those of the trues. Total: made of rows, but has no
+  // rows.
   enum class Kind : std::uint8_t { Other, Rows, Positions, Total };
 
   [[nodiscard]] bool in(const Expr& expr) const { return mentions(expr, u_); }

@@ -16,7 +16,7 @@ class NamedCall {
   NamedCall(const NamedCall&) = delete;
   NamedCall& operator=(const NamedCall&) = delete;
 
-  /// "what: words" unchanged; within a call of another name "name: what: words".
+  /// Returns `text`, "what: words". Within a call of another name: "name: what: words".
   [[nodiscard]] static std::string said(std::string_view text);
 
  private:

@@ -19,8 +19,8 @@
 //   };
 //   Opaque<Tokenizer, SameVocabulary> tokenizer;
 //
-// Ranks then compare hashes, and equal() distinguishes objects of one hash within a process. Only
-// the hash of a destroyed object is left. A frame keeps no object alive.
+// Ranks then compare hashes, and equal() distinguishes objects of one hash within a process. Of a
+// destroyed object only the hash is kept. A frame keeps no object alive.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +92,8 @@ class Opaque : public OpaqueInput {
 };
 
 /// The objects that one frame has met, as weak references, with the names by which ranks compare
-/// them. Names are numbered in order and never reused. One thread.
+/// them. Objects are numbered in order, and numbers are not reused. With a declared equality, an
+/// object takes the number of a destroyed object of its hash. One thread.
 class ObjectTable {
  public:
   /// Field `name` of a rank's observation. Requires an object. The value is "object 2"; with a

@@ -18,7 +18,7 @@ bool mentions_any(const Expr& expr, const std::vector<Symbol>& symbols) {
   });
 }
 
-/// ": matmul in train.cpp:41 needs it": the first node, check or uniform size that does.
+/// ": matmul in train.cpp:41 needs it", with the first node, check or uniform size that needs it.
 std::string need_of(const Recording& recording, const Node& sync,
                     const std::vector<shapes::DeferredAssert>& asserts,
                     const std::vector<UniformSize>& uniform) {

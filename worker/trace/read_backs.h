@@ -10,8 +10,9 @@
 
 namespace lockstep::worker {
 
-/// One line per count of a mask, taken from `of_masks`, and per other host sync: what is read back,
-/// where, and the first line that needs it; in the order of recording.
+/// One line per count of a mask, taken from `of_masks`, and one per other host sync: what is read
+/// back, where, and the first line that needs it. Ordered by symbol; lists without elements come
+/// last.
 [[nodiscard]] std::vector<std::string> read_back_lines(
     const Recording& recording, const std::vector<shapes::DeferredAssert>& asserts,
     const std::vector<UniformSize>& uniform, std::map<shapes::Symbol, std::string> of_masks);

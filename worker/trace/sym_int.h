@@ -88,7 +88,7 @@ class SymBool {
 [[nodiscard]] SymInt operator-(const SymInt& a);
 /// Rounds towards plus infinity.
 [[nodiscard]] SymInt ceil_div(const IntOperand& a, const IntOperand& b);
-/// The integer part of the square root as a number. Guards its two bounds; throws as to_int does.
+/// The integer part of the square root, as a number that two guards pin. Throws as to_int does.
 [[nodiscard]] std::int64_t isqrt(const SymInt& value, Line where = Line::current());
 [[nodiscard]] SymInt min(const IntOperand& a, const IntOperand& b);
 [[nodiscard]] SymInt max(const IntOperand& a, const IntOperand& b);
@@ -103,7 +103,7 @@ class SymBool {
 /// tested when the graph runs; if it is false then, all ranks get a joint error. Throws
 /// ConstraintError if it cannot be true.
 void check(const SymBool& condition, std::string message = {}, Line where = Line::current());
-/// True if proven; false if disproven or open. Records nothing.
+/// True if proven; false if disproven or undecided. Records nothing.
 [[nodiscard]] bool statically_true(const SymBool& condition);
 /// The value under the agreed hints, without a guard: for choices that are right for any value but
 /// faster for some. `fallback` for values that exist only when the graph runs.

@@ -14,7 +14,7 @@ namespace lockstep::worker {
 /// Value type. Refers to nodes of its trace by number.
 class TracedBody {
  public:
-  /// The values of the outer graph that it uses, in the order of their first use.
+  /// The values of the outer graph that the body uses, in the order of their first use.
   [[nodiscard]] const std::vector<NodeId>& captured() const { return captured_; }
   /// The graph as a body of a node whose operands for bodies are `operands`: those for the body's
   /// own inputs come first. `row`: the row symbol of a scan.

@@ -209,7 +209,7 @@ Tensor Trace::add_node(Node node, const Line& where) {
   return {shared_from_this(), append(std::move(node), scope())};
 }
 
-/// Refuses a second op of the same name: a name must identify the op to readers.
+/// Refuses a second own op of the same name: a name must identify the op to readers.
 void Trace::need_one_definition(const OwnDefinition& own, const shapes::Location& where) {
   const auto [known, fresh] = own_ops_.emplace(own.name, own.fingerprint());
   if (fresh || known->second == own.fingerprint()) return;
@@ -237,7 +237,8 @@ Expr Trace::one_or(const Expr& size, const Line& where) {
   return size;
 }
 
-/// Host syncs need sizes that are numbers.
+/// Host syncs need sizes that are numbers: pins sizes that are symbols only because the frame
+/// settles.
 void Trace::fix_sizes(const Node& node, const Line& where) {
   if (settled_.empty() || op_row(node.op).kind != OpClass::HostSync) return;
   for (const NodeId input : node.inputs)
@@ -303,7 +304,7 @@ void Trace::need_uniform(UniformSize size) {
   uniform_.push_back(std::move(size));
 }
 
-/// Over the frame's group, by what the trace has recorded so far.
+/// True if the size is the same on all ranks of the frame's group, by what the trace has recorded.
 bool Trace::is_uniform(const Expr& size) {
   if (setup_.peers_may_differ) return false;
   std::vector<UniformSize> needed;
@@ -345,7 +346,7 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
   asked_before_.push_back(env_.asked().size());
   group_guards_.push_back(
       {predicate, all ? GroupGuard::Over::All : GroupGuard::Over::Any, answer, here(where)});
-  // A condition of every rank holds here: useful in the branch that asked.
+  // A condition that holds on every rank holds on this one: useful in the branch that asked.
   if (all && answer) env_.check(predicate, here(where), "group_all");
   if (!all && !answer) env_.check(predicate.negated(), here(where), "group_any");
   return answer;

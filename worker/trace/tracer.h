@@ -1,5 +1,5 @@
 // The tracer: runs the user's function once on symbolic inputs and makes a graph of its operations.
-// All its decisions are a pure function of the decision, the group's answers and the function.
+// The graph is a pure function of the exchange's decision, the group's answers and the function.
 #pragma once
 
 #include <functional>
@@ -43,16 +43,16 @@ struct GroupFailure {
 
 /// What a trace depends on. Other inputs for which it holds give the same graph.
 struct TraceReliance {
-  shapes::PointTrace sizes;         // group questions count as if all ranks had the same sizes
-  std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": conditions on inputs but sizes
+  shapes::PointTrace sizes;         // as if all ranks had the same sizes in group questions
+  std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": conditions on other inputs
 };
 
 /// Inputs of a trace. References outlive the trace.
 struct TraceSetup {
   std::string frame;
   const Decision& decision;
-  /// This rank's real sizes and scalars, used only for group_any and host values. Null: the
-  /// decision's hints, and no host values.
+  /// This rank's real sizes and scalars, used only for group_any, group_all and host values. Null:
+  /// the trace uses the decision's hints, and knows no host values.
   const Observation* observation = nullptr;
   /// Number of ranks of the frame's group: a constant of the graph.
   int group_size = 1;
@@ -62,7 +62,7 @@ struct TraceSetup {
   const Nesting* nesting = nullptr;
   /// True if no rank may wait for another: collectives are refused.
   bool local = false;
-  /// Null: group_any takes this rank's answer, as in a group of one.
+  /// Null: group_any and group_all take this rank's answer, as in a group of one.
   TraceHost* host = nullptr;
   /// True if other ranks may trace other graphs with the same collectives (same_collectives).
   bool peers_may_differ = false;
@@ -72,10 +72,10 @@ struct TraceSetup {
   bool specialize_float = false;
   /// The dtype of an Autocast that names none.
   DType low_precision = DType::BF16;
-  /// How branches that say more than a bound are recorded.
+  /// How complex branches are recorded.
   shapes::ShapeOptions shapes{};
-  /// Graph::answers of the trace that this one repeats, used in place of asking; null: none. Later
-  /// questions take this rank's answer.
+  /// Null, or Graph::answers of an earlier trace that this one repeats: they are used in place of
+  /// asking the group. Further questions take this rank's answer.
   const std::vector<std::int64_t>* answers = nullptr;
   /// Filled in when the trace ends, successfully or not; null: not needed.
   TraceReliance* reliance = nullptr;
@@ -106,7 +106,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] const JoinedField& joined_field(std::string_view name) const;
   /// The number of the source; throws TraceUsageError if the frame has no such input.
   [[nodiscard]] std::size_t source(std::string_view name) const;
-  /// This rank's number in a group, the frame's unless named: 0-d i64, a runtime value (source
+  /// This rank's number in the named group, or in the frame's: 0-d i64, a runtime value (source
   /// rank_source()).
   [[nodiscard]] Tensor rank(const std::string& group = {});
   [[nodiscard]] int group_size() const { return setup_.group_size; }
@@ -119,10 +119,10 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // For the functions of the tensor language.
   /// The user's line; while a gradient is recorded, the forward op's line.
   [[nodiscard]] shapes::Location here(const Line& where) const;
-  /// Throws TraceUsageError if the trace has ended: `what` was used at the line (a default line:
-  /// none).
+  /// Throws TraceUsageError if the trace has ended: `what` was used at the line, which a default
+  /// `where` leaves out.
   void need_open(std::string_view what, const Line& where) const;
-  /// Refuses handles from here on. finish() does it, too.
+  /// Refuses handles from here on. finish() does so, too.
   void close() { ended_ = true; }
   [[nodiscard]] bool is_open() const { return !ended_; }
   /// The dtype that products of f32 are cast to; nullopt: autocast is off (autocast.h).
@@ -187,7 +187,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// The own gradient of which `id` is an output; null: the gradient follows from the op.
   [[nodiscard]] const OwnGradient* own_gradient(NodeId id) const;
 
-  /// What the trace has depended on so far. `error`: why it fails here.
+  /// What the trace has depended on so far. `error`: why the trace fails at this point, if it does.
   [[nodiscard]] TraceReliance reliance(std::optional<std::string> error) const;
   /// Ends the trace: places asserts and inputs, and substitutes what is known about sizes in all
   /// nodes.
@@ -200,8 +200,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void add_inputs();
   NodeId append(Node node, std::uint32_t scope);
   [[nodiscard]] std::uint32_t scope() const { return scopes_.empty() ? 0 : scopes_.back().number; }
-  /// The input that stands for a value of an outer graph in the body in progress; `id` itself if it
-  /// belongs to that body.
+  /// The input that stands for a value of an outer graph in the body in progress; `id` itself if
+  /// its node belongs to that body.
   [[nodiscard]] NodeId shown_here(NodeId id, const Line& where);
   /// The outermost value that an input of a body stands for.
   [[nodiscard]] NodeId origin(NodeId id) const;
@@ -212,7 +212,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<std::int64_t> local_value(shapes::Symbol symbol) const;
   [[nodiscard]] std::optional<std::int64_t> local_scalar(std::string_view source) const;
   [[nodiscard]] std::int64_t agreed(std::int64_t mine);
-  /// The agreed number of a float source, pinned by a guard; `mine`: the bits here.
+  /// The agreed number of a float source, pinned by a guard; `mine`: the bits of this rank's
+  /// number.
   [[nodiscard]] double pinned(const std::string& source, std::int64_t mine, std::string why);
   [[nodiscard]] bool is_uniform(const shapes::Expr& size);
   /// The answer to the next question in the trace that this one repeats.
@@ -257,8 +258,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   bool ended_ = false;
 };
 
-/// Runs `body` in a fresh trace and returns the finished graph. Whatever `body` throws becomes a
-/// Status with Code::TraceError: what happened, the user's line, what to do.
+/// Runs `body` in a fresh trace and returns the finished graph. An exception of `body` becomes a
+/// Status with Code::TraceError: what happened, the user's line, what to do. If the group could not
+/// answer a question, returns that status.
 [[nodiscard]] Result<Graph> trace(const TraceSetup& setup, const std::function<void(Trace&)>& body);
 
 /// The input that holds this rank's number in a group: "job.rank", or "job.rank(tensor)".
