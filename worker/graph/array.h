@@ -24,9 +24,9 @@ class FarMemory {
 
 /// Shared, 64-byte aligned storage: copying an Array shares it, like a tensor handle; `clone`
 /// copies. The runtime never writes into an Array that it received as an input. Elements on a
-/// device are copied to the host at the first access, and live only there after an access that may
-/// write. If the device cannot provide them, std::runtime_error with its message is thrown. One
-/// thread for all Arrays of a device.
+/// device are copied to the host at the first access; after an access that may write, only the
+/// host's copy is left. If the device cannot provide them, std::runtime_error with its message is
+/// thrown. One thread for all Arrays of a device.
 class Array {
  public:
   Array() = default;
@@ -36,7 +36,7 @@ class Array {
   /// Converts each value to `dtype`. Requires as many values as elements.
   [[nodiscard]] static Array of(DType dtype, std::vector<std::int64_t> sizes,
                                 std::span<const double> values);
-  /// Elements owned by the caller, who keeps them while this is in use. Never written to.
+  /// Elements owned by the caller, who keeps them while this Array is in use. Never written to.
   [[nodiscard]] static Array borrowed(DType dtype, std::vector<std::int64_t> sizes,
                                       const void* elements);
   /// An Array over memory of the caller, which outlives it and all copies of it.
@@ -44,8 +44,8 @@ class Array {
   /// Elements on a device.
   [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
                                  std::shared_ptr<const FarMemory> memory);
-  /// Elements on a device whose number is not known either: asking for sizes or elements gives the
-  /// memory's error.
+  /// Elements on a device whose number is not known on the host: asking for sizes or elements gives
+  /// the memory's error.
   [[nodiscard]] static Array unsized(DType dtype, std::shared_ptr<const FarMemory> memory);
   /// A view of the same storage with other sizes. Requires the same number of elements.
   [[nodiscard]] Array reshaped(std::vector<std::int64_t> sizes) const;

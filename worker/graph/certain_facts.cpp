@@ -11,7 +11,7 @@ using shapes::Expr;
 using shapes::Predicate;
 using shapes::Symbol;
 
-/// For the predicate x % n == 0: x // n times n is x.
+/// From the predicate x % n == 0 the fact (x // n) * n == x; nullopt for other predicates.
 std::optional<Predicate> whole_quotient(const Predicate& predicate) try {
   const auto terms = predicate.expr.terms();
   if (predicate.relation != Predicate::Relation::Equal || terms.size() != 1 ||
@@ -62,7 +62,7 @@ void CertainFacts::pass_counts(const Node& at) try {
     certain_.push_back(shapes::less_equal(Expr::symbol(symbol), *limit));
   }
 } catch (const shapes::OverflowError&) {
-  // The asserts are then tested when the graph runs, and reported.
+  // Without these facts, the asserts are tested when the graph runs, and reported.
 }
 
 void CertainFacts::confirm() {
@@ -120,8 +120,8 @@ bool CertainFacts::in_doubt(Symbol symbol) const {
   });
 }
 
-/// True for a predicate on one received value, if its sender has asserted the same for all that it
-/// sends at that place of a block.
+/// True for a predicate on one received value, if its sender has asserted the same for all values
+/// that it sends at that place of a block.
 bool CertainFacts::holds_on_the_sender(const Predicate& predicate) const {
   const auto symbols = predicate.expr.symbols();
   const auto bound = symbols.size() == 1 ? blocks_.binder(symbols[0]) : std::nullopt;

@@ -1,6 +1,6 @@
 // Facts that the asserts of a graph have made certain on all ranks at a place in it: asserts that
 // every rank has passed and reported, and what follows from them for counts that went through an
-// exchange. Conservative: a fact that it does not give may hold or not. Called by
+// exchange. Conservative: a fact that is not certain here may still hold. Called by
 // error_sync_points.
 #pragma once
 
@@ -22,7 +22,7 @@ class CertainFacts {
   /// All ranks have reported what they passed, so every rank passed the pending asserts.
   void confirm();
 
-  /// True on every rank that reached this place with its peers.
+  /// True if the predicate is certain on every rank that reached this place with its peers.
   [[nodiscard]] bool holds(const shapes::Predicate& predicate) const;
   /// True if the counts are never negative and add up to `rows`.
   [[nodiscard]] bool add_up(std::span<const shapes::Expr> counts, const shapes::Expr& rows) const;

@@ -37,8 +37,8 @@ std::string line_of(const Graph& body, std::size_t k) {
   return where.file.empty() ? "" : fmt::format(" ({})", where.text());
 }
 
-/// Checks that the inputs of bodies are operands by name, and that each operand but the first
-/// `named` ones is an input.
+/// Checks that the inputs of bodies are operands by name, and that each operand after the first
+/// `named` ones is an input of a body.
 std::optional<Status> inputs_error(const Node& node, Metas operands, std::size_t named) {
   std::map<std::string, std::size_t> places;
   for (std::size_t k = 0; k < operands.size(); ++k) places[operand_name(k)] = k;

@@ -62,20 +62,20 @@ class Walk {
   }
 
  private:
-  /// Nothing proves that what ranks bring along here fits together: split lists, or a predicate.
+  /// True if nothing proves that split lists fit, or that a predicate is the same on all ranks.
   [[nodiscard]] bool compares(const Node& node) {
     if (node.op == Op::AllToAll) return !lists_.fit(node, uniform_);
     return node.op == Op::While ||
            (node.op == Op::Cond && (graph_.peers_may_differ || !uniform_.uniform(node.inputs[0])));
   }
 
-  /// What its group has to compare for this collective, and with its first one all that is to be
-  /// alike in the group and known before the run.
+  /// The sizes that the group has to compare before this collective. Before its first collective
+  /// these include all sizes that are known before the run and have to be equal in the group.
   std::vector<Expr> unknown_sizes(const Node& node) {
     std::vector<Expr> out;
     if (const auto first = in_groups_.extract(node.text)) out = std::move(first.mapped());
     for (const Expr& size : uniform_needs(graph_.nodes, node)) {
-      // Where graphs may differ only what stands for a symbol is known to do so on all ranks.
+      // Where graphs may differ, ranks have compared constant sizes only.
       const bool open = graph_.peers_may_differ ? !size.constant() && !is_split(node, size)
                                                 : !uniform_.uniform(size, node.text);
       if (!open) continue;
@@ -85,15 +85,15 @@ class Walk {
     return out;
   }
 
-  /// Lists are compared as a whole.
+  /// True for a split of an all_to_all: its lists are compared as a whole.
   static bool is_split(const Node& node, const Expr& size) {
     return node.op == Op::AllToAll && size == node.exprs.at(0);
   }
 
-  /// The node may fail on one rank alone. Collectives are looked at by sync_before().
+  /// True if the node may fail on one rank alone. Collectives are handled by sync_before().
   [[nodiscard]] bool may_fail(NodeId id) const {
     const Node& node = graph_.nodes[id];
-    // Bodies with collectives end with everyone told.
+    // At the end of bodies with collectives every rank knows of a failure inside.
     if (!node.bodies.empty()) return !meets_peers(node);
     if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
     if (graph_.is_body && node.op == Op::Input) return false;
@@ -102,8 +102,8 @@ class Walk {
     return may_refuse(graph_, id);
   }
 
-  /// The size is a number, which every entry is looked up by, or a symbol that is read off this
-  /// very dim: no input of another size can come with it.
+  /// True if every input of this entry has this size: it is a number, by which entries are looked
+  /// up, or a symbol whose value is read from this very dim.
   [[nodiscard]] bool is_its_own(const Node& input, std::size_t dim) const {
     const Expr& size = input.meta.sizes[dim];
     const std::string source = input.text + ".size(" + std::to_string(dim) + ")";
@@ -114,13 +114,13 @@ class Walk {
   }
 
   [[nodiscard]] ErrorSync sync_before(const Node& node) const {
-    // No rank enters bodies that hold collectives unless all are well.
+    // No rank enters bodies that hold collectives if a rank has failed.
     if (graph_.peers_may_differ || !node.bodies.empty()) return ErrorSync::Vote;
     const Node& operand = graph_.nodes[node.inputs[0]];
     const bool splits_fit = node.op != Op::AllToAll || this->splits_fit(node, operand);
     if (!open_ && splits_fit) return ErrorSync::None;
     if (!splits_fit || !sizes_known(node, operand)) return ErrorSync::Vote;
-    // A group of its own would tell its members only.
+    // A collective of a smaller group would report the failure to its members only.
     const bool counts = node.op == Op::AllToAll && node.text.empty() &&
                         node.meta.dtype == DType::I64 && constant(node.exprs) &&
                         constant(node.meta.sizes) &&
@@ -135,8 +135,8 @@ class Walk {
            facts_.add_up(exprs.subspan(ranks), node.meta.sizes[0]);
   }
 
-  /// A rank that has failed since the ranks last told each other still knows all sizes of the
-  /// collective, and no assert that may be what failed speaks of them.
+  /// True if a rank that has failed since the last sync point still knows all sizes of the
+  /// collective, and no assert that may have failed mentions their symbols.
   [[nodiscard]] bool sizes_known(const Node& node, const Node& operand) const {
     for (const auto* exprs : {&node.exprs, &node.meta.sizes, &operand.meta.sizes})
       for (const Expr& expr : *exprs)
@@ -156,9 +156,9 @@ class Walk {
   CertainFacts facts_;
   SplitLists lists_;
   UniformFacts uniform_;
-  std::map<std::string, std::vector<Expr>> in_groups_;  // of groups that have not met yet
+  std::map<std::string, std::vector<Expr>> in_groups_;  // of groups without a collective so far
   ErrorSyncPoints points_;
-  std::set<Symbol> bound_, known_;  // known: bound before anything that open_ speaks of
+  std::set<Symbol> bound_, known_;  // known: bound before any failure that open_ allows for
   bool open_;                       // a rank may have failed since the last point
 };
 

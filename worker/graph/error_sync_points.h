@@ -12,14 +12,14 @@ namespace lockstep::worker {
 
 /// How the ranks learn of each other's failures before a collective.
 enum class ErrorSync : std::uint8_t {
-  None,         // not here: no rank can have failed, or one that has takes part with zeros
+  None,         // no sync: no rank can have failed, or a failed rank takes part with zeros
   Vote,         // a status round right before it
-  Piggybacked,  // it is an exchange of counts, whose messages carry a status word each
+  Piggybacked,  // the collective is an exchange of counts; each message carries a status word
 };
 
 /// What the ranks do together right before a node that meets peers.
 enum class JointAct : std::uint8_t {
-  CheckSplits,    // each on its own: an AllToAll's lists fit its rows
+  CheckSplits,    // each rank checks that its lists of an AllToAll fit its rows
   CompareSizes,   // ErrorSyncPoints::same
   CompareSplits,  // of an AllToAll: ErrorSyncPoints::compares
   Vote,           // ErrorSync::Vote
@@ -27,25 +27,25 @@ enum class JointAct : std::uint8_t {
 
 struct ErrorSyncPoints {
   std::vector<ErrorSync> before;  // per node; None for all but those that meet peers
-  /// Per node: an AllToAll whose lists nothing proves to fit (split_lists.h). The ranks of its
-  /// group compare them right before the vote that then stands before it. Or a node whose bodies
-  /// hold collectives, and whose predicate nothing proves to be the same on all ranks: they compare
-  /// it when they have it.
+  /// Per node. True for an AllToAll whose lists nothing proves to fit (split_lists.h): the ranks of
+  /// its group compare the lists, and a vote follows. True for a node whose bodies hold
+  /// collectives, and whose predicate nothing proves to be the same on all ranks: they compare the
+  /// predicate when they have it.
   std::vector<bool> compares;
-  /// Per node: sizes that the ranks of its group need alike and do not know to be
-  /// (uniform_facts.h). They compare them there too.
+  /// Per node: sizes that the ranks of its group need equal, where nothing proves that they are
+  /// (uniform_facts.h). The ranks compare them right before that vote, too.
   std::vector<std::vector<shapes::Expr>> same;
   bool at_end = false;  // a status round after the last node
 
-  /// In their order.
+  /// What the ranks do before node `id`, in order.
   [[nodiscard]] std::vector<JointAct> acts_before(const Graph& graph, NodeId id) const;
-  /// A failure before the collective `id` is told to all ranks there or later.
+  /// True if a failure before the collective `id` is reported to all ranks at `id` or later.
   [[nodiscard]] bool told_from(NodeId id) const;
 };
 
-/// A vote stands before a collective whose sizes a rank that failed may not know, or that an assert
-/// not yet told of protects; whatever else may have failed is told by the next counts exchange, or
-/// at the end.
+/// There is a vote before a collective if a rank that failed may not know its sizes, or if an
+/// assert that is not reported yet protects it. All other failures are reported by the next
+/// exchange of counts, or at the end.
 [[nodiscard]] ErrorSyncPoints error_sync_points(const Graph& graph);
 
 }  // namespace lockstep::worker

@@ -16,10 +16,10 @@ class ExchangedBlocks {
  public:
   explicit ExchangedBlocks(const Graph& graph);
 
-  /// The node made of sent values just as `id` is made of received ones: block p of `id`, here, is
-  /// block (this rank) of that node on rank p. nullopt: there is no such node.
+  /// The node made of sent values just as `id` is made of received ones: on this rank r, block p of
+  /// `id` equals block r of that node on rank p. nullopt: there is no such node.
   [[nodiscard]] std::optional<NodeId> sent(NodeId id) const;
-  /// The exchange that received the values of such a node `id`.
+  /// The exchange that received the values of `id`. Requires that sent(id) is a node.
   [[nodiscard]] const Node& exchange(NodeId id) const;
   /// A number that every rank has sent to all its peers, given by one expression.
   struct Number {
@@ -27,9 +27,10 @@ class ExchangedBlocks {
     std::size_t peer = 0;  // rank that sent the symbol's value
     const Node* exchange = nullptr;
   };
-  /// nullopt: the symbol is no such number.
+  /// The number that the symbol holds; nullopt if it holds no such number.
   [[nodiscard]] std::optional<Number> number(shapes::Symbol symbol) const;
-  /// The list that binds the symbol, and the element. nullopt: it is bound before the run.
+  /// The node that binds the symbol, and its place in the node's list. nullopt: bound before the
+  /// run.
   [[nodiscard]] std::optional<std::pair<NodeId, std::size_t>> binder(shapes::Symbol symbol) const;
 
  private:

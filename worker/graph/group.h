@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Some ranks of a job, under a name that says what they share ("tensor", "expert"). Other sets of
-/// ranks under the same name are groups of their own. Value type.
+/// Some ranks of a job, under a name that says what they share ("tensor", "expert"). Several sets
+/// of ranks may have one name; each set is a group of its own. Value type.
 struct Group {
   /// Empty: the default. For a frame that is all ranks of the job, for a collective the group of
   /// its frame.
@@ -26,7 +26,8 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
-/// Maps a group to the groups within it: each of their sets lies in one of its sets.
+/// Maps the name of a group to the names of the groups within it: each set of ranks of an inner
+/// name lies in one set of the outer name.
 using Nesting = std::map<std::string, std::set<std::string>>;
 
 }  // namespace lockstep::worker

@@ -1,5 +1,5 @@
 // Indices that are in range by construction, so that no run has to check them: places given by a
-// sort or a scan, in the tensor that it went over.
+// sort or a scan, used in the tensor that was sorted or scanned.
 #pragma once
 
 #include <optional>

@@ -90,7 +90,7 @@ void NodeOrder::put_reads_before(NodeId exchange) {
   }
 }
 
-/// Collects `id` and what it is made of, unless placed; false if one of these has to wait.
+/// Collects `id` and the nodes that it needs, except placed ones; false if one of them cannot move.
 bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   if (done_[id] || found.contains(id)) return true;
   const Node& node = nodes_[id];
@@ -108,8 +108,8 @@ bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   return std::ranges::all_of(node.inputs, [&](NodeId input) { return gather_early(input, found); });
 }
 
-/// An assert before a node may be what keeps the node within its operand, so a node does not move
-/// past any. If all sizes are numbers, no assert concerns them.
+/// An assert may be what ensures that a later node stays within its operand, so no node moves past
+/// an assert. If all sizes are numbers, no assert concerns them.
 bool NodeOrder::may_come_early(const Node& node, NodeId id) const {
   const auto operand_constant = [&](NodeId input) {
     return constant(done_[input] ? placed_[place_[input]].meta.sizes : nodes_[input].meta.sizes);

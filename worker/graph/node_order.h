@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Otherwise nodes keep the order in which they were recorded. Keeps inputs, collectives, host
-/// syncs, outputs and the nodes that these need. One use.
+/// Nodes that are not moved keep the order in which they were recorded. Keeps inputs, collectives,
+/// host syncs, outputs and the nodes that these need. One use.
 class NodeOrder {
  public:
   NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs);
@@ -22,8 +22,8 @@ class NodeOrder {
   enum class Checks {
     WhereTheyStand,
     /// Values read back, with the asserts on them, come before an exchange of counts that they do
-    /// not depend on: a rank whose own counts are wrong then knows it in time to report it in the
-    /// exchange (error_sync_points.h).
+    /// not depend on: a rank whose own counts are wrong then knows so in time to report the failure
+    /// in the exchange (error_sync_points.h).
     BeforeCounts,
   };
   [[nodiscard]] std::vector<Node> place(Checks checks);

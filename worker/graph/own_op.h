@@ -1,5 +1,5 @@
-// User-defined ops and host calls: the definition that their nodes carry. Ops of the op table have
-// none.
+// User-defined ops and host calls: the definition that their nodes carry. Nodes of the op table's
+// own ops carry none.
 #pragma once
 
 #include <functional>

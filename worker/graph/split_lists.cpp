@@ -59,8 +59,8 @@ bool SplitLists::made_to_fit(const Node& node, const UniformFacts& uniform) cons
          numbers_of_peers(node, in, out) || numbers_of_peers(node, out, in);
 }
 
-/// True if every rank sent its peers one number: `own` repeats this rank's, `theirs` has each
-/// peer's.
+/// True if every rank sent its peers one number: all of `own` are the number of this rank, and
+/// theirs[p] is the number of peer p.
 bool SplitLists::numbers_of_peers(const Node& node, Exprs own, Exprs theirs) const {
   for (std::size_t peer = 0; peer < own.size(); ++peer) {
     const auto symbol = theirs[peer].as_symbol();
@@ -72,8 +72,8 @@ bool SplitLists::numbers_of_peers(const Node& node, Exprs own, Exprs theirs) con
   return true;
 }
 
-/// True if every number is the same function of one block: of the block that this rank sent to the
-/// peer, or of the block received from the peer.
+/// True if all lengths are one function of a block: sent[p] of the block that this rank sent to
+/// peer p, received[p] of the block that it received from peer p.
 bool SplitLists::received_is_sent(const Node& node, Exprs sent, Exprs received) const {
   const auto first = of_first_block(node, 0, sent[0], Side::Sent);
   if (!first) return false;
@@ -84,8 +84,8 @@ bool SplitLists::received_is_sent(const Node& node, Exprs sent, Exprs received) 
   return true;
 }
 
-/// `rows` in terms of the first block of the sent lists; nullopt if it is made of anything but the
-/// block of that peer, in lists of that side.
+/// `rows` with the symbols of the peer's block replaced by those of the sent list's first block;
+/// nullopt if `rows` mentions anything but the block of that peer, in lists of that side.
 std::optional<Expr> SplitLists::of_first_block(const Node& node, std::size_t peer, const Expr& rows,
                                                Side side) const try {
   const std::size_t ranks = node.exprs.size() / 2;

@@ -25,9 +25,10 @@ class SplitLists {
 
   /// Adds what the node makes certain.
   void pass(const Node& node);
-  /// True if the lists of an AllToAll fit on every rank that reaches it with its peers: all are one
-  /// size, one is what an exchange received of the other, or they fitted before, also swapped. If
-  /// false, they have to be compared, and count as fitting from then on.
+  /// True if the lists of an AllToAll fit on every rank that reaches it with its peers: all splits
+  /// are one size, one list is what an exchange received of the other, or the two lists fitted
+  /// before, also swapped. If false, they have to be compared in the run; later they count as
+  /// fitting.
   [[nodiscard]] bool fit(const Node& node, const UniformFacts& uniform);
 
  private:
@@ -45,7 +46,7 @@ class SplitLists {
 
   const Graph& graph_;
   const ExchangedBlocks& blocks_;
-  /// Group and texts of the lists, the texts in order.
+  /// The group of lists that fit, and the texts of both, sorted.
   std::set<std::tuple<std::string, std::string, std::string>> fitted_;
   /// Equalities that asserts give: a symbol bound before the run, to the last symbol equal to it.
   std::map<shapes::Symbol, shapes::Symbol> equal_;

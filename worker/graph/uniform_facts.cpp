@@ -53,7 +53,7 @@ bool same_factors(const Expr::Term& a, const Expr::Term& b) {
   });
 }
 
-/// How many times `part` is in `whole`, by its first term that is no constant.
+/// How many times `part` is in `whole`, by the first term of `part` that is no constant.
 std::optional<std::int64_t> times_in(const Expr& whole, const Expr& part) {
   for (const Expr::Term& term : part.terms()) {
     if (term.factors.empty()) continue;
@@ -64,7 +64,7 @@ std::optional<std::int64_t> times_in(const Expr& whole, const Expr& part) {
   return std::nullopt;
 }
 
-/// The trips of a scan, and the needs of the bodies.
+/// The needs of a node with bodies: the trips of a scan, and the needs of the bodies.
 std::vector<Expr> needs_of_bodies(const Node& node) {
   std::vector<Expr> needs;
   if (node.op == Op::Scan) needs.push_back(node.exprs.at(0));

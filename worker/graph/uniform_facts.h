@@ -1,8 +1,8 @@
 // Sizes and values of a graph that are the same on all ranks of a group. These are uniform:
 // constants, sizes listed in the graph (uniform_size.h), sizes computed from uniform sizes, and
-// integers read back from the result of a collective that is equal on all ranks. Pure: a function
-// of the graph, so every rank has the same answers. Used by the tracer, which adds what collectives
-// still need, and by error_sync_points, which has the rest compared.
+// integers read back from the result of a collective that gives all ranks the same result. Pure: a
+// function of the graph, so every rank has the same answers. Used by the tracer, which adds what
+// collectives still need, and by error_sync_points, which has the rest compared.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace lockstep::worker {
 
-/// The sizes of a collective that all ranks of its group need equal: those of the operand, except
-/// the rows of an all_to_all with splits; its split, if all are one size. For a node whose bodies
-/// hold collectives: the needs of the bodies, and the number of trips of a scan.
+/// The sizes of a collective that all ranks of its group need equal: all sizes of the operand; for
+/// an all_to_all, all but its rows, and its split if all splits are one size. For a node whose
+/// bodies hold collectives: the needs of the bodies, and the number of trips of a scan.
 [[nodiscard]] std::vector<shapes::Expr> uniform_needs(const std::vector<Node>& nodes,
                                                       const Node& collective);
 
@@ -68,8 +68,8 @@ class UniformFacts {
 /// before the run to `uniform`.
 void add_needs(const std::vector<Node>& nodes, UniformFacts& facts,
                std::vector<UniformSize>& uniform);
-/// Adds to Graph::uniform what the collectives of a graph need beyond what is known, over sizes
-/// known before it runs. If peers may differ, nothing is known of their needs, and nothing is
+/// Adds to Graph::uniform the sizes, known before the graph runs, that its collectives need equal
+/// and nothing proves to be equal. If peers may differ, their needs are unknown, and nothing is
 /// added.
 void add_uniform_needs(Graph& graph);
 
