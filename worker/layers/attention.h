@@ -9,7 +9,7 @@
 namespace lockstep::worker {
 
 struct AttentionOptions {
-  Tensor mask{};                  // bool: true takes part; floats: added to the scores; broadcasts
+  Tensor mask{};                  // broadcasts; bool: true for a key that is seen; floats: added
   bool is_causal = false;         // query i sees keys 0, ..., i; not together with a mask
   std::optional<double> scale{};  // by default 1 / sqrt(E)
 };
@@ -26,8 +26,8 @@ struct JaggedAttentionOptions {
   std::optional<SymInt> at_most{};  // most rows of a segment; by default the longest, read back
 };
 /// As above, within each segment: query [R, E] or, with H heads, [R, H, E], with a key and a value
-/// for each of its rows. Pads the scores only. A segment with more rows than at_most is a joint
-/// error when the graph runs.
+/// for each of its rows. Padding exists only inside: the result has the rows of the query. A
+/// segment with more rows than at_most is a joint error when the graph runs.
 [[nodiscard]] Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& value,
                                       const JaggedAttentionOptions& options = {},
                                       Line where = Line::current());

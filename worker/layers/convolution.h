@@ -10,9 +10,9 @@ namespace lockstep::worker {
 struct ConvOptions {
   Dims stride{1};
   Dims padding{0};    // zeros on either side
-  bool same = false;  // instead: zeros that keep the sizes of x; an odd one goes behind
+  bool same = false;  // in place of `padding`: zeros that keep the sizes of x; an odd zero goes behind
   Dims dilation{1};
-  std::int64_t groups = 1;  // of channels: each uses its own channels
+  std::int64_t groups = 1;  // of channels; each is a convolution of its own
 };
 
 /// x [N, C, L] or [C, L], weight [O, C / groups, K], bias [O] or none: [N, O, (L + 2 padding -

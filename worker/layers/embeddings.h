@@ -18,7 +18,7 @@ namespace lockstep::worker {
 enum class BagMode : std::uint8_t { Sum, Mean, Max };
 
 struct BagOptions {
-  // An index of one dim needs one of these two.
+  // A 1-D index needs `offsets` or `lengths`.
   Tensor offsets{};                  // i64 [B]: start of each bag, the first at 0
   bool include_last_offset = false;  // offsets [B + 1] end with the length of the index
   Tensor lengths{};                  // i64 [B]: number of elements of each bag

@@ -123,7 +123,7 @@ Tensor entropy_of_probabilities(const Tensor& x, const Tensor& target,
                       where);
 }
 
-/// x - target|; requires equal sizes.
+/// |x - target|; requires equal sizes.
 Tensor distance(const Tensor& x, const Tensor& target, const Line& where) {
   const At at{where};
   return abs(at(x) - at(target), where);

@@ -35,7 +35,7 @@ struct CrossEntropyOptions {
 
 struct BinaryOptions {
   Tensor weight{};      // of each element; broadcasts
-  Tensor pos_weight{};  // of the positive answer; broadcasts
+  Tensor pos_weight{};  // of the term with target 1; broadcasts
   Reduction reduction = Reduction::Mean;
 };
 /// -(target * log(p) + (1 - target) * log(1 - p)) with p = sigmoid(logits), without overflow.

@@ -9,8 +9,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Zeros of these sizes for a parameter: traced for a traced one, else concrete. f32 if it has a
-/// master.
+/// Zeros of these sizes for a parameter: traced for a traced parameter, else concrete. f32 for f16
+/// and bf16.
 Tensor zeros_beside(const Tensor& param, const Sizes& sizes, const Line& where) {
   const DType dtype = is_half(param.dtype(where)) ? DType::F32 : param.dtype(where);
   if (param.traced()) return zeros(*param.trace(), sizes, dtype, where);

@@ -1,9 +1,9 @@
 // Optimisers. Each is a pure function from parameters, gradients and state to new parameters and
 // state. Names, defaults and results are those of torch.optim. The number of steps is part of the
 // state, not a constant of the program. So the program compiles once if the rate is a float input
-// or comes from a schedule (schedules.h). Parameters of f16 and bf16 have master weights, f32
-// copies in the state, on which steps are made; the state is f32, and gradients may be of either
-// dtype.
+// or comes from a schedule (schedules.h). Parameters of f16 and bf16 have master weights: f32
+// copies in the state, on which steps are made. The state is f32; gradients may be f32 or of the
+// parameter's dtype.
 //
 //   struct Input { Model model; AdamState adam; Batch batch; SymFloat rate; ... fields() ... };
 //   const std::vector<Tensor> params = tensors_of(in.model);
@@ -51,7 +51,8 @@ template <class T>
   detail::for_tensors(nested, [&](Tensor& tensor) { out.push_back(tensor); });
   return out;
 }
-/// `nested` with `tensors` in place of its own. Requires as many; throws std::out_of_range.
+/// `nested` with `tensors` in place of its own, in order. Throws std::out_of_range if there are too
+/// few.
 template <class T>
 [[nodiscard]] T with_tensors(T nested, const std::vector<Tensor>& tensors) {
   std::size_t next = 0;

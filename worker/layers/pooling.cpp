@@ -27,7 +27,7 @@ Tensor window_places(const Tensor& u, const Dims& window, const Line& where) {
   return place;
 }
 
-/// Elements by window, with the window dims last, and which of them lie within x; empty: all.
+/// Elements by window, with the window dims last. `within`: which of them lie in x; empty: all.
 struct Windows {
   Tensor elements, within;
 };
@@ -158,7 +158,7 @@ class Pool {
     for (std::size_t i = 0; i < times; ++i) t = unsqueeze(t, -1, where_);
     return t;
   }
-  /// Padding behind dim d; more if a last window may lie partly behind.
+  /// Number of zeros behind dim d; more with ceil_mode, as the last window may lie partly behind.
   [[nodiscard]] std::int64_t behind(std::size_t d) const {
     return padding_[d] + (options_.ceil_mode ? stride_[d] - 1 : 0);
   }

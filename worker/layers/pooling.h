@@ -13,7 +13,7 @@ namespace lockstep::worker {
 struct PoolOptions {
   Dims kernel;
   Dims stride{};           // empty: the kernel's
-  Dims padding{0};         // on either side, at most half of the kernel; never the largest
+  Dims padding{0};         // on either side, at most half of the kernel; never taken as the largest
   Dims dilation{1};        // for max_pool only
   bool ceil_mode = false;  // a last window may lie partly behind x and its padding
   // For avg_pool only.
@@ -41,7 +41,7 @@ struct Pooled {
 [[nodiscard]] Pooled max_pool2d_with_indices(const Tensor& x, const PoolOptions& options,
                                              Line where = Line::current());
 
-/// Divides x into `sizes` windows, a number per dim; -1 means as many as x has elements.
+/// Divides x into `sizes` windows, a number per dim; -1 means as many as the dim has elements.
 [[nodiscard]] Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size,
                                          Line where = Line::current());
 [[nodiscard]] Tensor adaptive_avg_pool2d(const Tensor& x, const Dims& sizes,
