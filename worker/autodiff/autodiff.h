@@ -10,19 +10,19 @@
 namespace lockstep::worker {
 
 /// Gradients of `loss` (0-d float) with respect to each of `wrt`, with their sizes and dtypes;
-/// zeros if the loss does not depend on it. With collectives in between it is the gradient of the
-/// sum of all ranks' losses. Contributions are added in descending order of the nodes they come
-/// from, so the result depends on the graph only. Adds no guards, asserts or symbols. Ties: amax
-/// and amin share evenly among equal values, maximum and minimum give each side half; relu and abs
-/// have derivative 0 at 0. Throws TraceUsageError if a path to `wrt` contains an op without
-/// gradient.
+/// zeros for a tensor on which the loss does not depend. With collectives in between, they are the
+/// gradients of the sum of all ranks' losses. Contributions are added in descending order of the
+/// nodes they come from, so the result depends on the graph only. Adds no guards, asserts or
+/// symbols. Ties: amax and amin share evenly among equal values, maximum and minimum give each side
+/// half; relu and abs have derivative 0 at 0. Throws TraceUsageError if a path to `wrt` contains an
+/// op without gradient.
 [[nodiscard]] std::vector<Tensor> grad(const Tensor& loss, std::span<const Tensor> wrt,
                                        Line where = Line::current());
 [[nodiscard]] std::vector<Tensor> grad(const Tensor& loss, std::initializer_list<Tensor> wrt,
                                        Line where = Line::current());
 
-/// As grad(), from outputs whose gradients are known (`grads`; empty: none); for gradients of
-/// control flow.
+/// As grad(), from outputs whose gradients `grads` are known; an empty tensor means no gradient.
+/// For gradients of control flow.
 [[nodiscard]] std::vector<Tensor> pull_back(Trace& trace, const std::vector<Tensor>& outputs,
                                             const std::vector<Tensor>& grads,
                                             const std::vector<Tensor>& wrt);

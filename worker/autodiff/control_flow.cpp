@@ -58,7 +58,8 @@ void add_captured(std::vector<NodeId>& operands, Trace& trace,
         operands.push_back(trace.operand(Tensor(trace.shared_from_this(), id), {}));
 }
 
-/// Records the node and its results, with this gradient. `node` has its own operands only.
+/// Records the node and its results, with `backward` as their gradient. `node` has only its own
+/// operands; those for captured values are added.
 Tensors record(Trace& trace, Node node, const std::vector<SharedBody>& bodies,
                std::optional<shapes::Symbol> row, const BackwardFunction& backward,
                const Line& where) {
@@ -110,7 +111,8 @@ std::vector<std::size_t> wanted_of(const BackwardCall& call, std::size_t from) {
   return out;
 }
 
-/// The present operand for each outer value that `body` captured.
+/// For each outer value that `body` captured: its tensor among `now`, the operands whose nodes were
+/// `then`.
 Tensors captured_now(const TracedBody& body, const std::vector<NodeId>& then, const Tensors& now) {
   Tensors out;
   for (const NodeId id : body.captured())

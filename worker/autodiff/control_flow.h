@@ -53,16 +53,17 @@ using LoopCondition = std::function<Tensor(const std::vector<Tensor>& carry)>;
                                              std::optional<std::int64_t> most_trips = std::nullopt,
                                              Line where = Line::current());
 
-/// `f` as one node of the graph for each call: traced separately, to infer its results, and run as
-/// a program of its own. The gradient is such a node, which computes `f` again.
+/// Makes each call of `f` one node of the graph: `f` is traced separately, which infers its
+/// results, and run as a program of its own. The gradient is a node of the same kind, which
+/// computes `f` again.
 [[nodiscard]] TracedFunction allow_in_graph(TracedFunction f, Line where = Line::current());
 
 /// Dtype and sizes of each result, from those of the inputs; a pure function. An exception refuses
 /// the inputs, with its message.
 using ShapeRule = std::function<std::vector<TensorMeta>(std::span<const TensorMeta> inputs)>;
-/// As above, with sizes that the caller gives in place of the inferred ones. They have to be equal:
-/// sizes that tracing refutes are refused, sizes that it cannot prove are tested in the run, on all
-/// ranks jointly.
+/// As above, with sizes that the caller gives in place of the inferred ones. Given and inferred
+/// sizes have to be equal: sizes that tracing refutes are refused, sizes that it cannot prove are
+/// tested in the run, on all ranks jointly.
 [[nodiscard]] TracedFunction allow_in_graph(TracedFunction f, ShapeRule rule,
                                             Line where = Line::current());
 

@@ -147,8 +147,8 @@ Gradients remainder_rule(const Backward& b) {
                            : op1(Op::Trunc, op2(Op::Div, b.inputs[0], b.inputs[1]));
   return {b.grad, op1(Op::Neg, mul(b.grad, times))};
 }
-/// The larger (smaller) side gets the gradient. On a tie each side gets half. With a not-a-number
-/// neither side loses, and both get all of it.
+/// The larger (smaller) side gets the gradient. On a tie each side gets half. If an operand is not
+/// a number, neither side loses, and both get all of the gradient.
 Gradients extremum_rule(const Backward& b) {
   const Op loses = b.node.op == Op::Maximum ? Op::Lt : Op::Gt;
   const Tensor none = zero(b, b.grad);

@@ -28,11 +28,11 @@ using GradientRule = std::vector<Tensor> (*)(const Backward&);
 
 // index_gradients.cpp
 [[nodiscard]] std::vector<Tensor> gather_gradient(const Backward& b);
-/// Set: to the row that won, and to x where there is no row. Multiply: right with zeros. Max and
-/// Min: shared evenly among all elements equal to the result.
+/// Set: the gradient goes to the row that won, and to x where no row was put. Multiply: right with
+/// zeros. Max and Min: shared evenly among all elements equal to the result.
 [[nodiscard]] std::vector<Tensor> index_put_gradient(const Backward& b);
 
-// scan_gradients.cpp. Those of products are right with zeros, also in second gradients.
+// scan_gradients.cpp. Gradients of products are right with zeros; so are second gradients.
 [[nodiscard]] std::vector<Tensor> prod_gradient(const Backward& b);
 [[nodiscard]] std::vector<Tensor> cumsum_gradient(const Backward& b);
 [[nodiscard]] std::vector<Tensor> cumprod_gradient(const Backward& b);

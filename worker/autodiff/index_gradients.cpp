@@ -66,8 +66,8 @@ class Returned {
     return out;
   }
 
-  // A zero gets the product of the other factors if it is the only zero; any other factor gets the
-  // product over itself if nothing is zero.
+  // A factor that is zero gets the product of the others if it is the only zero. Any other factor
+  // gets the product divided by itself if no factor is zero.
   [[nodiscard]] std::vector<Tensor> multiplied() const {
     const auto is_zero = [](const Tensor& t) { return on(Op::Eq, {t, number_like(t, 0)}); };
     const auto counted = [&](const Tensor& t) {

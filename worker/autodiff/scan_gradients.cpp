@@ -37,7 +37,7 @@ Tensor with_gradient_of(const std::function<Tensor(const Pair&)>& fast,
   const auto own = custom_backward(
       [fast](const Pair& in) { return Pair{fast(in)}; },
       [plain, line](const BackwardCall& call) {
-        call.inputs[0].trace()->stand_at(line);  // grad() leaves none behind
+        call.inputs[0].trace()->stand_at(line);  // grad() has reset the line
         Pair apart;                              // copies, cut off from the incoming gradient
         for (const Tensor& x : call.inputs)
           apart.push_back(
@@ -72,8 +72,8 @@ Tensor plain_product(const Pair& in) {
   return times(others, in[1]);
 }
 
-/// Product of the elements that are not zero: without a zero each element gets it over itself; a
-/// single zero gets it whole; all else gets 0.
+/// Let p be the product of the elements that are not zero. Without a zero, each element gets p
+/// divided by itself. A single zero gets p, and the other elements 0. With more zeros all get 0.
 Tensor fast_product(const Pair& in) {
   const Tensor& x = in[0];
   const auto over_row = [&](Op op, const Tensor& t) {
@@ -92,8 +92,9 @@ Tensor fast_product(const Pair& in) {
   return times(in[1], without);
 }
 
-/// Before the first zero of a row, an element is a factor of all later products. The first zero
-/// gets the products up to the second zero, without itself. Elements behind the first zero get 0.
+/// Before the first zero of a row, an element is a factor of all products from its place on. The
+/// first zero gets the sum of the products up to the second zero, without itself. Elements behind
+/// the first zero get 0.
 Tensor fast_running_product(const Pair& in) {
   const auto& [x, gradient] = std::tie(in[0], in[1]);
   const Tensor none = value_like(x, 0), one = value_like(x, 1);
@@ -169,8 +170,8 @@ std::vector<Tensor> cumprod_gradient(const Backward& b) {
                            b.node.where)};
 }
 
-// exp(x - value) times the gradients of later elements, in logarithms: separately for those above 0
-// and below.
+// exp(x - value) times the gradients of later elements, computed in logarithms: separately for
+// gradients above 0 and below.
 std::vector<Tensor> logcumsumexp_gradient(const Backward& b) {
   const bool wide = b.grad.dtype() == DType::F64;
   const Tensor lowest = value_like(

@@ -25,7 +25,7 @@ std::vector<Tensor> unfold_gradient(const Backward& b) {
   return {emit(Op::Sum, {permute(apart, order, here)}, Node{.ints = windows}, here)};
 }
 
-// Takes each window element's own gradient from the window: the diagonal.
+// Takes the gradient of window element k from plane k of the result: a diagonal of all windows.
 std::vector<Tensor> overlay_gradient(const Backward& b) {
   const Line here = Line::current();
   const auto ndim = static_cast<std::int64_t>(meta_of(b.value).sizes.size());
