@@ -83,7 +83,8 @@ Tensor sums_before(const Tensor& lengths, const Line& where) {
   return emit(Op::Sub, {cumsum(lengths, where), lengths}, {}, where);
 }
 
-/// The rows of `values` in another order of their segments; a segment starts at `starts`.
+/// The rows of `values` with the segments in another order: segment i is the lengths[i] rows from
+/// starts[i] on.
 Tensor reordered_rows(const Tensor& values, const Tensor& starts, const Tensor& lengths,
                       const Line& where) {
   const Tensor flat = reshape(lengths, {-1}, where);
@@ -131,7 +132,7 @@ KeyedJagged exchange_features(const KeyedJagged& x, std::span<const Rank> owner,
     return reshape(flat, {layout.features, batch}, where);
   };
   const Tensor sent = by_slot(like_features(all.lengths), layout, where);
-  // One more column: a collective's rows must not be empty if the batch is.
+  // One more column, so that the rows of the collective are not empty even if the batch is.
   const Tensor sending = pad(sent, 1, 0, 1, where);
   const Tensor coming = all_to_all_single(sending, group, where);
   const Sizes to = rows_of_ranks(sending, layout, where);

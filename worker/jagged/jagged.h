@@ -1,9 +1,9 @@
 // Rows in segments of different lengths, one segment after the other in one tensor, without
 // padding. As inputs they are structs of two tensors: lengths are values of the run, so only the
-// number of rows is a size. In functions that use both, lengths that are negative or do not add up
-// to the rows are a joint error when the graph runs. If operands do not fit, every function throws
-// TraceUsageError with the user's line. Lengths that functions return are i64. Every rule is valid
-// without rows, without segments and for empty segments.
+// number of rows is a size. In functions that use lengths and rows, lengths that are negative or do
+// not add up to the rows are a joint error when the graph runs. If operands do not fit, every
+// function throws TraceUsageError with the user's line. Lengths that functions return are i64.
+// Every rule is valid without rows, without segments and for empty segments.
 #pragma once
 
 #include <vector>

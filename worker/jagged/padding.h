@@ -10,7 +10,7 @@ namespace lockstep::worker {
 /// As above, for x; at most the number of rows of x.
 [[nodiscard]] SymInt longest(const Jagged& x, Line where = Line::current());
 /// [S, at_most, ..] with `fill` behind each segment. A segment with more rows is a joint error when
-/// the graph runs. If at_most is known before, nothing is read back.
+/// the graph runs. If at_most is known before the run, nothing is read back.
 [[nodiscard]] Tensor to_padded(const Jagged& x, const SymInt& at_most, double fill = 0,
                                Line where = Line::current());
 /// As above, as long as the longest segment.
