@@ -1,7 +1,7 @@
 // Sends rows to experts of a fixed capacity and back, as mixtures of experts route tokens (GShard,
-// Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021). All sizes are known before, so
-// ranks exchange buffers of the capacity: no counts are read back, and nothing waits between counts
-// and rows.
+// Lepikhin et al. 2020; Switch Transformer, Fedus et al. 2021). All sizes are known before the run,
+// so ranks exchange buffers of the capacity: no counts are read back, and nothing waits between
+// counts and rows.
 //
 //   const Dispatched sent = dispatch(x, expert_of_row, 8, at_most(capacity));
 //   const Received here = send_to_owners(sent);                      // rows [8/n, n * capacity, D]
