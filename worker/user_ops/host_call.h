@@ -25,7 +25,7 @@ namespace lockstep::worker {
 Tensor host_call(std::string name, const std::vector<Tensor>& inputs, OwnShapeRule shape_rule,
                  OwnReference function, Line where = Line::current());
 
-/// The definition of such a call: a saved program that makes the call needs it to be loaded.
+/// The definition of such a call, needed to load a saved program that makes the call.
 [[nodiscard]] OwnDefinition host_definition(std::string name, OwnShapeRule shape_rule,
                                             OwnReference function);
 
