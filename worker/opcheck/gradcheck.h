@@ -12,7 +12,7 @@ namespace lockstep::worker {
 struct GradcheckOptions {
   // If an input or output is f32, the step is 1e4 times as long and the tolerance 1e3 times as
   // wide.
-  double step = 1e-6;       // of an input, relative to the larger of 1 and its size
+  double step = 1e-6;       // change of an element, relative to the larger of 1 and its magnitude
   double tolerance = 1e-5;  // relative to the larger of 1 and the two values
   /// Number of elements of each input that are tested; of a larger input the seed picks as many.
   std::int64_t elements = 64;
@@ -23,7 +23,7 @@ struct GradcheckOptions {
 /// central differences of that sum. `f` is traced with these sizes and interpreted, on this rank
 /// alone. For user-defined gradients (custom_backward, OwnOp) and for recorded ones. Choose inputs
 /// away from ties, kinks and poles. Errors: BadInput, with input, element and both values at the
-/// largest difference, or for inputs or outputs that have no differences; errors of the trace and
+/// largest difference, or for dtypes of which no differences can be taken; errors of the trace and
 /// of a run.
 [[nodiscard]] Result<void> gradcheck(const TracedFunction& f, const std::vector<Array>& inputs,
                                      const GradcheckOptions& options = {});

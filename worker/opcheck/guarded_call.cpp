@@ -12,7 +12,7 @@
 namespace lockstep::worker {
 namespace {
 
-// Bytes on either side of a value: more than a loop that runs one row too far.
+// Bytes on either side of a value: more than one row too many needs.
 constexpr std::size_t kMargin = 4096;
 // Bytes of the margins, and of a result before it is written: finite numbers as floats.
 constexpr std::byte kAround[] = {std::byte{0x25}, std::byte{0x3c}};

@@ -18,7 +18,8 @@ struct OpWay {
 /// The result of `way` on `inputs`, from calls with different bytes around the inputs and in the
 /// result. The way must read only its inputs and write all of its result and nothing else. With the
 /// claim of being deterministic it must give equal bits each time, also after a call on `others`,
-/// inputs of the same sizes. Errors: BadInput, with what it does and where; errors of the way.
+/// inputs of the same sizes. Errors: BadInput, with what the way does wrong and where; errors of
+/// the way.
 [[nodiscard]] Result<Array> guarded_call(const OpWay& way, const OwnClaims& claims,
                                          const std::vector<Array>& inputs,
                                          const std::vector<Array>& others, DType dtype,

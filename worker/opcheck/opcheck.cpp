@@ -28,7 +28,7 @@ using Tuple = std::map<std::string, std::int64_t>;  // sizes by name
 
 constexpr std::int64_t kOtherSize = 3;  // of names that are not varied
 constexpr const char* kOnDevice = "a program for the device";
-constexpr std::int64_t kManyElements = 4096;     // above, few elements are moved for the gradient
+constexpr std::int64_t kManyElements = 4096;     // of inputs with more, few elements are varied
 constexpr std::int64_t kMostElements = 1 << 20;  // of an input; larger sizes are halved
 
 double difference_allowed(DType dtype, double tolerance) {
@@ -327,7 +327,8 @@ class OpCheck {
     return {};
   }
 
-  /// At all tuples, in a trace with the sizes as numbers and in one with symbols.
+  /// Checks the gradient at all tuples, in a trace with the sizes as numbers and in one with
+  /// symbols.
   Result<void> check_gradient() {
     report_.gradient = "none";
     if (!op_.has_gradient()) return {};

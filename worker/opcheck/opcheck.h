@@ -50,17 +50,18 @@ struct OpcheckReport {
   std::string text;
 };
 
-/// At all sizes (each for all names, then for one name with the others 3) on random inputs:
+/// Tests on random inputs at all sizes: each size for all names, then for one name with the others
+/// 3.
 /// - the reference, the function, the host text, and whole programs for the host and the device
-///   give what the reference gives;
+///   all give the same result;
 /// - the shape rule gives for numbers what it gives for symbols;
 /// - each way writes all of its result and nothing else, reads nothing but its inputs and keeps the
 ///   claims (guarded_call.h);
 /// - a program for the device does not write to its inputs, and gives equal bits for equal inputs
 ///   if that is claimed (device_call.h);
 /// - the gradient agrees with finite differences (gradcheck.h), traced with these sizes and once
-///   with symbols, if all floats that the op takes are f64 or f32; in large inputs few elements are
-///   moved.
+///   with symbols, if all floats that the op takes are f64 or f32; of large inputs few elements are
+///   varied.
 /// Runs on this rank alone. Errors: BadInput with op, sizes and the first fault found; CompileError
 /// with the compiler's message; Environment.
 [[nodiscard]] Result<OpcheckReport> opcheck(const OwnOp& op,
