@@ -45,8 +45,8 @@ namespace lockstep::worker {
 [[nodiscard]] Tensor broadcast(const Tensor& x, Rank root, const Group& group = {},
                                Line where = Line::current());
 
-// Rows that differ between ranks: an exchange of counts comes first. All sizes but those along
-// `dim` (0 in send_recv) are the same on all ranks of the group.
+// Collectives of rows whose number differs between ranks: an exchange of counts comes first. All
+// sizes but those along `dim` (0 in send_recv) are the same on all ranks of the group.
 
 /// The size of every rank of the group, in rank order. `like` is any tensor of the frame.
 [[nodiscard]] Sizes sizes_of_ranks(const Tensor& like, const SymInt& size, const Group& group = {},

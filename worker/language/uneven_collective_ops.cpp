@@ -1,5 +1,5 @@
-// Collectives of rows that differ between ranks, made of an exchange of counts and one of rows. An
-// all_to_all carries both, so its gradient, checks and backends serve here, too.
+// Collectives of rows whose number differs between ranks, made of an exchange of counts and one of
+// rows. An all_to_all carries both, so its gradient, checks and backends serve here, too.
 #include <numeric>
 
 #include <fmt/format.h>
