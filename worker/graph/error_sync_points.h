@@ -33,7 +33,7 @@ struct ErrorSyncPoints {
   /// predicate when they have it.
   std::vector<bool> compares;
   /// Per node: sizes that the ranks of its group need equal, where nothing proves that they are
-  /// (uniform_facts.h). The ranks compare them right before that vote, too.
+  /// (uniform_facts.h). The ranks compare them right before the node, and a vote follows.
   std::vector<std::vector<shapes::Expr>> same;
   bool at_end = false;  // a status round after the last node
 

@@ -194,7 +194,7 @@ inline constexpr auto kOps = [] {
 
 constexpr const OpRow& op_row(Op op) { return kOps.at(static_cast<std::size_t>(op)); }
 
-/// True for scans: along the last dim, each element after the one before.
+/// True for scans along the last dim: each element of the result continues from the one before.
 constexpr bool is_scan(const OpRow& row) {
   return row.op == Op::Cumsum || row.op == Op::Cumprod || row.op == Op::CumArgmax ||
          row.op == Op::LogCumsumExp;

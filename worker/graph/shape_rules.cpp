@@ -400,7 +400,7 @@ std::optional<Status> negative_error(const Node& node) {
   return std::nullopt;
 }
 
-/// The dtypes that the op takes, in words; "" if it takes this one.
+/// The dtypes that the op takes, in words; "" if it takes `dtype`.
 std::string_view missing(Takes takes, DType dtype) {
   switch (takes) {
     case Takes::Any:
