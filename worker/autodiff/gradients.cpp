@@ -113,7 +113,7 @@ Gradients div_rule(const Backward& b) {
   const Tensor first = op2(Op::Div, b.grad, b.inputs[1]);
   return {first, b.wanted[1] ? op1(Op::Neg, mul(first, b.value)) : Tensor()};
 }
-/// Constant between jumps; 0 at the jumps, too, as in torch.
+/// For functions that are constant between jumps: 0, also at the jumps, as in torch.
 Gradients flat_rule(const Backward& b) { return Gradients(b.inputs.size()); }
 /// x^0 has slope 0, also at x = 0; 0^y has slope 0 where y is not negative.
 Gradients pow_rule(const Backward& b) {
