@@ -60,7 +60,8 @@ Bounded nonzero(const Tensor& x, const AtMost& bound, Line where) {
   const Tensor mask = x.dtype() == DType::Bool ? x : at(x) != at(0);
   const Bounded places = places_of("nonzero", mask, bound, where);
   const Expr rows = meta_of(places.values).sizes[0];
-  // Rows that are not present are at place 0 already; this makes the rest depend on the check, too.
+  // Rows that are not present are at place 0 already; where() makes `rest` depend on the check,
+  // too.
   Tensor rest =
       lockstep::worker::where(first_rows(places.count, rows, where), at(places.values), at(0));
   if (x.ndim() == 0) return {filled(*x.trace(), {DType::I64, {rows, 0}}, 0, where), places.count};
