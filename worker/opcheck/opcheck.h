@@ -50,8 +50,8 @@ struct OpcheckReport {
   std::string text;
 };
 
-/// Tests on random inputs at all sizes: each size for all names, then for one name with the others
-/// 3.
+/// Tests on random inputs. Each size is tried for all names at once, then for each name while the
+/// other names are 3.
 /// - the reference, the function, the host text, and whole programs for the host and the device
 ///   all give the same result;
 /// - the shape rule gives for numbers what it gives for symbols;
