@@ -284,7 +284,8 @@ class Generator {
     return found->second;
   }
 
-  /// Returns the buffer of a product's operand; `transposed`: it is stored transposed there.
+  /// Returns the buffer of a product's operand. Sets `transposed` if the buffer holds the operand's
+  /// transpose.
   BufferId product_operand(NodeId id, bool& transposed) {
     transposed = !plan_.in_memory(id);
     return buffer(transposed ? node(id).inputs[0] : id);
@@ -341,7 +342,7 @@ class Generator {
       }
   }
 
-  /// Adds the kernels of bodies; equal ones are shared.
+  /// Adds the kernels of `body` and of its own bodies; equal kernels are shared.
   void take_kernels(const Program& body) {
     for (const Kernel& kernel : body.kernels)
       if (kernels_.try_emplace(kernel.name, program_.kernels.size()).second)

@@ -1,5 +1,5 @@
-// From graph to program: plans, writes the text of kernels, shares equal ones, divides them among
-// compile units and lays out buffers. Pure; every rank calls it on its own graph.
+// From graph to program: plans, writes the text of kernels, shares equal kernels, divides them
+// among compile units and lays out buffers. Pure; every rank calls it on its own graph.
 #pragma once
 
 #include <lockstep/worker/codegen/program.h>

@@ -19,7 +19,7 @@ std::string line(const std::string& statement, std::size_t depth) {
   return indented(statement, depth);
 }
 
-/// "(n0 * n1)"
+/// Returns the number of iterations of all loops: "(n0 * n1)".
 std::string product(Loops loops) {
   std::string out;
   for (const LoopNest::Loop& loop : loops)
@@ -27,7 +27,7 @@ std::string product(Loops loops) {
   return out.empty() ? "1" : out;
 }
 
-/// Declares the loops' variables, computed from the number of an element in all of them.
+/// Declares the loops' variables, computed from `number`, the number of the iteration.
 std::string variables(Loops loops, std::string number, std::size_t depth) {
   std::string out;
   for (std::size_t k = loops.size(); k-- > 0;) {
@@ -82,8 +82,8 @@ std::string join_lanes(const LoopNest& nest, int lanes) {
   return out + line("}", 2);
 }
 
-/// Opens the loop over totals, or over the pieces of each: `output`, `piece` and its range of
-/// elements.
+/// Opens the loop over totals, or over the pieces of each. Declares `output`, `piece`, and the
+/// range of elements from `begin` to `end`.
 std::string open_totals(const LoopNest& nest, const Split& split) {
   std::string out;
   const int per_block = kCudaBlock / split.lanes;
@@ -103,7 +103,7 @@ std::string open_totals(const LoopNest& nest, const Split& split) {
         line(fmt::format("for (long group = blockIdx.x; group * {} < items; group += gridDim.x) {{",
                          per_block),
              1);
-    // Threads without an item of their own repeat the last one: all must reach the barriers.
+    // Threads without an item of their own repeat the last item, as all must reach the barriers.
     out += line(fmt::format("const long mine = group * {} + threadIdx.x / {};\n"
                             "const long item = mine < items ? mine : items - 1;",
                             per_block, split.lanes),

@@ -18,13 +18,13 @@ inline constexpr int kCudaVector = 4;
 
 /// Lays out a nest. Without free loops, one thread does all the work.
 [[nodiscard]] std::string cuda_text(const LoopNest& nest);
-/// For a nest of one free loop in which index i uses element i of each buffer. A thread handles
-/// kCudaVector neighbours at a time; the compiler loads them at once if buffers are known to be
-/// aligned.
+/// Lays out a nest of one free loop whose iteration i uses only element i of each buffer. A thread
+/// handles kCudaVector neighbours at a time; the compiler loads them at once if buffers are known
+/// to be aligned.
 [[nodiscard]] std::string cuda_vector_text(const LoopNest& nest);
-/// The loops inside the free ones are one reduction, which `split` divides among threads. The
-/// statements after them run once per total. They may use `output`, the number of the total, and
-/// with pieces `piece`.
+/// Lays out a nest in which the loops inside the free loops are one reduction, which `split`
+/// divides among threads. The statements after those loops run once per total, or once per piece
+/// of it if there are pieces. They may use `output`, the number of the total, and `piece`.
 [[nodiscard]] std::string cuda_reduction_text(const LoopNest& nest, const Split& split);
 
 /// An ordered sum (sums/sum_order.h) as loops: free loops over kept dims, then loops over runs, and

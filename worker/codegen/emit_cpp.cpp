@@ -14,7 +14,7 @@ namespace lockstep::worker {
 using shapes::Expr;
 
 void CppEmitter::add_kernel(const std::string& loops) {
-  // Made before finish_kernel() clears the body.
+  // Must precede finish_kernel(), which clears the body.
   const std::string text = body().text(loops);
   emission_.kernels.push_back(finish_kernel(text));
   emission_.kernels.back().parameters = "void* const* b, const long* n";
@@ -116,8 +116,8 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   add_kernel(nest().text());
 }
 
-// A reduction over the last dim keeps its total in a register. Any other adds into memory, in the
-// order of the operand's elements, so that the inner loop is contiguous.
+// A reduction over the last dim keeps its total in a register. Any other reduction adds into
+// memory, in the order of the operand's elements, so that the inner loop is contiguous.
 void CppEmitter::reduction(NodeId id) {
   if (has_sum_order(node(id))) return sum(id);
   const auto& sizes = node(node(id).inputs[0]).meta.sizes;

@@ -15,14 +15,15 @@ namespace lockstep::worker {
   return floor_div(a + shapes::Expr(b - 1), shapes::Expr(b));
 }
 
-/// Returns kernels that find the first index of `list` that is not in [0, limit). The last one
+/// Returns kernels that find the first index of `list` that is not in [0, limit). The last kernel
 /// takes the list, its scratch, and a pointer to the outcome (Step::outcome), which is not one of
 /// the step's buffers. Its arguments are always the list's size and the limit.
 [[nodiscard]] Emission emit_index_check(const Graph& graph, const Plan& plan, NodeId list,
                                         const shapes::Expr& limit);
 
-/// Returns a kernel that checks the counts of a SegmentIds node, which must add up to its elements.
-/// Takes pointers and arguments as above.
+/// Returns a kernel that checks the counts of a SegmentIds node, which must add up to the number of
+/// its elements. The kernel takes the counts, a pointer to the outcome, the number of counts and
+/// the number that they must add up to.
 [[nodiscard]] Emission emit_counts_check(const Graph& graph, const Plan& plan, NodeId segment_ids);
 
 class CudaEmitter final : public Emitter {
@@ -54,7 +55,8 @@ class CudaEmitter final : public Emitter {
   /// return the names of two pieces of memory in the current kernel.
   using Named = std::function<std::string()>;
   void sort(NodeId x, const Named& order, const Named& other);
-  /// Element `access` of a join of rows joins the rows order[first] up to order[past].
+  /// Element `access` of a join of rows joins the rows order[first] to order[past - 1]. `first` and
+  /// `past` are variables of the kernel.
   struct Found {
     Access access;
     std::string order;
@@ -80,8 +82,9 @@ class CudaEmitter final : public Emitter {
   };
   /// Adds scratch for the state of each group and each batch of a scan.
   void add_scan_scratch(const Groups& scan);
-  /// Opens loops over the groups and over the elements of one, with its state in `group`. The state
-  /// is stored in scratch; with `is_joined`, the state before the group is in `before` instead.
+  /// Opens loops over the groups and over the elements of each group, whose state is in the
+  /// variable `group`. Stores each group's state in scratch. With `is_joined` stores nothing:
+  /// scratch has the state before each group already, which is in the variable `before`.
   struct Group {
     Access row;
     IndexText element;
@@ -91,7 +94,8 @@ class CudaEmitter final : public Emitter {
   /// last batch.
   std::string group_state(const Groups& scan, const Access& row, const IndexText& group);
   std::string batch_state(const Groups& scan, const Access& row, const IndexText& batch);
-  /// Replaces each group's state by the state before it in its batch, and likewise for batches.
+  /// Replaces the state of each group by that of all groups before it in its batch, and the state
+  /// of each batch by that of all batches before it.
   void join_groups(const Groups& scan);
 
   std::map<shapes::Symbol, std::int64_t> hints_;

@@ -32,7 +32,7 @@ struct KernelText {
   std::optional<shapes::Expr> merged{};  // Cuda: Launch::merged
 };
 
-/// The kernels that make the roots of one step, in order, and the memory between them.
+/// The kernels that make the roots of one step, in order, and their scratch memory.
 struct Emission {
   struct Scratch {
     DType dtype = DType::I64;
@@ -63,7 +63,7 @@ class Emitter {
   Emission emit_own(NodeId id);
 
  protected:
-  // Each adds all kernels of the step, with add_kernel.
+  // Each of these adds all kernels of one step to emission_.
   virtual void elementwise(const PlannedStep& step) = 0;
   virtual void reduction(NodeId id) = 0;
   virtual void concatenation(NodeId id) = 0;
@@ -91,10 +91,10 @@ class Emitter {
   /// Ends the current kernel and starts the next one.
   KernelText finish_kernel(const std::string& loops);
 
-  // Each puts the loops of one op into nest().
+  // The functions named "..._nest" put the loops of one op into nest().
   void elementwise_nest(const PlannedStep& step);
-  /// Makes the total of the reduced dims for every element of the others. The caller stores it, in
-  /// an "after" of the returned level.
+  /// Computes the total over the reduced dims for every element of the kept dims. The caller stores
+  /// it by a statement after() the returned level.
   struct Reduced {
     int level = -1;
     Access kept;
@@ -118,7 +118,7 @@ class Emitter {
   /// "true" if the ordered sum is a product, else "false": a template argument.
   [[nodiscard]] std::string_view product_text(NodeId id) const;
   [[nodiscard]] static Total::Join join_of(Op reduction);
-  /// Joins `value` into a total in loop `level`, as the op says.
+  /// Joins `value` into a total in loop `level`: their sum, product, maximum, ..., as `op` says.
   void accumulate(Op op, DType dtype, const std::string& value, int level);
   /// Writes one part of a concatenation, which begins at `start`.
   void part_nest(NodeId id, NodeId operand, const shapes::Expr& start);
@@ -136,7 +136,7 @@ class Emitter {
   void put_scan(NodeId id, std::string_view state, Access access, const IndexText& at);
   /// The sum of an ordered join of numbers (sums/join_order.h), as text.
   struct NumberSum {
-    bool is_exact = false;  // f64: also keeps what its additions lose
+    bool is_exact = false;  // f64: also adds up the rounding errors of its additions
     std::string_view type;
     [[nodiscard]] std::size_t parts() const { return is_exact ? 2 : 1; }
     [[nodiscard]] std::string add(std::string_view total, std::string_view lost,
@@ -146,8 +146,8 @@ class Emitter {
   [[nodiscard]] NumberSum number_sum(NodeId id) const;
   void search_nest(NodeId id);
   void nonzero_nest(NodeId id);
-  /// Wraps the user's text in the names that it uses. `threads` declares this thread's number and
-  /// their count.
+  /// Returns the user's text after declarations of the names that it may use. `threads` declares
+  /// this thread's number and the number of threads.
   [[nodiscard]] std::string own_body(NodeId id, std::string_view threads, std::string_view text);
 
   Emission emission_;

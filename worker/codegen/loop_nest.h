@@ -41,10 +41,10 @@ class LoopNest {
   LoopNest() : before_(1), after_(1) {}
   /// Opens a loop inside the last one. Returns its variable.
   IndexText open(const IndexText& size);
-  /// Opens a loop of another kind: "for (long i1 = n0; i1 < n1; ++i1)". Never a free one.
+  /// Opens a loop of another kind: "for (long i1 = n0; i1 < n1; ++i1)". It must not be a free loop.
   void open_as(std::string header);
   [[nodiscard]] int innermost() const { return static_cast<int>(loops_.size()) - 1; }
-  /// All loops up to the current innermost one may run in any order, and at once.
+  /// Makes all loops opened so far free: their iterations may run in any order, also concurrently.
   void set_free() { free_ = loops_.size(); }
   /// Declares a total in loop `level`.
   void total(int level, Total total);

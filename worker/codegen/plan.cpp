@@ -28,7 +28,7 @@ class Reader {
   Reader(const Graph& graph, const Plan& plan, Reads& reads)
       : graph_(graph), plan_(plan), reads_(reads) {}
 
-  /// Everything that the op of `id` itself reads, its operands with it.
+  /// Adds everything that the op of `id` reads: also what operands without memory read.
   void visit_op(NodeId id, bool pointwise) {
     if (!seen_.insert({id, pointwise}).second) return;
     const Node& node = graph_.nodes[id];
@@ -54,7 +54,7 @@ class Reader {
   std::set<std::pair<NodeId, bool>> seen_;
 };
 
-/// Lays the steps out in node order, elementwise values into an earlier kernel where they fit.
+/// Puts the steps in node order, and elementwise values into an earlier kernel if they fit there.
 class Scheduler {
  public:
   Scheduler(const Graph& graph, Plan& plan)
@@ -154,7 +154,7 @@ class Scheduler {
     loads_[step].insert(reads.loads.begin(), reads.loads.end());
   }
 
-  /// The step that checks; the same list against the same limit is checked once.
+  /// Returns the step that checks `list` against `limit`, which is added unless the plan has it.
   std::size_t add_check(Step::Kind kind, NodeId id, NodeId list, const shapes::Expr& limit) {
     for (const Check& check : checks_)
       if (check.kind == kind && check.list == plan_.storage[list] && check.limit == limit)
@@ -163,7 +163,8 @@ class Scheduler {
     return checks_.back().step;
   }
 
-  /// The latest kernel over the same sizes that can also make `id`, and reads something it reads.
+  /// Returns the latest kernel over the same sizes that reads a value which `id` reads, too, and
+  /// that can make `id`.
   std::optional<std::size_t> find_kernel(NodeId id, const Reads& reads) const {
     for (std::size_t step = plan_.steps.size(); step-- > 0;) {
       const PlannedStep& kernel = plan_.steps[step];
@@ -194,7 +195,7 @@ class Scheduler {
       const auto made = made_.find(load.storage);
       if (made == made_.end()) continue;  // an input
       if (made->second > step || (made->second == step && !load.pointwise)) return false;
-      // The same value both per element and otherwise.
+      // `id` reads this value of the kernel both per element and otherwise.
       if (made->second == step && reads.loads.contains({load.storage, false})) return false;
     }
     for (shapes::Symbol symbol : reads.symbols)

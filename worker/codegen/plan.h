@@ -33,8 +33,8 @@ struct Plan {
   /// The node whose memory holds this value: itself if stored, the operand's for a reshape of a
   /// stored value. Meaningless otherwise.
   std::vector<NodeId> storage;
-  /// The value's element i (in row-major order) depends only on element i of its loads, and on
-  /// single elements; so one flat loop can compute it.
+  /// The value's element i (in row-major order) depends only on element i of the values that it
+  /// loads, and on values of one element; so one flat loop can compute it.
   std::vector<bool> flat;
   std::vector<PlannedStep> steps;
 

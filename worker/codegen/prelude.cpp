@@ -137,9 +137,9 @@ template <class T> inline long place_of(const T* x, long n, T value, bool right)
 
 // All targets: casts of f16 and bf16, whose elements are bits. A float holds all of their values.
 // Casts to them go through `to_odd`, which sets the last bit of a float if anything was cut off, so
-// that only the second rounding counts. For f16 a factor of 2^112 moves the smallest exponent to
-// that of a float, also for subnormal numbers. Adding a number with the same last place rounds
-// those. Masks choose values, not branches, because compilers vectorise them better.
+// that only the second rounding counts. From f16, a factor of 2^112 corrects the exponent, also of
+// subnormal numbers. To a subnormal f16, adding 0.5 rounds: its last place in f32 is that of such
+// an f16. Masks choose values, not branches, because compilers vectorise them better.
 constexpr std::string_view kHalf = R"(inline float to_odd(float x) { return x; }
 inline float to_odd(double x) {
   const float y = (float)x;
@@ -205,9 +205,9 @@ constexpr std::string_view kHostTail =
 )";
 
 // NVRTC knows CUDA's functions without headers, but not GCC's builtins. `merge_step` is one pass of
-// a stable sort: every element finds its place in its two runs of `width`. `merge_rows` does this
-// for rows of n elements. `first_place` finds where a value of x begins in the sorted `order`.
-// `segment_of` finds the first end beyond i.
+// a stable sort, which merges pairs of runs of `width` elements: every element finds its own place.
+// `merge_rows` does this for rows of n elements. `first_place` finds where a value of x begins in
+// the sorted `order`. `segment_of` finds the first end beyond i.
 constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 2
 #define __builtin_sqrtf sqrtf
 #define __builtin_sqrt sqrt

@@ -225,9 +225,10 @@ template <bool P> inline double pairwise_of(const double* x, long apart, long st
 }
 )";
 
-// Host. Terms of a row of n elements value(i): sixteen elements at a time as vectors, which
-// compilers make if the row is an array of its own. Terms of columns side by side with elements
-// value(k, j): `p` holds each column's batches that wait to be joined, then the current batch.
+// Host. A row has n elements value(i), whose terms are made sixteen elements at a time; compilers
+// use vectors for them if the row is an array of its own. Columns, with elements value(k, j), are
+// summed side by side: `p` holds each column's batches that wait to be joined, then the current
+// batch.
 constexpr std::string_view kHostSums =
     R"(typedef float f8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double d2 __attribute__((vector_size(16), aligned(8), may_alias));

@@ -68,7 +68,7 @@ struct Step {
   bool carries_status = false;                    // Collective: ErrorSync::Piggybacked
   bool compares = false;                          // Control: ErrorSyncPoints::compares
   std::uint32_t bodies = 0;                       // Control: first one in Program::bodies
-  std::vector<std::uint32_t> results{};           // Control: numbers, in order of buffers
+  std::vector<std::uint32_t> results{};           // Control: numbers of the wanted results
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
   std::optional<Launch> launch{};  // Kernel or deferred check of a program for CUDA
@@ -118,8 +118,8 @@ struct Program {
   std::uint32_t nodes_compiled = 0;  // nodes that do something: in a kernel or a step of their own
   std::uint32_t nodes_interpreted = 0;  // always 0: every op of the table has an emission
 
-  /// Ranks divide the compile units among themselves: each is built by itself; all are loaded
-  /// together.
+  /// Number of compile units. Ranks divide them among themselves: each unit is built alone, and all
+  /// are loaded together.
   [[nodiscard]] int unit_count() const { return static_cast<int>(units.size()); }
   /// Covers the unit's text, the compiler, its flags and target, and the format of artifacts.
   /// `toolchain` is Toolchain::fingerprint(): a rank that has no compiler takes another rank's.

@@ -14,23 +14,24 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
-/// For `outputs` totals of `reduced` elements each. `adjacent`: the reduced elements are
-/// contiguous, so neighbouring threads must share a total; otherwise they make neighbouring totals.
+/// Returns the split for `outputs` totals of `reduced` elements each. `adjacent`: the reduced
+/// elements are contiguous, so neighbouring threads must share a total; otherwise they make
+/// neighbouring totals.
 [[nodiscard]] Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent);
 
-/// The threads that make a total of fixed order (sums/sum_order.h), whatever its actual size:
-/// decides only which thread makes which term.
+/// Which threads make the terms of a sum of fixed order (sums/sum_order.h). Correct for any size in
+/// the run: the order of the sum does not depend on it.
 enum class SumSplit : std::uint8_t {
   Alone,   // one thread
   Lanes,   // rows: sixteen threads, one term after another
   Pieces,  // rows: sixteen threads per term; columns: one per batch; further kernels join them
 };
-/// For `outputs` totals of `runs` runs of n elements each.
+/// Returns the split for `outputs` totals of `runs` runs of n elements each.
 [[nodiscard]] SumSplit split_sum(std::int64_t outputs, std::int64_t runs, std::int64_t n,
                                  bool rows);
 
-/// True if `rows` scans over `elements` (sums/scan_order.h) make their groups at once: the rows
-/// alone are not enough work, and are not short.
+/// True if scans of `rows` rows of `elements` elements each make all groups (sums/scan_order.h) at
+/// once: there are too few rows to keep a device busy, and they are not short.
 [[nodiscard]] bool split_scan(std::int64_t rows, std::int64_t elements);
 
 }  // namespace lockstep::worker

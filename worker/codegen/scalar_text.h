@@ -1,5 +1,5 @@
-// C++ text of the arithmetic of one element, equal to the interpreter's on every target: the
-// prelude of a unit defines the names that it uses.
+// C++ text of the arithmetic of one element, with the interpreter's results on every target. The
+// prelude of a unit defines the names that the text uses.
 #pragma once
 
 #include <span>

@@ -23,16 +23,17 @@ struct BuildCost {
   std::chrono::microseconds cpu{0};  // of the compiler and its children
 };
 
-/// One thread.
+/// Single-threaded.
 class Toolchain {
  public:
   virtual ~Toolchain() = default;
   /// Everything besides the text that determines the output: compiler, version, target, flags.
   [[nodiscard]] virtual const std::string& identity() const = 0;
-  /// Fingerprint of the identity: ranks with equal ones may use each other's objects.
+  /// Fingerprint of the identity. Ranks with equal fingerprints may use each other's objects.
   [[nodiscard]] shapes::Fingerprint fingerprint() const { return shapes::fingerprint(identity()); }
   /// Returns the object's bytes. Errors: CompileError (the text is wrong: it fails on every rank),
-  /// Environment (this rank cannot build: no compiler, killed, no space, time limit; another may).
+  /// Environment (this rank cannot build: no compiler, killed, no space, time limit; another rank
+  /// may succeed).
   [[nodiscard]] virtual Result<Bytes> build(std::string_view text) = 0;
   [[nodiscard]] virtual BuildCost cost() const = 0;
 };
