@@ -1,6 +1,6 @@
-// Runs one child process to its end or to a limit, without a shell. It is in a process group of its
-// own: an interrupt from the terminal reaches only this process, and the child can clean up after
-// itself.
+// Runs one child process to its end or to a time limit, without a shell. The child has a process
+// group of its own, so an interrupt from the terminal reaches only this process. At the limit the
+// child is first asked to end (SIGTERM), so that it can remove its temporary files.
 #pragma once
 
 #include <chrono>

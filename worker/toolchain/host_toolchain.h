@@ -15,7 +15,7 @@ class HostToolchain final : public Toolchain {
     std::string compiler = "c++";  // LOCKSTEP_CXX
     /// No -ffast-math: NaN, infinities and the order of sums keep their meaning (reductions in
     /// inner loops that may be reordered have a pragma). No contraction: sums are equal on
-    /// processors with and without it.
+    /// processors with and without fused multiply-add.
     std::vector<std::string> flags{
         "-std=c++20",       "-O3",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
         "-fopenmp-simd",    "-fwrapv", "-shared",       "-fPIC",           "-pipe",

@@ -1,5 +1,5 @@
-// A file that exists in memory only, for text to a compiler, its output, and objects to be loaded.
-// An interrupt cannot leave it behind.
+// A file that exists in memory only, for the input and output of a compiler, and for objects to be
+// loaded. An interrupt cannot leave it behind.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The library's functions. It stays loaded: NVRTC has threads and caches of its own.
+/// The library's functions. The library stays loaded: NVRTC has threads and caches of its own.
 struct Nvrtc {
   decltype(&nvrtcVersion) version = nullptr;
   decltype(&nvrtcGetErrorString) error_string = nullptr;

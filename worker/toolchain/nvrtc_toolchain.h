@@ -17,12 +17,13 @@ struct NvrtcOptions {
   Rank rank{0};              // named in errors
   /// In addition to the architecture. No -use_fast_math: NaN and infinities keep their meaning.
   std::vector<std::string> flags{"--std=c++17",
-                                 "--fmad=false"};  // sums have the bits of the host's
+                                 "--fmad=false"};  // sums have the same bits as on the host
 };
 
-/// Opens NVRTC. Its identity is version, architecture and flags, so artifacts of others are never
-/// taken. Errors: Environment (built without CUDA, no library, an architecture that this NVRTC does
-/// not know). Errors of build() name call, rank, architecture and the first error of the log.
+/// Opens NVRTC. Its identity is version, architecture and flags, so artifacts of another version,
+/// architecture or flags are never used. Errors: Environment (built without CUDA, no library, an
+/// architecture that this NVRTC does not know). Errors of build() name call, rank, architecture and
+/// the first error of the log.
 [[nodiscard]] Result<std::unique_ptr<Toolchain>> open_nvrtc(NvrtcOptions options);
 
 }  // namespace lockstep::worker

@@ -33,8 +33,8 @@ class SharedBuild {
   SharedUnits run(const Result<Program>& program);
 
  private:
-  /// Result of a step: go on, stop (with failure_ set if it is this rank's), or all ranks have all
-  /// objects.
+  /// Result of a step: go on; stop, with made_.failure set if this rank reports the reason; or all
+  /// ranks have all objects.
   enum class Next : std::uint8_t { GoOn, Stop, Complete };
   Next look_around(const Result<Program>& program);
   Next build_missing(const Program& program);
@@ -129,7 +129,7 @@ SharedBuild::Next SharedBuild::build_missing(const Program& program) {
   }
 }
 
-/// Returns this rank's part of an error of all ranks.
+/// Returns why this rank cannot build `unit`, if no rank can; nullopt if a peer reports the reason.
 std::optional<Status> SharedBuild::cannot_be_built(const UnitRow& row, const Unit& unit) const {
   if (row.rejected)
     return unit.trouble && unit.trouble->code == Code::CompileError ? unit.trouble : std::nullopt;
@@ -228,7 +228,7 @@ Result<void> SharedBuild::pass_on(const shapes::Fingerprint& key, const UnitArti
 }
 
 /// A rank that receives other bytes than agreed rejects them, and takes part in the following
-/// rounds: its peers learn of it by the commit vote.
+/// rounds. Its peers learn of this failure by the commit vote.
 void SharedBuild::receive(Unit& unit, const UnitArtifact& artifact, const Bytes& bytes) {
   const std::string digest = coordinator::content_digest(bytes);
   if (digest != artifact.digest) {

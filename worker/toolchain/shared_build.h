@@ -37,10 +37,10 @@ struct BuiltUnit {
 
 /// What this rank builds with. The pointed-to objects outlive the build.
 struct BuildTools {
-  Toolchain* toolchain = nullptr;  // null: none here, for the reason in `no_toolchain`
+  Toolchain* toolchain = nullptr;  // null: this rank has none, for the reason in `no_toolchain`
   std::optional<Status> no_toolchain;
   shapes::Fingerprint toolchain_key;            // agree_toolchain()
-  coordinator::ArtifactStore* store = nullptr;  // null: none here
+  coordinator::ArtifactStore* store = nullptr;  // null: this rank has none
   /// Called before each unit that is built here ("unit 2 of 5").
   std::function<void(const std::string&)> building = [](const std::string&) {};
   /// Receives problems that do not stop the build: a unit left to other ranks, an object that could

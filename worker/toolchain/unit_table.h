@@ -23,31 +23,32 @@ struct UnitArtifact {
   bool operator==(const UnitArtifact&) const = default;
 };
 
-/// One unit, for the ranks that need it. Ranks are those of the group.
+/// What is known of one unit. Ranks are numbered as in the group.
 struct UnitRow {
   RankSet able;           // ranks with a compiler
-  RankSet failed;         // those of them where the environment prevented the build
+  RankSet failed;         // ranks that could not build the unit
   bool rejected = false;  // a compiler rejected the text: it fails everywhere
   std::optional<UnitArtifact> artifact;
   bool operator==(const UnitRow&) const = default;
 };
 
-/// By key of the unit. The key covers what the unit is built for: ranks with another processor,
-/// compiler or program have rows of their own.
+/// Rows by the key of their unit. The key covers what the unit is built for: ranks with another
+/// processor, compiler or program have rows of their own.
 using UnitTable = std::map<shapes::Fingerprint, UnitRow>;
 
 [[nodiscard]] Bytes encode(const UnitTable& table);
 /// Returns nullopt if the bytes are not such a table.
 [[nodiscard]] std::optional<UnitTable> decode_units(std::span<const std::byte> bytes);
-/// Joins two tables, for the tree. If one cannot be read, the result is empty, which cannot be read
-/// either.
+/// Joins two tables, for the tree. If one of them cannot be read, returns no bytes, which cannot be
+/// read either.
 [[nodiscard]] Bytes join_units(std::span<const std::byte> lower, std::span<const std::byte> higher);
 
 /// Returns the n-th of the ranks, from 0. Requires more than n ranks.
 [[nodiscard]] Rank nth(const RankSet& ranks, std::int64_t n);
 
-/// Returns the builder of each unit without a holder: dealt out evenly, first to ranks that have
-/// not failed yet. nullopt: all that could build it have failed. Equal tables are dealt equally.
+/// Returns the builder of each unit without a holder. The units are dealt out evenly, first to
+/// ranks that have not failed yet. nullopt: all ranks that could build the unit have failed. Equal
+/// tables give equal results.
 [[nodiscard]] std::map<shapes::Fingerprint, std::optional<Rank>> deal_units(const UnitTable& table);
 
 }  // namespace lockstep::worker
