@@ -9,21 +9,21 @@
 
 namespace lockstep::worker {
 
-/// Where products are computed, and its description for errors and the identity.
+/// The stream and workspace of products, and descriptions of the device for errors and identity().
 struct CublasPlace {
   void* stream = nullptr;  // a CUstream of the current context
   std::string device;      // "rank 2's CUDA device 0 (sm_90)"
   std::string architecture;
   int multiprocessors = 0;
   DeviceAddress
-      workspace{};  // of workspace_bytes, at a multiple of 256, as long as there are products
+      workspace{};  // kWorkspaceBytes at a multiple of 256, allocated as long as CublasMatmul lives
 };
 
 /// Products on one stream. Full precision (no TF32; f16 and bf16 are summed in f32), no atomics,
 /// one workspace of fixed size. cuBLAS' choice of algorithm, and so every bit of a product, depends
 /// only on identity(), on the product's sizes, dtype and transpositions and on the alignment of its
-/// operands, unless cuBLAS' own environment variables change it. One thread at a time, in the
-/// context of the stream.
+/// operands, unless cuBLAS' own environment variables change it. Used by one thread at a time, on
+/// which the stream's context is current.
 class CublasMatmul {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;

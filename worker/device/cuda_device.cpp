@@ -11,7 +11,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// As printed by nvidia-smi.
+/// Returns the UUID as nvidia-smi prints it.
 std::string unit_text(const CUuuid& unit) {
   std::string out = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -255,7 +255,7 @@ class CudaDevice final : public Device {
     return reinterpret_cast<CUgraphExec>(recording);
   }
 
-  /// Notes the first error of a recording: without all its steps it is not launched.
+  /// Notes the first error of a recording. An incomplete recording is never launched.
   void note(const Status& status) {
     if (recording_ && !flaw_) flaw_ = status;
   }
@@ -298,8 +298,8 @@ class CudaDevice final : public Device {
     return environment_error(name_ + " has no stream-ordered memory; use another");
   }
 
-  /// Sets how much freed memory the driver keeps for the next run. It releases more than that at
-  /// the next wait for a stream, and by default all of it.
+  /// Sets how much freed memory the driver keeps for the next run. It releases the rest at the next
+  /// wait for a stream. The driver's default is to keep none.
   Result<void> keep_freed(cuuint64_t most) {
     CUmemoryPool pool = nullptr;
     if (auto done = checked(driver_.memory_pool(&pool, device_), "cuDeviceGetDefaultMemPool");

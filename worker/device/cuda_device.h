@@ -15,9 +15,9 @@ struct CudaDeviceOptions {
   Rank rank{0};     // named in errors
 };
 
-/// Opens a device. It uses its primary context, and makes it current in every call. Errors:
-/// Environment, with the call and the driver's answer (no driver, no such device, no cuBLAS, built
-/// without CUDA).
+/// Opens a device, which uses the GPU's primary context and makes that current in every call.
+/// Errors: Environment, with the call and the driver's answer (no driver, no such device, no
+/// cuBLAS, built without CUDA).
 [[nodiscard]] Result<std::unique_ptr<Device>> open_cuda_device(CudaDeviceOptions options);
 
 /// Returns the number of devices that the driver shows to this process. Errors: as

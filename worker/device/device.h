@@ -45,9 +45,9 @@ struct Product {
   std::int64_t batch = 1, m = 0, k = 0, n = 0;
 };
 
-/// Any thread, one at a time. Work is done in the order of the calls, most of it after they have
-/// returned; its errors are then returned by a later call. Every error is one sentence that names
-/// the call, the rank and the device (Environment).
+/// Used from any thread, by one at a time. Work is done in the order of the calls, most of it after
+/// they have returned; errors of such work are returned by a later call. Every error is one
+/// sentence that names the call, the rank and the device (Environment).
 class Device {
  public:
   virtual ~Device() = default;
@@ -61,14 +61,14 @@ class Device {
   /// Everything besides the operands that determines the bits of a product: ranks with equal values
   /// compute equal products.
   [[nodiscard]] virtual const std::string& product_identity() const = 0;
-  /// For libraries that start work on it themselves: a CUstream.
+  /// The stream as a CUstream, for libraries that start work on it themselves.
   [[nodiscard]] virtual void* stream(DeviceStream which) const = 0;
 
   /// Allocates uninitialised memory, aligned to at least 16 bytes, as kernels require. nullopt if
   /// the device has too little left. Requires bytes > 0.
   [[nodiscard]] virtual Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) = 0;
-  /// Frees memory once the work started before is done with it. Requires that Work follows its uses
-  /// on Ranks.
+  /// Frees memory once all work started on the stream Work so far is done. Requires that Work
+  /// follows any collective on Ranks that uses the memory (follow()).
   virtual Result<void> free(DeviceAddress memory) = 0;
   /// Lets other processes use freed memory: from now on it is released by the next synchronise() or
   /// download(). Without this call it is kept for this process.
@@ -86,7 +86,7 @@ class Device {
   [[nodiscard]] virtual Result<DeviceModule> load(const Bytes& object) = 0;
   [[nodiscard]] virtual Result<DeviceKernel> kernel(DeviceModule module,
                                                     const std::string& name) = 0;
-  /// Requires that its kernels are no longer running.
+  /// Requires that no kernel of the module is running.
   virtual void unload(DeviceModule module) = 0;
   /// The kernel's parameters are the buffers, then the numbers.
   virtual Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
@@ -100,18 +100,20 @@ class Device {
 
   /// Marks the work that is on the stream now. The caller releases the event.
   [[nodiscard]] virtual Result<DeviceEvent> mark(DeviceStream which) = 0;
-  /// Work put on the stream from now on runs after the event's. The event may then be released.
+  /// Work put on the stream from now on runs after the work that `event` marks. The event may be
+  /// released right after this call.
   virtual Result<void> follow(DeviceStream which, DeviceEvent event) = 0;
   virtual void release(DeviceEvent event) = 0;
 
-  /// Until the end, launches, products, zeros, copy()s and the work of libraries on Work are
-  /// recorded and not done. Memory is not recorded: it is allocated at once, and freed at the end.
-  /// Uploads, downloads, waits and events are errors. Requires that no recording is under way.
+  /// Until end_recording(), launches, products, zeros, copy()s and the work of libraries on Work
+  /// are recorded and not done. Memory is not recorded: it is allocated at once, and freed when the
+  /// recording ends. Uploads, downloads, waits and events are errors. Requires that no recording is
+  /// under way.
   virtual Result<void> begin_recording() = 0;
-  /// Ends the recording, also on error. The caller destroys it, before the device. Errors: the
-  /// first one of a call since the beginning; no recording is under way.
+  /// Ends the recording, also on error. The caller destroys the result, before the device. Errors:
+  /// the first error of a call since begin_recording(); no recording is under way.
   [[nodiscard]] virtual Result<DeviceRecording> end_recording() = 0;
-  /// Does the recorded work in its order. Its memory must still be allocated.
+  /// Does the recorded work in its order. The memory that it uses must still be allocated.
   virtual Result<void> launch(DeviceRecording recording) = 0;
   virtual void destroy(DeviceRecording recording) = 0;
 };

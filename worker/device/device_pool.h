@@ -23,8 +23,8 @@ class DeviceBlock final : public FarMemory {
     block->owned_ = false;
     return block;
   }
-  /// A device that cannot free it has failed before: the next wait for the device returns the
-  /// error.
+  /// Ignores an error of free(): the device has failed before, and the next wait for it returns
+  /// that.
   ~DeviceBlock() override {
     if (owned_) (void)device_->free(address_);
   }
@@ -43,9 +43,9 @@ class DeviceBlock final : public FarMemory {
 };
 
 /// Blocks are multiples of kGrain bytes. A block is reused for requests of its size, or of up to a
-/// fifth less. Of the blocks that fit, the smallest is taken; of equal ones, that at the lowest
+/// fifth less. take() chooses the smallest block that fits, among equals the one at the lowest
 /// address. Blocks are neither split nor joined. If none fits, the pool asks the device. If the
-/// device has nothing left, the pool frees all unused blocks and asks again. One thread.
+/// device has nothing left, the pool frees all unused blocks and asks again. Single-threaded.
 class DevicePool {
  public:
   static constexpr std::size_t kGrain = 512;
