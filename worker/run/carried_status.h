@@ -10,7 +10,7 @@
 
 namespace lockstep::worker {
 
-/// Keeps its memory between exchanges. One thread.
+/// Keeps its memory between exchanges. Single-threaded.
 class CarriedStatus {
  public:
   /// Runs `counts`, an all_to_all of i64 with equal splits. A rank that failed sends zeros and

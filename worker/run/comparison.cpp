@@ -86,7 +86,7 @@ Result<void> compare_sizes(collectives::Communicator& group, RunHost& host, cons
   const auto all = extremes(group, sizes.size(), values, label);
   if (!all) return all.error();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    // All ranks have failed, or those that have not have one value.
+    // All ranks have failed, or all others have the same value.
     if ((*all)[2 * i] == kFailed || (*all)[2 * i] == -(*all)[2 * i + 1]) continue;
     const auto each = of_all(group, values.empty() ? kFailed : values[i], label);
     if (!each) return each.error();

@@ -1,6 +1,6 @@
-// Compares what the ranks of a collective's group need to have alike, or to fit together, where the
-// graph does not guarantee it (error_sync_points.h): its sizes, and the split lists of an
-// all_to_all. Called by JointRun.
+// Compares values of a collective between the ranks of its group, where the graph does not
+// guarantee that they match (error_sync_points.h): sizes, and the split lists of an all_to_all.
+// Called by JointRun.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ namespace lockstep::worker {
 [[nodiscard]] std::string size_comparison_label(const Node& node);
 
 /// Compares this rank's sizes; called by every rank of the group before the collective. `values`
-/// are those of `sizes`; empty if this rank has failed, which the status round that follows
-/// reports. On a mismatch all ranks set `misfit` (ConstraintViolation). Errors: the communicator's.
+/// are the values of `sizes`, or empty if this rank has failed: the next status round reports the
+/// failure. On a mismatch all ranks set `misfit` (ConstraintViolation). Errors: the communicator's.
 [[nodiscard]] Result<void> compare_sizes(collectives::Communicator& group, RunHost& host,
                                          const Graph& graph, const Node& node,
                                          std::span<const shapes::Expr> sizes,
@@ -29,10 +29,10 @@ namespace lockstep::worker {
 [[nodiscard]] std::string split_comparison_label(const Node& node);
 
 /// Compares this rank's split lists; called by every rank of the group before any row is sent. Each
-/// rank sends its peers the number of rows that it has for them. A mismatch is this rank's failure:
-/// it sets `misfit` (RuntimeAssert), which is otherwise unchanged. `splits` are the evaluated
-/// lists; empty if this rank has failed, which the status round that follows reports. Errors: the
-/// communicator's.
+/// rank sends its peers the number of rows that it has for them. If a peer's number differs from
+/// the one that this rank expects, this rank has failed: sets `misfit` (RuntimeAssert), which is
+/// otherwise unchanged. `splits` are the evaluated lists, or empty if this rank has failed before:
+/// the next status round reports that failure. Errors: the communicator's.
 [[nodiscard]] Result<void> compare_splits(collectives::Communicator& group, RunHost& host,
                                           const Node& node, std::span<const std::int64_t> splits,
                                           std::string_view label, std::optional<Status>& misfit);

@@ -8,7 +8,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// The host of a body. Failures of the body stay on this rank unless all ranks run it together.
+/// The RunHost of a body's runs. Failures of the body stay on this rank unless all ranks run it
+/// together.
 class BodyHost final : public RunHost {
  public:
   /// `ends`: false for the body of a loop that may never end, whose steps do not count as progress.
@@ -91,7 +92,7 @@ class ControlRun {
     return {};
   }
 
-  /// The carried values are the first inputs.
+  /// Makes the first results, the carried values, the first inputs of the next trip.
   void carry(Arrays& results) {
     for (std::size_t k = 0; k < carries(); ++k) inputs_[operand_name(k)] = std::move(results[k]);
   }

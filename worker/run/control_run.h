@@ -27,10 +27,10 @@ struct ControlCall {
   std::function<Result<void>(std::size_t result, std::int64_t block, const Array&)> place;
 };
 
-/// If no body holds a collective, an error is this rank's alone, and the run reports it as the
-/// node's. Otherwise all ranks return the error, and the run is over. Errors: RuntimeAssert if a
-/// loop would exceed its maximum number of trips; ConstraintViolation if ranks would take different
-/// branches.
+/// If no body holds a collective, an error is this rank's alone, and the run reports it as a
+/// failure of the node. Otherwise all ranks return the error, and the run is over. Errors:
+/// RuntimeAssert if a loop would exceed its maximum number of trips; ConstraintViolation if ranks
+/// would take different branches; errors of bodies.
 [[nodiscard]] Result<void> run_control(const ControlCall& call,
                                        collectives::Communicator& communicator, RunHost& host);
 

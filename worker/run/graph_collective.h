@@ -22,8 +22,8 @@ struct NodeBuffers {
 
 [[nodiscard]] std::int64_t elements_of(std::span<const std::int64_t> sizes);
 
-/// A broadcast sends from its receive buffer: copies the operand to the result, both on the host.
-/// Does nothing for other nodes.
+/// For a broadcast, which sends from its receive buffer: copies the operand to the result, both on
+/// the host. Does nothing for other nodes.
 void fill_root(const Node& node, const NodeBuffers& buffers);
 
 /// Returns the operation, not started. For a broadcast, fill_root() comes first. The result refers
@@ -33,14 +33,14 @@ void fill_root(const Node& node, const NodeBuffers& buffers);
 
 /// Runs the collective on a rank that has failed: it sends zeros of the sizes in `buffers`, whose
 /// pointers are ignored, and discards what it receives. The peers' results are invalid too (a
-/// minimum over zeros, say); they learn so later. Errors: the communicator's. Throws
+/// minimum over zeros, say); a later status tells them. Errors: the communicator's. Throws
 /// std::bad_alloc.
 [[nodiscard]] Result<void> take_part_with_zeros(collectives::Communicator& communicator,
                                                 const Node& node, NodeBuffers buffers,
                                                 DType operand, std::string_view label);
 
-/// Returns the communicator of the node's named group, or `frames` if it names none. Errors:
-/// Internal if this rank is not in the group (tracing refuses such a frame before).
+/// Returns the communicator of the group that the node names; if it names none, `frames`, the
+/// frame's own. Errors: Internal if this rank is not in the group (tracing refuses such a frame).
 [[nodiscard]] Result<collectives::Communicator*> ranks_of(const Node& node,
                                                           collectives::Communicator& frames,
                                                           RunHost& host);

@@ -16,11 +16,11 @@
 
 namespace lockstep::worker {
 
-/// One run after another; one thread.
+/// Does one run after another. Single-threaded.
 class JointRun {
  public:
-  /// Returns the earlier of `known`, the failure that the rank knows of, and that of steps which
-  /// the engine has started but not waited for. Not needed by an engine that waits for each step.
+  /// Waits for the steps that the engine has started. Returns the earliest failure: one of these
+  /// steps, or `known`. Not needed by an engine that waits for each step.
   using Earliest = std::function<std::optional<LocalFailure>(std::optional<LocalFailure> known)>;
   /// Starts a collective of zeros on the device that holds the values. False: it must run over the
   /// host.
@@ -41,15 +41,16 @@ class JointRun {
 
   /// Records this rank's failure at a node. Only the first failure counts.
   void fail(NodeId node, Status status);
-  /// Records that an input has other sizes than the graph was made for. An assert that this breaks
-  /// is reported in preference, in the user's words; else the error becomes this rank's failure at
-  /// the next node passed to fail_on_input(). Only the first call counts.
+  /// Records that an input has other sizes than the graph was made for. If an assert fails because
+  /// of it, the assert is reported instead, in the user's words; else the error becomes this rank's
+  /// failure at the next node passed to fail_on_input(). Only the first call counts.
   void refuse_input(Status status);
-  /// Called before a node whose values another rank, or the host, sees.
+  /// Called before a node whose values another rank or the host sees.
   void fail_on_input(NodeId node);
   [[nodiscard]] bool failed() const { return failure_.has_value(); }
   [[nodiscard]] bool input_refused() const { return input_error_.has_value(); }
-  /// True if the engine has to carry out the next step, which is an assert (`asserts`) or computes.
+  /// True if the engine has to carry out the next step. `asserts`: the step is an assert, or one
+  /// that is carried out even after a refused input, as asserts are.
   [[nodiscard]] bool goes_on(bool asserts) const {
     return !failed() && (asserts || !input_refused());
   }
@@ -67,20 +68,21 @@ class JointRun {
                     std::int64_t result_rows);
   /// Compare the split lists of an AllToAll, or the values of `sizes`, with those of the peers. A
   /// rank that has failed takes part but ignores `values`; it reports its failure in the status
-  /// round that follows. A mismatch of splits is the receiver's failure, one of sizes that of all
-  /// ranks that took part. Errors: the communicator's.
+  /// round that follows. A mismatch of splits is the receiver's failure, a mismatch of sizes the
+  /// failure of all ranks of the group. Errors: the communicator's.
   [[nodiscard]] Result<void> compare_splits(NodeId node, std::span<const std::int64_t> values,
                                             std::string_view label);
   [[nodiscard]] Result<void> compare_sizes(NodeId node, std::span<const shapes::Expr> sizes,
                                            std::span<const std::int64_t> values,
                                            std::string_view label);
 
-  /// Runs the collective on the host. True on all ranks if it carried a status and one of them has
-  /// failed: told() returns the error. Errors: the communicator's.
+  /// Runs the collective on the host. Returns true on all ranks if it carried a status and a rank
+  /// has failed; told() then returns the error. Errors: the communicator's.
   [[nodiscard]] Result<bool> exchange(const Exchange& of, const NodeBuffers& buffers);
   /// Takes part in the collective with zeros, on a rank that has failed. `sizes` is nullopt if the
-  /// rank does not know them. Errors: its own failure, if it cannot take part or no later status
-  /// would report it; the joint error, if the collective carried a status; the communicator's.
+  /// rank does not know them. Errors: this rank's failure, if it cannot take part or no later
+  /// status would report it; the joint error, if the collective carried a status; the
+  /// communicator's.
   [[nodiscard]] Result<void> take_part(const Exchange& of, const std::optional<NodeBuffers>& sizes,
                                        const StartZeros& start = {});
 

@@ -1,5 +1,6 @@
-// Matrix products on values in memory, by the BLAS. All row-major; operands may be empty. The
-// functions throw std::length_error if a row has more elements than an int holds: a BLAS limit.
+// Matrix products on values in memory, by the BLAS. All matrices are row-major; operands may be
+// empty. The functions throw std::length_error if a row has more elements than an int can count,
+// which is a limit of the BLAS.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 namespace lockstep::worker {
 
-/// One operand as it lies in memory.
+/// One operand as stored.
 struct Operand {
   const void* data = nullptr;
-  bool transposed = false;  // each matrix lies with rows and columns swapped
+  bool transposed = false;  // each matrix is stored with rows and columns swapped
 };
 
 /// Most rows, and most terms of a sum, that one call of the BLAS takes.

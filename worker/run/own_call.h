@@ -1,5 +1,5 @@
-// What users bring, called on the host: the reference or the function of an own op, and the
-// function of a host call.
+// Calls users' code on the host: the reference or the function of an own op, and the function of a
+// host call.
 #pragma once
 
 #include <span>

@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Names a backed symbol by its source, an unbacked one by the node that binds it and its line. The
-/// result refers to `graph`.
+/// Returns the names of symbols: of a backed symbol its source, of an unbacked symbol the node that
+/// binds it and the node's line. The result refers to `graph`.
 [[nodiscard]] shapes::Namer symbol_namer(const Graph& graph);
 
 /// RuntimeAssert: the predicate with source names, the user's line, the values of both sides.

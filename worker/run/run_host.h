@@ -26,11 +26,11 @@ using Inputs = std::map<std::string, Array, std::less<>>;
 struct LocalFailure {
   Status status;
   /// The node that failed. Among several ranks, the failure at the earliest node is the cause:
-  /// later ones may follow from the zeros that a rank sends once it has failed.
+  /// later failures may follow from the zeros that a rank sends once it has failed.
   std::uint32_t node = 0;
 };
 
-/// One thread.
+/// Single-threaded.
 class RunHost {
  public:
   virtual ~RunHost() = default;
@@ -49,7 +49,8 @@ class RunHost {
   /// Announces the number of elements that the next step goes over; 0 if it does not compute.
   /// Called in runs that have steps of more than kQuickElements.
   virtual void works_on(std::int64_t elements) { (void)elements; }
-  /// Called once the inputs are bound: the run holds what it needs of them until it ends.
+  /// Called once the inputs are bound: from then on the run holds the inputs that it needs, and the
+  /// caller may release its own references.
   virtual void bound() {}
   /// Returns the communicator of a group that the graph names. Null: this rank is in no such group;
   /// graphs with such a group are refused before the run.
@@ -62,8 +63,8 @@ class RunHost {
     (void)group;
     return place;
   }
-  /// Returns what carries the group's collectives between devices; an empty name means the frame's
-  /// group. Null: they go over the host.
+  /// Returns the transport of the group's collectives between devices; an empty name means the
+  /// frame's group. Null: they go over the host.
   [[nodiscard]] virtual collectives::DeviceData* device_data(std::string_view name) {
     (void)name;
     return nullptr;

@@ -64,7 +64,7 @@ void RunValues::change(const std::map<std::size_t, std::int64_t>& by) {
 
 void RunValues::bind(NodeId host_sync, const std::int64_t* values) {
   const auto found = std::ranges::find(syncs_, host_sync, &Sync::node);
-  if (found == syncs_.end()) return;  // a list without elements
+  if (found == syncs_.end()) return;  // the node binds no symbols: its list is empty
   const Sync& sync = *found;
   for (std::size_t k = 0; k < sync.symbols.size(); ++k) {
     symbols_[sync.symbols[k]] = values[k];

@@ -18,13 +18,14 @@ class RunValues {
   /// `program` outlives it.
   explicit RunValues(const Program& program);
 
-  /// Binds the backed symbols and evaluates the expressions that need no others. Errors: BadInput.
+  /// Binds the backed symbols and evaluates the expressions that need no other symbols. Errors:
+  /// BadInput.
   [[nodiscard]] Result<void> bind(const Inputs& inputs);
   /// Binds the symbols of a host sync and evaluates the expressions that were waiting for them.
   void bind(NodeId host_sync, const std::int64_t* values);
 
-  /// Gives backed symbols other values, `by` index in graph.symbols, and evaluates the expressions
-  /// over backed symbols again.
+  /// Changes the values of backed symbols: `by` maps indices in graph.symbols to new values.
+  /// Evaluates the expressions over backed symbols again.
   void change(const std::map<std::size_t, std::int64_t>& by);
 
   /// Value of graph.symbols[index].
