@@ -8,7 +8,7 @@
 
 namespace lockstep::worker {
 
-/// One thread.
+/// Single-threaded.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 64;

@@ -14,16 +14,16 @@ namespace lockstep::worker {
 
 class Device;
 
-/// One program, one thread. A run is begin(), bind() for each input, then steps, then end(). Errors
-/// of a device may be those of an earlier call.
+/// For one program. Single-threaded. A run is begin(), bind() for each input, then steps, then
+/// end(). A device may return the error of an earlier call.
 class Backend {
  public:
   virtual ~Backend() = default;
 
   /// Begins a run. `host` must live until end().
   virtual void begin(RunHost& host) = 0;
-  /// Sets the value of an input. It is not written to, and released after the last step that reads
-  /// it.
+  /// Sets the value of an input, which is never written to, and is released after the last step
+  /// that reads it.
   virtual void bind(BufferId at, Array value) = 0;
   /// Allocates memory for the value of `at`. An input with fewer elements is padded with zeros.
   /// Errors: Environment, naming the value that has no memory.
@@ -34,8 +34,9 @@ class Backend {
   /// Captures runs as CUDA graphs from now on, if this backend can.
   virtual void capture(std::size_t limit) = 0;
   [[nodiscard]] virtual std::size_t captured_graphs() const = 0;
-  /// Starts the steps from this one on as a captured graph, and allocates what they read and make.
-  /// Returns the step after them, or 0 if there is no graph and none can be made.
+  /// Starts the segment of steps that begins at `step` as a captured graph, and allocates memory
+  /// for what the segment reads and makes. Returns the first step after the segment, or 0 if no
+  /// segment begins there, or it has no graph and none can be made.
   virtual Result<std::size_t> replay(std::size_t step, const RunValues& values) = 0;
 
   /// Starts a Kernel step with its arguments, or a deferred check.
@@ -43,7 +44,7 @@ class Backend {
                               const RunValues& values) = 0;
   /// Starts a Matmul, SegmentMatmul or SegmentOuter step, whose counts have been checked.
   virtual Result<void> multiply(const Step& step, std::span<const std::int64_t> numbers) = 0;
-  /// Waits for the first `count` elements of an i64 value; valid until the next call.
+  /// Waits for an i64 value and returns its first `count` elements; valid until the next call.
   virtual Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) = 0;
 
   /// Returns a view of an existing value, valid while the run stays at this step.
@@ -51,8 +52,8 @@ class Backend {
   /// Copies `value` into block number `block` of the value of `at`.
   virtual Result<void> place(BufferId at, std::int64_t block, const Array& value) = 0;
 
-  /// Waits for the outcomes of the run's checks on the device (Program::outcomes); valid until the
-  /// next call.
+  /// Waits for the run's checks on the device and returns their outcomes (Program::outcomes); valid
+  /// until the next call.
   virtual Result<std::span<const std::int64_t>> outcomes() = 0;
 
   /// Prepares a Collective step: does all but the collective itself and puts its operand into the
@@ -63,17 +64,18 @@ class Backend {
   /// are the transport's; they cannot be reported to peers.
   virtual Result<bool> start_collective(const Step& step, const NodeBuffers& sizes,
                                         std::string_view label) = 0;
-  /// Starts it with zeros, on a rank that has failed. May drop the run's values: only such calls
-  /// and end() may follow.
+  /// Like start_collective(), but sends zeros: for a rank that has failed. May drop the run's
+  /// values: only further calls of this function and end() may follow.
   virtual Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
                                                  std::string_view label) = 0;
-  /// Calls `act` on the host with the values of a HostCall step (`bytes` of each); it reads all but
-  /// the last and writes the last. Errors: act's, or those of copying its result.
+  /// Calls `act` on the host with the values of a HostCall step, whose sizes are `bytes`. `act`
+  /// reads all of them but the last and writes the last. Errors: act's, or those of copying its
+  /// result.
   using Call = std::function<Result<void>(std::span<void* const> values)>;
   virtual Result<void> call(const Step& step, std::span<const std::size_t> bytes,
                             const Call& act) = 0;
-  /// Calls `act` on the host for a Collective step that is ready; it reads the operand and writes
-  /// the result. Errors: act's, or those of copying its result.
+  /// Calls `act` on the host for a Collective step that is ready; `act` reads the operand and
+  /// writes the result. Errors: act's, or those of copying its result.
   using OnHost = std::function<Result<void>(const NodeBuffers& buffers)>;
   virtual Result<void> on_host(const Step& step, const NodeBuffers& sizes, const OnHost& act) = 0;
 
@@ -95,11 +97,11 @@ class Backend {
                                                             std::span<const Bytes> units);
 
 /// The backend of a device: kernels on its stream, a pool of its memory, matrix products by its
-/// library. Values that the host needs are read back at that step. `program` is for CUDA and
-/// outlives it; `units` are built for the device's architecture. An input that is on the device
-/// already is used in place, any other is uploaded at the step that first reads it. Collectives use
-/// the group's DeviceData if it has one (RunHost), else go over the host: read back, exchanged,
-/// uploaded. Errors: the device's.
+/// library. A value that the host needs is read back at the step that needs it. `program` is for
+/// CUDA and outlives it; `units` are built for the device's architecture. An input that is on the
+/// device already is used in place, any other is uploaded at the step that first reads it.
+/// Collectives use the group's DeviceData if it has one (RunHost), else go over the host: read
+/// back, exchanged, uploaded. Errors: the device's.
 [[nodiscard]] Result<std::unique_ptr<Backend>> device_backend(const Program& program,
                                                               std::span<const Bytes> units,
                                                               std::shared_ptr<Device> device);

@@ -1,6 +1,6 @@
 // CUDA graphs of the steps of a program between those that need the host or other ranks: captured
-// once per segment and tuple of sizes, then launched as one. They share memory, and run one at a
-// time. Used by the device backend.
+// once per segment and tuple of sizes, then launched as a whole. Graphs share memory, and run one
+// at a time. Used by the device backend.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ namespace lockstep::worker {
 /// captured collectives with all ranks, so ranks would have to agree on what each captures.
 struct Segment {
   std::size_t begin = 0, end = 0;  // steps
-  /// Values made before the segment that it reads, and values of it that are needed later.
+  /// `in`: values made before the segment that it reads. `out`: values made in it that are needed
+  /// later.
   std::vector<BufferId> in, out;
   std::vector<BufferId> all;
 };
@@ -28,7 +29,7 @@ struct Segment {
 /// Returns the longest possible segments of two steps or more, in order.
 [[nodiscard]] std::vector<Segment> segments_of(const Program& program);
 
-/// One thread. The graphs live as long as this object, which is destroyed before the device.
+/// Single-threaded. The graphs live as long as this object, which is destroyed before the device.
 class CapturedGraphs {
  public:
   /// Makes at most `limit` graphs. `program` outlives it.

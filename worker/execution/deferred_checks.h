@@ -10,7 +10,7 @@
 
 namespace lockstep::worker {
 
-/// One thread.
+/// Single-threaded.
 class DeferredChecks {
  public:
   /// `program` outlives it.

@@ -217,7 +217,7 @@ class DeviceBackend final : public Backend {
     const Node& node = program_.graph.nodes[step.node];
     auto* data = data_of(step);
     if (data == nullptr) return false;
-    // There may be no memory left.
+    // Makes room: there may be no memory left.
     for (BufferId at = 0; at < values_.size(); ++at) drop(at);
     NodeBuffers buffers = sizes;
     std::vector<DeviceAddress> scratch;
@@ -282,7 +282,7 @@ class DeviceBackend final : public Backend {
   }
 
   void end() override {
-    const bool over = waited_ || finish().has_value();  // false after some errors
+    const bool over = waited_ || finish().has_value();  // all started work is done
     // Failed work that is still in flight must finish using its memory before that is freed.
     (void)in_flight_->wait_for_all();
     in_flight_.reset();

@@ -12,7 +12,7 @@
 
 namespace lockstep::worker {
 
-/// One thread. Destroyed after all started kernels have ended and before the device.
+/// Single-threaded. Destroyed after all started kernels have ended and before the device.
 class DeviceKernels {
  public:
   /// `program` outlives it.

@@ -350,7 +350,7 @@ class Executable::Loaded {
       if (!between_devices) return between_devices.error();
       if (*between_devices) return {};
     }
-    Result<bool> any = false;  // a rank that has failed
+    Result<bool> any = false;  // true: some rank has failed
     const auto done =
         backend_->on_host(step, sizes, [&](const NodeBuffers& buffers) -> Result<void> {
           any = joint_.exchange(exchange(i), buffers);

@@ -15,14 +15,14 @@
 
 namespace lockstep::worker {
 
-/// The time of all runs so far. The rest of `total` is binding and checks, and on a device also
-/// waiting for it: there, `kernels` and `products` count only the time to start them.
+/// The time of all runs so far. `total` also contains binding and checks. On a device, `kernels`
+/// and `products` are only the time to start them, and `total` contains the waits for the device.
 struct RunTimes {
   std::uint64_t runs = 0;
   Duration total{0}, kernels{0}, products{0}, collectives{0}, settling{0};
 };
 
-/// One thread.
+/// Single-threaded.
 class Executable {
  public:
   /// `units[i]` is the object of unit i: verified bytes from the artifact store, or fresh from a
@@ -38,12 +38,12 @@ class Executable {
   /// Returns the outputs in the order of the graph, on the device if there is one; they belong to
   /// the caller. An output that is an input shares its storage. Each input is released after its
   /// last reader; from RunHost::bound() on the run holds the only reference, unless the caller kept
-  /// one. On return no work of the run is in flight. A rank that fails (also by an input of other
-  /// sizes than the entry's) computes nothing more, and takes part in collectives with zeros until
-  /// all ranks know (error_sync_points.h). If it cannot (a bug, or no memory), the run ends at
-  /// once, and the job with it. Errors: the joint error of all ranks; BadInput, before anything
-  /// runs, for inputs that are missing or of another dtype; Environment if there is no memory; the
-  /// communicator's.
+  /// one. On return no work of the run is in flight. A rank that fails (also because an input has
+  /// other sizes than the entry) computes nothing more, and takes part in collectives with zeros
+  /// until all ranks know (error_sync_points.h). If it cannot take part (a bug, or no memory), the
+  /// run ends at once, and the job with it. Errors: the joint error of all ranks; BadInput, before
+  /// anything runs, for inputs that are missing or of another dtype; Environment if there is no
+  /// memory; the communicator's.
   [[nodiscard]] Result<std::vector<Array>> run(const Inputs& inputs,
                                                collectives::Communicator& communicator,
                                                RunHost& host);

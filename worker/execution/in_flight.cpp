@@ -86,7 +86,7 @@ Result<void> InFlight::wait() {
   return {};
 }
 
-/// A stream is in order, so the oldest ones end first.
+/// A stream is in order, so the oldest collectives end first.
 void InFlight::retire(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (flights_[i].end) device_->release(*flights_[i].end);

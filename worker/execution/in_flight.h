@@ -16,8 +16,8 @@
 namespace lockstep::worker {
 
 /// The collectives of one run that the kernels' stream (Work) does not wait for yet, oldest first.
-/// Before destruction, wait_for_all() or wait() has been called. One thread. Host and pool outlive
-/// it.
+/// Requires a call of wait_for_all() or wait() before destruction. Single-threaded. Host and pool
+/// outlive it.
 class InFlight {
  public:
   InFlight(std::shared_ptr<Device> device, DevicePool& pool, RunHost& host)
@@ -39,14 +39,14 @@ class InFlight {
   Result<void> wait_for_all();
   [[nodiscard]] bool empty() const { return flights_.empty(); }
 
-  /// Releases a value that no step needs any more. The memory goes back to the pool, if it is the
-  /// pool's, and `array` is released, once new work is ordered after the collectives that use it.
+  /// Releases a value that no step needs any more. Once new work is ordered after the collectives
+  /// that use the value, `memory` goes back to the pool if `pooled`, and `array` is released.
   void drop(DeviceAddress memory, bool pooled, Array array);
 
   /// Makes the host wait for all started work on the device. It polls: a blocking wait in the
   /// driver or in NCCL would never name a missing peer. The watch is armed only if this run has
-  /// collectives between devices: else the rank is computing. Errors: the device's, and those of
-  /// collectives in flight.
+  /// collectives between devices: without them the device waits for no peer. Errors: the device's,
+  /// and those of collectives in flight.
   Result<void> wait();
 
  private:

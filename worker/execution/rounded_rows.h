@@ -11,7 +11,7 @@
 
 namespace lockstep::worker {
 
-/// One thread.
+/// Single-threaded.
 class RoundedRows {
  public:
   /// `graph` outlives it.
