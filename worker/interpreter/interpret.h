@@ -23,7 +23,8 @@ struct NodeCall {
   [[nodiscard]] DType dtype() const { return node().meta.dtype; }
 };
 
-/// Applies `f`. Ints wrap: computed unsigned in 64 bits, and cut.
+/// Returns f(a, b). Ints wrap: `f` computes with unsigned 64-bit numbers, and the result is cut to
+/// T.
 template <class T, class F>
 T wrapping(T a, T b, F f) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -5,7 +5,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// out [m, n] += a [m, k] b [k, n], each given by row and column stride.
+/// out [m, n] = a [m, k] b [k, n]; a and b are given with row and column strides.
 template <class T>
 struct Block {
   const T* data;

@@ -7,7 +7,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Copies, for every index of the result, the operand's element at offset_of(index); -1 is zero.
+/// Copies, for every index of the result, the operand's element at offset_of(index). An offset of
+/// -1 gives 0.
 template <class F>
 Array gather(const NodeCall& call, F&& offset_of) {
   Array out(call.dtype(), call.sizes);

@@ -140,8 +140,8 @@ class Interpretation {
     return joint_.take_part(exchange(id, label), sizes);
   }
 
-  /// Evaluates the node's sizes and attributes. False, and this rank has failed, if one has no
-  /// value or is not possible.
+  /// Evaluates the node's sizes and attributes. If one has no value or is invalid, records this
+  /// rank's failure and returns false.
   bool prepare(NodeId id, NodeCall& call) {
     const Node& node = graph_.nodes[id];
     call.graph = &graph_;
