@@ -1,7 +1,7 @@
-// The order in which rows of floats that have the same index are added up, on every target: that of
-// the rows. Used by index_add and what is made of it: segments, bags, the gradients of look-ups.
-// Rows with dims of their own are added up as columns (sums/sum_order.h). Rows that are single
-// numbers are added one after another: f32 in f64, f64 with the rounding errors added up
+// The order in which rows of floats that have the same index are added up, on every target: the
+// order of the rows. Used by index_add and ops made of it: segments, bags, the gradients of
+// look-ups. Rows with dims of their own are added up as columns (sums/sum_order.h). Rows that are
+// single numbers are added one after another: f32 in f64, f64 with the rounding errors added up
 // separately.
 #pragma once
 

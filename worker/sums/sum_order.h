@@ -3,12 +3,13 @@
 //
 // Elements of a run become terms. In a run over the last dims ("rows"), the whole groups of
 // kSumLanes elements go first, in blocks of kSumBlock. Each lane joins kSumFours of its elements
-// pairwise in their own type (a remainder one by one) and adds them up in f64; the lanes are halved
-// until one is left, which is the block's term. The rest of the run is one term, added in f64. In
-// another run ("columns"), kSumFew elements, joined pairwise in their own type, are a term; of the
-// elements left over, four, two and one are. kSumTerms terms, one after another in f64, are a
-// batch, and batches are joined pairwise. Everything is rounded to the type of the result once, at
-// the end. So a sum of equal f32 numbers is rounded once.
+// pairwise in their own type (a remainder one by one) and adds the results up in f64. Then one half
+// of the lanes is joined with the other, until one lane is left, which is the block's term. The
+// rest of the run is one term, added in f64. In any other run ("columns"), a term is kSumFew
+// elements joined pairwise in their own type; elements left over make terms of four, two and one.
+// kSumTerms terms, one after another in f64, are a batch, and batches are joined pairwise.
+// Everything is rounded to the type of the result once, at the end. So a sum of equal f32 numbers
+// is rounded once.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@ inline constexpr std::int64_t kSumLanes = 16, kSumFours = 4, kSumBlock = 1024, k
 
 /// The run of a reduction: the innermost range [first, last) of its operand's dims that are all
 /// reduced. Sizes do not matter, so that a program for any sizes gives the bits of one for fixed
-/// sizes. Outer runs follow in row-major order.
+/// sizes. The runs of a total follow each other in row-major order of the other reduced dims.
 struct SumRun {
   std::size_t first = 0, last = 0;
   bool rows = true;  // no dim further inside is kept
