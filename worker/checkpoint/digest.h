@@ -9,7 +9,7 @@
 
 namespace lockstep::worker {
 
-/// Takes bytes in parts of any length; how they are cut does not change the digest. One thread.
+/// Takes bytes in parts of any length, which do not affect the digest. Single-threaded.
 class Digest {
  public:
   Digest();

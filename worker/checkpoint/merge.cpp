@@ -69,7 +69,7 @@ Result<void> write_shard(const std::string& path, const Shard& shard, PieceReade
     entries.push_back({name, tensor->dtype, tensor->global});
     by_name.emplace(name, tensor);
   }
-  // Tools expect this key: the layout of tensors is that of PyTorch.
+  // Tools expect this entry, which says that tensors are laid out as in PyTorch.
   auto writer = SafetensorsWriter::create(path, std::move(entries), {{"format", "pt"}});
   if (!writer) return writer.error();
   for (const StoredTensor& tensor : writer->tensors())

@@ -16,8 +16,8 @@ namespace lockstep::worker {
 
 struct MergeOptions {
   std::string output;  // a folder that must not exist
-  /// Merges only tensors whose names begin with this, and removes it from their names. "": all
-  /// tensors.
+  /// Merges only tensors whose names begin with this prefix, and removes it from their names. "":
+  /// all tensors.
   std::string prefix{};
   /// Most bytes of tensors in one file; a file holds at least one tensor.
   std::uint64_t most_bytes = std::uint64_t{5'000'000'000};

@@ -21,7 +21,7 @@ void put(ByteWriter& out, const Status& status) {
     out.text(group.value);
   }
 }
-/// Reads what put() wrote: each group is one rank.
+/// Reads what put() wrote. Each group is of one rank.
 Status status_in(ByteReader& in) {
   Status out;
   out.code = in.u8() == static_cast<std::uint8_t>(Code::ConstraintViolation)

@@ -1,6 +1,6 @@
 // Decides which rank writes which piece. The ranks send their piece lists up a tree that merges
-// equal pieces. Each rank receives which of its pieces a lower rank writes. Only the tree's head
-// learns the pieces of all.
+// equal pieces. The answer tells each rank which of its pieces a lower rank writes. Only the tree's
+// head learns the pieces of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ class PiecePlan final : public collectives::TreeTalk {
   Source left_, own_, right_;
   std::vector<std::size_t> order_;  // place in own_ of each own piece, by number
   std::vector<Held> all_;           // pieces of this rank's subtree, ascending
-  std::vector<bool> lower_;         // by place in all_: true if a rank below this subtree has it
+  std::vector<bool> lower_;         // by place in all_: a rank lower than this subtree's has it
   std::optional<Status> failure_;
   bool answered_ = false;
 };

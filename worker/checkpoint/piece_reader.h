@@ -19,18 +19,18 @@ struct PartMemory {
   std::span<std::byte> bytes;
 };
 
-/// Keeps one file of the checkpoint open at a time. One thread. Errors of all reads: BadInput,
+/// Keeps one file of the checkpoint open at a time. Single-threaded. Errors of all reads: BadInput,
 /// naming file and tensor (damaged, or not as the index says), Environment.
 class PieceReader {
  public:
-  /// `index` outlives it. Reads call `at_work` as they go.
+  /// `index` outlives it. `at_work` is called at each read() and at each slab of a verify().
   PieceReader(std::string folder, const CheckpointIndex& index, std::function<void()> at_work = {});
 
-  /// Reads into `into` its intersection with the piece, and nothing else.
+  /// Reads the elements that `piece` and `into` have in common, and no others.
   [[nodiscard]] Result<void> read(const IndexedTensor& tensor, const IndexedPiece& piece,
                                   const PartMemory& into);
-  /// Reads the whole piece and compares its digest. Copies the intersection with `into`, if not
-  /// null.
+  /// Reads the whole piece and compares its digest. If `into` is not null, copies the elements that
+  /// both have in common.
   [[nodiscard]] Result<void> verify(const IndexedTensor& tensor, const IndexedPiece& piece,
                                     const PartMemory* into = nullptr);
   /// Bytes of elements read so far.
@@ -44,7 +44,7 @@ class PieceReader {
   std::function<void()> at_work_;
   int open_rank_ = -1;
   std::optional<SafetensorsFile> file_;
-  std::uint64_t read_before_ = 0;  // from files closed since
+  std::uint64_t read_before_ = 0;  // bytes read from files that are closed again
   std::vector<std::byte> buffer_;
 };
 

@@ -16,8 +16,8 @@ namespace lockstep::worker {
 
 inline constexpr std::string_view kCheckpointFormat = "lockstep.checkpoint/1";
 
-/// Identifies the save that a file belongs to. `save` is the name that rank 0 gives to the saves of
-/// a process.
+/// Identifies the save that a file belongs to. `save` is the name that rank 0 gives to all saves of
+/// its CheckpointSaver.
 struct SaveName {
   std::string save;
   std::int64_t step = 0;
@@ -34,7 +34,7 @@ struct PieceBytes {
 struct RankFileContent {
   SaveName name;
   std::vector<PieceBytes> written;
-  std::vector<PieceBytes> replicas;  // written by lower ranks; only digests are stored here
+  std::vector<PieceBytes> replicas;  // written by lower ranks; this file has only their digests
   std::vector<SmallValue> values;
 };
 

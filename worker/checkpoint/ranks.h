@@ -12,7 +12,7 @@
 
 namespace lockstep::worker {
 
-/// One thread. All ranks make the same calls in the same order.
+/// Single-threaded. All ranks make the same calls in the same order.
 class CheckpointRanks {
  public:
   virtual ~CheckpointRanks() = default;
@@ -27,7 +27,7 @@ class CheckpointRanks {
   [[nodiscard]] virtual Result<std::vector<Bytes>> tell_all(Bytes mine) = 0;
   /// Sends a message from each rank up the tree, and an answer to each rank back down.
   [[nodiscard]] virtual Result<void> talk(collectives::TreeTalk& mine) = 0;
-  /// Reports that this rank is busy: ranks that wait for it do not give it up.
+  /// Reports that this rank is busy, so that peers that wait do not report it as stuck.
   virtual void at_work() = 0;
 };
 

@@ -138,7 +138,7 @@ Result<Wants> tell_wants(CheckpointRanks& ranks, const std::vector<Piece>& mine,
   return out;
 }
 
-/// Every rank comes to the same result.
+/// Refuses tensors and values that no rank needs. Returns the same result on every rank.
 Result<void> check_extra(const CheckpointIndex& index, const Wants& wants,
                          const std::string& folder) {
   std::set<std::string_view> names;
@@ -159,8 +159,8 @@ Result<void> check_extra(const CheckpointIndex& index, const Wants& wants,
   return {};
 }
 
-/// Returns the rank that compares the piece's digest: the lowest of the ranks that need most of it;
-/// -1 if no rank needs any.
+/// Returns the rank that compares the piece's digest: the one that needs the largest part of the
+/// piece, the lowest among equals; -1 if no rank needs any part.
 int verifier(const Box& piece, const std::vector<std::pair<int, const Box*>>& wanted_by) {
   int best = -1;
   std::int64_t most = 0;

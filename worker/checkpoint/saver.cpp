@@ -118,7 +118,7 @@ Result<void> CheckpointSaver::agree(const std::vector<Piece>& pieces,
   if (!*changed) return {};
   PiecePlan plan(ranks_.rank(), ranks_.rank().value == 0 ? name_ : "", pieces);
   if (auto told = ranks_.talk(plan); !told) return told.error();
-  // Equal on all ranks, so its error needs no vote.
+  // An error of the plan is equal on all ranks, so it needs no vote.
   auto writes = plan.writes();
   agreed_ = false;
   if (!writes) return writes.error();

@@ -28,12 +28,13 @@ struct CheckpointOptions {
   /// complete). False: they are removed when the save is complete. If the disk then has no room for
   /// one more, it stays full, and every save fails.
   bool free_first = false;
-  /// Compares tensors that are equal on all ranks at each save, beside the running program. Their
-  /// snapshot then takes memory on all ranks, not on one.
+  /// At each save, compares tensors that must be equal on several ranks, while the program runs.
+  /// Their snapshot then takes memory on all these ranks, not only on the rank that writes them.
   bool compare_replicas = true;
   /// save() returns only when the checkpoint is complete.
   bool wait = false;
-  /// A failed save is an error of save() and finish(). Else they go on, and last_failure() has it.
+  /// True: a failed save is an error of save() and finish(). False: they succeed, and
+  /// last_failure() returns the error.
   bool stop_on_failure = false;
   /// For tests.
   StageObserver at_stage{};
@@ -62,18 +63,18 @@ class CheckpointSaver {
   /// `ranks` outlives it.
   CheckpointSaver(CheckpointRanks& ranks, std::string folder, CheckpointOptions options);
 
-  /// Advances the save under way. If `step` is due(), also waits for the end of the save under way
-  /// and begins one of the current values of `leaves`. Returns true if it began one. Errors, joint:
-  /// BadInput, ConstraintViolation (a state that cannot be saved), Environment; with
-  /// `stop_on_failure` the error of a failed save.
+  /// Advances the save under way. If `step` is due(), waits for the end of that save and begins a
+  /// save of the current values of `leaves`. Returns true if it began one. Errors, joint: BadInput,
+  /// ConstraintViolation (a state that cannot be saved), Environment; with `stop_on_failure` the
+  /// error of a failed save.
   [[nodiscard]] Result<bool> save(std::int64_t step, const StateLeaves& leaves);
-  /// True if save() of this step would save it. Otherwise save() is go_on(), and does not read its
-  /// leaves.
+  /// True if save(step, leaves) would begin a save. Otherwise save() does the same as go_on(), and
+  /// does not read its leaves.
   [[nodiscard]] bool due(std::int64_t step) const;
   /// Advances the save under way, if any. Errors: as save().
   [[nodiscard]] Result<void> go_on() { return advance(false); }
-  /// Saves `step`, whatever `every` is, unless it was the last step saved or loaded. Waits for the
-  /// end of the save. Errors: as save().
+  /// Saves `step` even if it is not due(), unless it was the last step saved or loaded. Waits for
+  /// the end of the save. Errors: as save().
   [[nodiscard]] Result<void> save_last(std::int64_t step, const StateLeaves& leaves);
   /// Waits for the end of the save under way. Errors: as save().
   [[nodiscard]] Result<void> finish();
@@ -105,7 +106,7 @@ class CheckpointSaver {
   CheckpointRanks& ranks_;
   std::string folder_;
   CheckpointOptions options_;
-  std::string name_;     // of this process's saves, given by rank 0
+  std::string name_;     // of all saves of this object, given by rank 0
   bool agreed_ = false;  // true once writes_ is agreed, on all ranks alike
   std::vector<Piece> planned_;
   std::vector<bool> writes_;  // by number of the piece; false: a lower rank writes an equal one

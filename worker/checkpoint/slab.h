@@ -19,7 +19,7 @@ template <class Each>
                                      const Each& each) {
   if (is_empty(box)) return {};
   const std::size_t dims = box.sizes.size();
-  // A slab has the dims from `cut` on whole, and as many indices as fit of the dim before.
+  // A slab has all indices of the dims from `cut` on, and as many of dim `cut - 1` as fit.
   std::size_t cut = dims;
   std::uint64_t inner = element;
   while (cut > 0 && inner * static_cast<std::uint64_t>(box.sizes[cut - 1]) <= most)

@@ -12,10 +12,10 @@
 
 namespace lockstep::worker {
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class Snapshot {
  public:
-  /// Copies the elements of `arrays`; those on a device are brought to the host. Errors:
+  /// Copies the elements of `arrays`; arrays on a device are brought to the host. Errors:
   /// Environment (no memory, a device that has failed).
   [[nodiscard]] Result<void> take(const std::vector<const Array*>& arrays);
   /// Bytes of the i-th array. Valid until the next take().

@@ -32,7 +32,7 @@ struct StageRow {
   std::string_view name;
   /// True if every rank passes this stage, false if only the lowest does.
   bool every_rank;
-  /// True if a job that ends at this stage has the new checkpoint, false if it has the one before.
+  /// The last checkpoint if the job ends at this stage. True: the new one. False: the one before.
   bool complete;
 };
 
