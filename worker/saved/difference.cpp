@@ -122,7 +122,7 @@ class Comparison {
     const std::size_t before = found_.size();
     conditions(name + ", guards", a, b);
     graph(name, a.graph, b.graph);
-    // Then they differ in something without a line of its own, such as the order of guards.
+    // The graphs differ in something that no line shows, such as the order of guards.
     if (found_.size() == before)
       add(name + ", fingerprint", a.graph.fingerprint().text(), b.graph.fingerprint().text());
   }

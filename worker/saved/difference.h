@@ -16,10 +16,10 @@ struct ProgramDifference {
   bool operator==(const ProgramDifference&) const = default;
 };
 
-/// Compares entries made for the same decision, else entries of the same number. Nodes are paired
-/// by the longest common sequence of ops with equal attributes and results; paired nodes are equal
-/// if their operands are paired too. Hints and lines do not count. Returns nothing if the programs
-/// are equal. Pure.
+/// Compares entries made for the same decision, and the remaining entries by number. Nodes are
+/// paired by the longest common sequence of ops with equal attributes and results; paired nodes are
+/// equal if their operands are paired too. Hints and lines do not count. Returns nothing if the
+/// programs are equal. Pure.
 [[nodiscard]] std::vector<ProgramDifference> differences(const SavedProgram& a,
                                                          const SavedProgram& b);
 /// Formats differences as "- …" and "+ …" lines, below a line for each place.

@@ -62,7 +62,7 @@ class Picture {
     out_ += '\n';
   }
 
-  /// The name of a node is its path.
+  /// Writes a graph as a cluster. Names of its nodes begin with `path`, so they are unique.
   void cluster(const Graph& graph, const std::string& path, const std::string& title, int depth) {
     line(depth, fmt::format("subgraph \"cluster_{}\" {{", path));
     line(depth + 1,

@@ -77,7 +77,7 @@ class Flaws {
     });
   }
 
-  /// Requires the symbols of the decision, then those of host values.
+  /// Checks that the graph's symbols are those of the decision, then those of host values.
   void symbols(const SavedEntry& entry) {
     const std::vector<SymbolBinding>& bound = entry.graph.symbols;
     const std::vector<SymbolDecision>& decided = entry.decision.symbols;

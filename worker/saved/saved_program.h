@@ -1,8 +1,8 @@
 // A saved program: the compiled content of a frame, without the function that it was traced from.
 // It has graphs with their symbols, guards and lines, the decisions that they were traced under,
-// and requirements on the ranks that run it. No weights, no pointers, nothing of the machine. Made
-// by CompiledFrame::save and `lockstep trace --save`; read by Job::load, `lockstep run` and
-// `lockstep show` (the format is in README.md).
+// and requirements on the ranks that run it. No weights, no pointers, and nothing of the machine
+// unless objects are packed. Made by CompiledFrame::save and `lockstep trace --save`; read by
+// Job::load, `lockstep run` and `lockstep show` (the format is in README.md).
 #pragma once
 
 #include <cstdint>

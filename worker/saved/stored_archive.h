@@ -6,8 +6,8 @@
 
 namespace lockstep::worker {
 
-/// A count, then that many records. A record is read before room is made for the next, so a count
-/// that the file only claims costs no memory.
+/// A count, then that many records. A record is read before room is made for the next, so a false
+/// count in the file takes no memory.
 template <class T>
 struct Rows {
   std::vector<T>& of;

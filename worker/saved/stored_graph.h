@@ -1,6 +1,6 @@
 // Converts graphs to and from their stored form. Bodies are stored as graphs of their own, before
-// the graphs that hold them, and each is held once. So the reader can limit nesting, and a file has
-// no more nodes than bytes. Internal to this room.
+// the graphs that hold them, and each body belongs to one node. So the reader can limit nesting,
+// and makes no more nodes than the file has bytes. Internal to this room.
 #pragma once
 
 #include <lockstep/worker/saved/saved_program.h>
@@ -28,7 +28,7 @@ class GraphReader {
  public:
   /// All arguments outlive the reader.
   GraphReader(TextReader& texts, const StoredProgram& from, const OwnOps& own);
-  /// Returns an entry's graph; each can be taken once. Throws StoredFlaw, and UnknownOwn.
+  /// Returns an entry's graph; each graph can be taken once. Throws StoredFlaw and UnknownOwn.
   [[nodiscard]] Graph take(std::uint32_t number);
   /// Thrown for an own op or host call that this process lacks, or has with another definition.
   struct UnknownOwn {

@@ -57,7 +57,8 @@ std::size_t places_of(Kind kind, std::size_t dims) {
   return kind == Kind::Tensor ? dims : kind == Kind::Float ? 0 : 1;
 }
 
-/// Requires that symbols are in order, each in one place.
+/// Checks that symbols are numbered in the order of their places, each place with a symbol of its
+/// own. `next` is the number of the next symbol.
 SourceDecision source_of(TextReader& texts, const StoredSource& from, std::size_t& next) {
   SourceDecision out;
   out.spec.name = texts.text(from.name);

@@ -45,7 +45,7 @@ class TextReader {
 
  private:
   std::vector<std::string> texts_;
-  std::vector<std::optional<shapes::Expr>> exprs_;  // those asked for so far
+  std::vector<std::optional<shapes::Expr>> exprs_;  // texts that expr() has parsed so far
 };
 
 }  // namespace lockstep::worker
