@@ -24,7 +24,7 @@ struct Box {
   }
 };
 
-/// A range of bytes that is contiguous in two tensors which hold the same elements.
+/// A range of elements that is contiguous in two tensors: its place in either.
 struct Run {
   std::uint64_t from = 0, to = 0;  // offsets in bytes
   std::uint64_t bytes = 0;
@@ -37,7 +37,7 @@ template <class Each>
                                     std::size_t element, const Each& each);
 
 /// An open file. open() reads and checks its header; each later read is checked against the file's
-/// end. One thread. Errors of all reads: BadInput naming file and tensor, Environment.
+/// end. Single-threaded. Errors of all reads: BadInput naming file and tensor, Environment.
 class SafetensorsFile {
  public:
   /// Errors: BadInput (not a safetensors file, damaged, not a regular file), Environment.

@@ -8,7 +8,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Where the parser is in the text. Nothing else can nest, so depth is bounded.
+/// Where the parser is in the text. There are no other levels, so nesting is bounded.
 enum class At : std::uint8_t { Start, Names, Tensor, Shape, Offsets, Metadata, End };
 /// The keys of a tensor, as bits.
 constexpr unsigned kDtype = 1, kShape = 2, kOffsets = 4;

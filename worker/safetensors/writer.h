@@ -14,7 +14,7 @@
 
 namespace lockstep::worker {
 
-/// A draft of one file (collectives/base/whole_file.h). One thread. Errors of all steps:
+/// A draft of one file (collectives/base/whole_file.h). Single-threaded. Errors of all steps:
 /// Environment.
 class SafetensorsWriter {
  public:
