@@ -112,7 +112,7 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
                       worker));
   }
   const Handle handle = session_->new_handles(1);
-  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped unless it reaches all
+  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped if a give() fails
   for (std::size_t worker = 0; worker < each.size(); ++worker) {
     auto given = session_->give(
         PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)}, bytes_of(each[worker])},
@@ -132,7 +132,7 @@ Result<std::map<std::string, Tensor>> Controller::read(const std::string& path,
   if (auto given = session_->give(std::move(read), "tensors of " + path); !given)
     return given.error();
   std::map<std::string, Tensor> out;
-  for (const auto& [name, handle] : tensors)  // dropped unless all can be read
+  for (const auto& [name, handle] : tensors)  // dropped if one cannot be read
     out.emplace(name, remote_tensor(handle, DType::F32));
   for (const auto& [name, handle] : tensors) {
     const auto told = session_->ask<SizesAnswer>(AskSizes{session_->new_question(), handle}, name);
@@ -200,7 +200,7 @@ Result<FrameNumber> Controller::frame_number(const std::string& name) {
 Result<RemoteProgram> Controller::load(const std::string& path) {
   const auto turn = session_->enter("load()");
   if (!turn) return turn.error();
-  // The workers look up the definitions of own ops.
+  // Stand-ins are enough here: the workers look up the definitions of own ops.
   const auto program = read_program(path, {.known = {}, .stand_ins = true});
   if (!program) return program.error();
   auto bytes = encode(*program);

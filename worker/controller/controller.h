@@ -8,11 +8,11 @@
 //   if (!controller) return Job::report(controller.error());
 //   auto step = *(*controller)->frame<Input, Output>("step", [](Input in) { return Output{...}; });
 //   auto x = *(*controller)->put({rows_of_worker_0, rows_of_worker_1});
-//   auto out = step({x});                       // at once: the workers may not have begun
-//   auto loss = (*controller)->fetch(out->loss);  // waits; worker 0's
+//   auto out = step({x});                       // returns at once, before the workers have begun
+//   auto loss = (*controller)->fetch(out->loss);  // waits; returns worker 0's tensor
 //
-// A failure on one worker fails on all of them, and is the error of the controller's next action.
-// Calls that use a missing result fail with the same error.
+// If a call fails on one worker, it fails on all, and the controller's next action returns the
+// error. Calls that use a missing result fail with the same error.
 #pragma once
 
 #include <functional>
@@ -35,13 +35,13 @@ struct KeptTensor {
   Tensor tensor;
 };
 
-/// One per process and job of workers. Takes one call at a time (its own, its frames' and its
-/// programs'), from any thread. A call during one of another thread is BadInput, and has no effect.
-/// Tensors may be destroyed on any thread. Tensors and frames of a destroyed controller cannot be
-/// used. If it is destroyed during a call of another thread, the process ends with that error.
-/// Errors of all calls: that of an earlier command, once; Stuck if worker 0 was silent for a
-/// deadline; and, once the workers' job has ended, its error (RankLost, Stuck, …), the same from
-/// then on.
+/// One per process and job of workers. Takes one call at a time (of itself, its frames and its
+/// programs), from any thread. A call while another thread's call is under way is BadInput, and has
+/// no effect. Tensors may be destroyed on any thread. Tensors and frames of a destroyed controller
+/// cannot be used. If it is destroyed during a call of another thread, the process ends with that
+/// error. Errors of all calls: the failure of an earlier command, once; Stuck if worker 0 was
+/// silent for a deadline; from the end of the workers' job on, the job's error (RankLost, Stuck,
+/// …).
 class Controller {
  public:
   /// `where`: the address file of `lockstep worker`, or an address such as "10.0.0.1:4700" with the
@@ -60,12 +60,12 @@ class Controller {
 
   /// Puts the same tensor on every worker.
   [[nodiscard]] Result<Tensor> put(const Array& tensor, const std::string& label = "a tensor");
-  /// Puts a tensor of its own on each worker. Errors: BadInput (not one for each, other dtypes or
-  /// dims).
+  /// Puts a tensor of its own on each worker. Errors: BadInput (not as many tensors as workers; the
+  /// tensors differ in dtype or number of dims).
   [[nodiscard]] Result<Tensor> put(const std::vector<Array>& each,
                                    const std::string& label = "a tensor");
   /// Has each worker read tensors of a safetensors file: "{rank}" in `path` is the worker's number.
-  /// Waits for them.
+  /// Waits until they are read.
   [[nodiscard]] Result<std::map<std::string, Tensor>> read(const std::string& path,
                                                            const std::vector<std::string>& names);
   /// Returns the tensor of one worker. Waits for the commands that make it.

@@ -16,7 +16,7 @@ namespace lockstep::worker {
 /// Interval at which a wait asks `interrupted`.
 inline constexpr Duration kBetweenQuestions = std::chrono::milliseconds(50);
 
-/// One connection, from start to end. One thread.
+/// One connection, from start to end. Single-threaded.
 class ControllerLink {
  public:
   /// Connects and proves the secret. `interrupted`, if given, may end the wait. Errors: Environment

@@ -69,7 +69,7 @@ void ControllerSession::hear(Reply reply) {
   }
 }
 
-/// Replies are in the order of the questions.
+/// Answers arrive in the order of the questions, those of interrupted waits first.
 void ControllerSession::take_answer(Reply reply) {
   if (unheard_.empty()) {
     answer_ = std::move(reply);

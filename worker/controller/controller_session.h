@@ -61,8 +61,8 @@ class ControllerSession {
   /// Sends the command; waits while too many are unfinished. Errors: the failure of an earlier
   /// command, once, in place of sending this one; Stuck; once the workers have ended, their error.
   [[nodiscard]] Result<void> give(Command command, const std::string& what);
-  /// Sends a question and waits for its answer. Errors: as give(), of this command and all before
-  /// it.
+  /// Sends a question and waits for its answer. Errors: as give(), also the failure of this
+  /// command.
   template <class Answer>
   [[nodiscard]] Result<Answer> ask(Command question, const std::string& what) {
     if (auto given = give(std::move(question), what); !given) return given.error();
@@ -103,7 +103,7 @@ class ControllerSession {
   std::deque<OnItsWay> on_their_way_;
   std::size_t bytes_ = 0;
   std::map<FrameNumber, AnswerTrace> tracers_;
-  std::optional<Reply> answer_;   // to the question that is waited for
+  std::optional<Reply> answer_;   // to the question for which answer() waits
   std::deque<Handle> unheard_;    // `first` of each question whose wait was interrupted
   Instant asked_{0};              // last call of options_.interrupted
   std::optional<Status> failed_;  // first failure that no call has returned yet

@@ -10,9 +10,9 @@
 namespace lockstep::worker {
 namespace {
 
-/// Answers a trace's questions for the workers: for worker 0, the lowest rank, by its scalars,
-/// which came with the request; for all workers by the votes made so far. The first question
-/// without a vote ends the trace.
+/// Answers a trace's questions in place of the workers. Answers for worker 0, the lowest rank, are
+/// its scalars, which are in the request. Answers for all workers are the results of votes so far;
+/// the first question without a vote ends the trace.
 class WorkersAnswer final : public TraceHost {
  public:
   WorkersAnswer(const TraceAsked& asked, const Decision& decision)

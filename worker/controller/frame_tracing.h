@@ -1,5 +1,5 @@
-// The controller's trace of a frame for its workers: takes their decision, returns a graph as a
-// saved program.
+// The controller's trace of a frame for its workers: traces under their decision, and returns the
+// graph as a saved program.
 #pragma once
 
 #include <functional>

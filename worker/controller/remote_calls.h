@@ -1,5 +1,5 @@
-// Makes the calls of one frame, whatever the types of its inputs and outputs: with handles of
-// inputs and outputs.
+// Makes the calls of one frame, with handles of inputs and outputs. Independent of the C++ types of
+// these.
 #pragma once
 
 #include <string>
@@ -31,8 +31,7 @@ class RemoteCalls {
   [[nodiscard]] Result<void> prepare(RemoteInputs& inputs);
   /// Makes a call whose outputs are known. Returns their tensors at once.
   [[nodiscard]] Result<std::vector<Array>> issue(RemoteInputs inputs, const OutputShape& shape);
-  /// Makes a call and waits for its end. outputs() then needs a shape, which may depend on the
-  /// result.
+  /// Makes a call and waits for its end. The caller finds the shape for outputs() by the result.
   struct Ended {
     Called called;
     Handle first{};

@@ -27,10 +27,10 @@ class RemoteFrame {
                      [state = state_](const TraceAsked& asked) { return state->answer(asked); });
   }
 
-  /// Returns handles at once, before the call has run. The first call with inputs of a structure
-  /// (names, kinds, bools) waits for its end, because its trace determines the outputs. Tensors
-  /// that the caller moves are freed on the workers during the run. Errors: BadInput (inputs that
-  /// frames of a controller do not take); those of Controller.
+  /// Returns handles at once, before the call has run. The first call with a new structure of
+  /// inputs (names, kinds, bools) waits for its end, because its trace determines the outputs.
+  /// Tensors that the caller moves are freed on the workers during the run. Errors: BadInput
+  /// (inputs that frames of a controller do not take); those of Controller.
   [[nodiscard]] Result<Out> operator()(In in) {
     State& state = *state_;
     const auto turn = state.calls.session().enter(state.calls.name());
@@ -109,8 +109,8 @@ class RemoteFrame {
         });
       return answer_with(calls.name(), asked, *wanted, std::move(now));
     }
-    /// Returns the outputs of an ended call. If an earlier controller traced its entry, traces the
-    /// function again and requires the same graph.
+    /// Returns the outputs of an ended call. If an earlier controller traced the entry that it ran,
+    /// traces the function again and requires the same graph.
     Result<const Made*> made_by(const Called& called) {
       if (!called.entry && latest) return &*latest;
       if (!called.entry) return internal_error("the workers have run what nobody has traced");
@@ -135,7 +135,7 @@ class RemoteFrame {
     std::function<Out(In)> body;
     std::map<std::string, Example> examples;  // by inputs_key()
     std::map<std::string, Made> made;         // by RemoteInputs::structure()
-    std::map<int, Made> entries;              // by number of the entry; of calls waited for here
+    std::map<int, Made> entries;              // by number of the entry; those that made_by() met
     std::optional<Made> latest;               // the latest trace
   };
   static Out filled(const Out& like, std::span<const Array> outputs) {

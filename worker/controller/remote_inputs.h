@@ -11,9 +11,9 @@
 
 namespace lockstep::worker {
 
-/// Walks the inputs of a call, as FieldWalk does, and replaces them by an example: tensors become
-/// small arrays of the process. So a trace knows the structure, and references to the workers'
-/// tensors are released.
+/// Collects the inputs of a call during a FieldWalk and replaces them by an example: tensors become
+/// small arrays of the process. So the example keeps the structure for a trace, and references to
+/// the workers' tensors are released.
 class RemoteInputs {
  public:
   explicit RemoteInputs(std::shared_ptr<DroppedHandles> dropped) : dropped_(std::move(dropped)) {}

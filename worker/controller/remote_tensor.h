@@ -12,8 +12,8 @@
 
 namespace lockstep::worker {
 
-/// Handles without references, until the workers are told to drop them. Any thread: the last copy
-/// of a tensor may be destroyed anywhere.
+/// Handles without references that the workers have not been told to drop yet. Usable on any
+/// thread, because the last copy of a tensor may be destroyed on any.
 class DroppedHandles {
  public:
   void add(Handle handle) {
@@ -32,7 +32,8 @@ class DroppedHandles {
   std::vector<Handle> handles_;
 };
 
-/// The memory of such a tensor. The workers keep theirs until its last copy is destroyed.
+/// The far memory of a tensor that the workers hold. They hold it until the last copy of the tensor
+/// in this process is destroyed.
 class RemoteTensor final : public FarMemory {
  public:
   RemoteTensor(Handle handle, std::shared_ptr<DroppedHandles> dropped)

@@ -36,7 +36,7 @@ struct Hello {
   std::uint32_t version = kControllerVersion;
   bool operator==(const Hello&) const = default;
 };
-/// A tensor for all workers, or for one; each of the others then has a command of its own.
+/// A tensor for all workers, or for worker `only`; then every worker has a command of its own.
 struct PutTensor {
   Handle handle{};
   std::string label;  // shown to a later controller
@@ -105,7 +105,7 @@ struct AskSizes {
   Handle handle{};
   bool operator==(const AskSizes&) const = default;
 };
-/// Asks for Done after all commands before it.
+/// Asks for the reply Done once all commands before it are done.
 struct Settle {
   std::uint64_t question = 0;
   bool operator==(const Settle&) const = default;

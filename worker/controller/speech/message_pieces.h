@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Derives the controllers' secret from the shared one. A peer of a coordinator or of ranks, which
-/// uses the shared one itself, is not taken for a controller.
+/// Derives the controllers' secret from the shared one, so that a peer that uses the shared secret
+/// itself (for a coordinator or for ranks) cannot pass for a controller.
 [[nodiscard]] collectives::Secret secret_of_controllers(const collectives::Secret& shared);
 
 /// Returns the sealed pieces of the message, concatenated. Requires an established session, and at

@@ -45,7 +45,7 @@ struct Refused {
 struct Alive {
   bool operator==(const Alive&) const = default;
 };
-/// Number of this controller's commands that are done, without Hello.
+/// Number of this controller's commands that are done, not counting Hello.
 struct CommandsDone {
   std::uint64_t done = 0;
   bool operator==(const CommandsDone&) const = default;

@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Value type. `elements` are in row-major order. If decoded from a message, their number is that
-/// of the sizes.
+/// Value type. `elements` are in row-major order. In a decoded message they are exactly as many as
+/// the sizes say.
 struct TensorBytes {
   DType dtype = DType::F32;
   std::vector<std::int64_t> sizes;
@@ -19,8 +19,8 @@ struct TensorBytes {
   bool operator==(const TensorBytes&) const = default;
 };
 
-/// Returns the bytes of such a tensor; nullopt if a size is negative or the product overflows 63
-/// bits.
+/// Returns the number of bytes of a tensor; nullopt if a size is negative or the number overflows
+/// 63 bits.
 [[nodiscard]] std::optional<std::uint64_t> bytes_of(DType dtype,
                                                     const std::vector<std::int64_t>& sizes);
 

@@ -10,18 +10,18 @@
 
 namespace lockstep::worker {
 
-/// One thread.
+/// Single-threaded.
 class Lead {
  public:
   /// `patience`: time without a controller after which the workers' job ends.
   Lead(std::shared_ptr<LeadServer> server, Duration patience)
       : server_(std::move(server)), patience_(patience), alone_since_(clock_.now()) {}
 
-  /// Returns the controller's commands; waits at most `wait` for the first. greet() answers a
-  /// controller that has connected, in order with the commands.
+  /// Returns the controller's commands; waits at most `wait` for the first. If another controller
+  /// has connected after them, greet() is to answer it once they are done.
   struct Next {
     std::vector<LeadServer::Given> commands;  // of one controller
-    bool came = false;                        // true: then another controller connected
+    bool came = false;                        // true: another controller connected after them
   };
   [[nodiscard]] Next next(Duration wait);
   /// Reports that all commands of the last Next are done.
@@ -42,10 +42,10 @@ class Lead {
   std::shared_ptr<LeadServer> server_;
   Duration patience_;
   std::deque<LeadServer::Event> events_;
-  std::uint64_t controller_ = 0, coming_ = 0;  // numbers of controllers; 0: none
-  std::uint64_t taken_ = 0, done_ = 0;         // counts of that controller's commands
+  std::uint64_t controller_ = 0, coming_ = 0;  // greeted, and to be greeted; 0: none
+  std::uint64_t taken_ = 0, done_ = 0;         // counts of controller_'s commands
   bool left_ = false;                          // the latest controller has left
-  bool gone_ = false;                          // the controller_ has left
+  bool gone_ = false;                          // controller_ has left
   std::string why_left_;
   std::optional<Instant> alone_since_;  // nullopt while there is a controller
 };

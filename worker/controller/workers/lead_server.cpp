@@ -112,7 +112,7 @@ struct LeadServer::Loop {
   std::condition_variable changed;
   std::vector<Event> events;  // under mutex
   std::size_t waiting = 0;    // under mutex: bytes of events
-  std::uint64_t flushes = 0;  // under mutex: counts when nothing is left to send to the controller
+  std::uint64_t flushes = 0;  // under mutex: how often the controller's queue has become empty
 };
 
 void LeadServer::Loop::accept() {

@@ -19,14 +19,14 @@ namespace lockstep::worker {
 struct LeadServerOptions {
   collectives::Endpoint listen;  // port 0: any free port
   collectives::Secret secret;
-  /// Receives a sentence about each refused connection. On the server's thread.
+  /// Receives a sentence about each refused connection. Called on the server's thread.
   std::function<void(const std::string& line)> say = [](const std::string&) {};
-  /// Limits for connections that are not a controller's yet: their time, and their number.
+  /// Limits for connections before they have proved to be a controller's: their time, their number.
   Duration handshake = std::chrono::seconds(5);
   std::size_t most_strangers = 32;
   /// Time that a refused connection has to read the reason.
   Duration linger = std::chrono::seconds(1);
-  /// Interval at which worker 0 tells the controller that it is alive.
+  /// Interval at which the controller is told that worker 0 is alive.
   Duration alive = std::chrono::seconds(1);
   /// Reading from the controller pauses while more bytes than this wait for take().
   std::size_t most_waiting = 2 * kMostMessageBytes;
@@ -59,10 +59,10 @@ class LeadServer {
   /// Returns the events since the last call, in order; waits at most `patience` for one.
   [[nodiscard]] std::vector<Event> take(Duration patience);
 
-  /// Sends to that controller, unless it has left. Any thread.
+  /// Sends to that controller, unless it has left. Callable on any thread.
   void send(std::uint64_t controller, const Reply& reply);
   /// Sends the verdict to the controller, if any, before this process ends: waits up to 0.1 s until
-  /// it is sent. Any thread.
+  /// it is sent. Callable on any thread.
   void last_word(const Status& verdict);
 
  private:

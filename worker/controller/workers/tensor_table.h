@@ -11,11 +11,11 @@
 
 namespace lockstep::worker {
 
-/// One thread.
+/// Single-threaded.
 class TensorTable {
  public:
-  /// A tensor, or why there is none: the same on all workers. Exception: a tensor put worker by
-  /// worker is empty until this worker's has arrived.
+  /// A tensor, or why there is none. The reason is the same on all workers. A tensor put worker by
+  /// worker is empty until this worker's tensor has arrived.
   struct Slot {
     Array array;
     std::optional<Status> failure;
@@ -30,7 +30,7 @@ class TensorTable {
   /// Returns the tensor, or why there is none.
   [[nodiscard]] Result<Array> array(Handle handle);
   void drop(Handle handle) { slots_.erase(handle); }
-  /// Handles below are not assigned again.
+  /// Returns the lowest handle that was never assigned or reserved.
   [[nodiscard]] Handle next() const { return next_; }
   void reserve(Handle below) { next_ = std::max(next_, below); }
   /// Returns the tensors without failures.

@@ -57,7 +57,7 @@ Result<WorkerFrame::Outputs> WorkerFrame::call_program(std::vector<GivenInput> i
   return outputs;
 }
 
-/// Sorts the inputs by name, as sources are.
+/// Observes the inputs. Sorts them by name first, as sources are sorted.
 Result<void> WorkerFrame::observe(std::vector<GivenInput>& inputs, Observation& out) {
   std::ranges::sort(inputs, {}, [](const GivenInput& input) { return input.what->name; });
   std::vector<SourceSpec> specs;

@@ -18,15 +18,15 @@ struct GivenInput {
   Array array;  // if it is a tensor
 };
 
-/// One thread. Borrows the job. Calls are collective.
+/// Single-threaded. Borrows the job. Calls are collective.
 class WorkerFrame {
  public:
   explicit WorkerFrame(LoadedFrame loaded, std::string digest)
       : program_(std::move(loaded)), digest_(std::move(digest)) {}
-  /// A frame run by `made`; each of its traces is reported by traced().
+  /// A frame run by `made`; after each of its traces the owner calls traced().
   WorkerFrame(FrameRunner& made, std::string name) : runner_(&made), name_(std::move(name)) {}
 
-  /// How an entry was traced by the controller of that time.
+  /// How an entry was traced, by this controller or an earlier one.
   struct Traced {
     TraceAsked asked;
     shapes::Fingerprint graph;

@@ -1,5 +1,5 @@
 // The loop of a worker: it does the controller's commands in order; worker 0 broadcasts them to the
-// others. All workers do the same, so a failure is one of all.
+// others. All workers do the same commands, and a command that fails on one worker fails on all.
 #pragma once
 
 #include <deque>
@@ -32,7 +32,7 @@ class WorkerLoop {
   [[nodiscard]] Result<std::vector<Command>> next();
   [[nodiscard]] Held held() const;
 
-  // One for each command. An error ends the job; fail() reports any other failure.
+  // One function for each command. A returned error ends the job; fail() reports any other failure.
   [[nodiscard]] Result<void> on(const Hello&) { return {}; }
   [[nodiscard]] Result<void> on(const TraceAnswer&) { return {}; }
   [[nodiscard]] Result<void> on(const PutTensor& put);
