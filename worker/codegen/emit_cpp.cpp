@@ -187,7 +187,7 @@ void CppEmitter::index_add(NodeId id) {
   Access access = body().open_loops(node(rows).meta.sizes);
   const std::string value = body().value(rows, access);
   const std::string row = body().value(index, {node(index).meta.sizes, {access.index[0]}});
-  // Two rows may have the same index, so only the loops inside a row are free of order.
+  // Two rows may have the same index, so only the loops inside a row may run in any order.
   if (nest().innermost() > access.index[0].level) nest().set_pragma(kSimd);
   access.sizes = node(id).meta.sizes;
   access.index[0] = index_name(row, access.index[0].level);
@@ -304,7 +304,7 @@ void CppEmitter::index_put(NodeId id) {
   access = body().open_loops(node(rows).meta.sizes);
   const std::string value = body().value(rows, access);
   const std::string row = body().value(index, {node(index).meta.sizes, {access.index[0]}});
-  // Two rows may have the same index, so only the loops inside a row are free of order.
+  // Two rows may have the same index, so only the loops inside a row may run in any order.
   if (nest().innermost() > access.index[0].level) nest().set_pragma(kSimd);
   access.sizes = node(id).meta.sizes;
   access.index[0] = index_name(row, access.index[0].level);

@@ -100,8 +100,9 @@ class Emitter {
     Access kept;
   };
   Reduced reduction_nest(NodeId id);
-  /// The dims of an ordered sum's operand (sums/sum_order.h) as loops: kept dims, reduced dims
-  /// around the run, and the run. Adjacent dims of one kind are merged if the operand is flat.
+  /// The dims of an ordered sum's operand (sums/sum_order.h) as loops: kept dims ('k'), reduced
+  /// dims around the run ('o'), and the run ('r'). Adjacent dims of one kind are merged if the
+  /// operand is flat.
   struct Loops {
     std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, in memory order
     std::vector<char> is;                               // for each of `sizes`: 'k', 'o' or 'r'

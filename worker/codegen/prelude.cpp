@@ -18,8 +18,8 @@ constexpr std::string_view kOfOne[] = {"exp",   "log", "tanh", "exp2", "log2", "
                                        "expm1", "sin", "cos",  "tan",  "erf"};
 constexpr std::string_view kOfTwo[] = {"pow", "atan2"};
 
-// Below the smallest normal number exp is 0: the vector function falls back to a slow scalar one
-// there, and only masked softmaxes use it.
+// exp gives 0 for results below the smallest normal number. The vector function would fall back to
+// a slow scalar one there, and only masked softmaxes have such results.
 constexpr std::string_view kHostExp = R"(inline float exp_(float x) {
   const float y = expf(x < -87.0f ? -87.0f : x);
   return x < -87.0f ? 0.0f : y;

@@ -6,7 +6,7 @@
 
 namespace lockstep::worker {
 
-/// The first two are for all targets, the others only for the host and for CUDA.
+/// The first two are for all targets, the third is only for the host, the fourth only for CUDA.
 [[nodiscard]] std::string_view sums_prelude();
 [[nodiscard]] std::string_view scans_prelude();
 [[nodiscard]] std::string_view host_sums_prelude();

@@ -1,7 +1,7 @@
 // A compiled graph before it is built: the steps of a run, its buffers and the text of its kernels.
 // Made by codegen, built by SharedBuild, run by executable. Holds no address or path and, for the
-// host, no hint, so equal graphs make equal programs on every rank. For CUDA, equal graphs with
-// equal agreed hints do.
+// host, no hint, so equal graphs make equal programs on every rank. For CUDA, the agreed hints must
+// be equal, too.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ struct Launch {
   int threads = 0;  // per block
   /// Size of the rows that the kernel sorts by a stable merge sort, one launch per pass. Each
   /// launch has one more argument, the width of sorted runs. For each width = 1, 4, 16, … below the
-  /// size there are two: one with `width`, and one with twice that and the last two buffers
-  /// swapped. Rows of at most one element need no launch.
+  /// size there are two launches: one with `width`, and one with twice that width and the last two
+  /// buffers swapped. Rows of at most one element need no launch.
   std::optional<ExprSlot> merged{};
 };
 

@@ -20,7 +20,7 @@ namespace lockstep::worker {
                                            std::span<const std::string> operands);
 /// Returns `number` as a literal of `dtype`.
 [[nodiscard]] std::string literal_text(DType dtype, double number);
-/// Returns the amax (lowest) or amin (highest) of no elements.
+/// Returns the amax (if `lowest`) or amin of no elements.
 [[nodiscard]] std::string extreme_text(DType dtype, bool lowest);
 
 }  // namespace lockstep::worker
