@@ -9,8 +9,8 @@
 
 namespace lockstep::worker {
 
-/// Starts the steps of a run as one captured CUDA graph: for frames of many small kernels. A graph
-/// is captured at the first run of its sizes, and copies its inputs in and its results out.
+/// Starts the steps of a run as captured CUDA graphs: for frames of many small kernels. A graph is
+/// captured at the first run of its sizes, and copies its inputs in and its results out.
 struct CaptureOptions {
   /// The sizes that are captured, by source ("batch.tokens.size(0)"). Another size is rounded up to
   /// the next listed one where the graph allows (row_symbols.h), else that run is not captured. A

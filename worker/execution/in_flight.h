@@ -1,6 +1,6 @@
 // Collectives between devices that may be in flight while kernels run: when kernels have to wait
-// for one, which memory must not be reused meanwhile, and how the host waits. Used by the device
-// backend.
+// for a collective, which memory must not be reused until then, and how the host waits. Used by the
+// device backend.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Places the values of some steps in one block of memory, as a CUDA graph needs, whose addresses
-// are fixed. First fit. Pure.
+// Places the values of some steps in one block of memory, by first fit: for a CUDA graph, in which
+// addresses are fixed. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Rounds sizes of a run up to captured ones (capture_options.h). Used by the executable.
+// Rounds sizes of a run up to sizes that are captured (capture_options.h). Used by the executable.
 #pragma once
 
 #include <map>
