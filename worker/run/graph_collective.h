@@ -26,7 +26,7 @@ struct NodeBuffers {
 /// the host. Does nothing for other nodes.
 void fill_root(const Node& node, const NodeBuffers& buffers);
 
-/// Returns the operation, not started. For a broadcast, fill_root() comes first. The result refers
+/// Returns the operation, not started. For a broadcast, call fill_root() first. The result refers
 /// to `label` and `buffers`.
 [[nodiscard]] collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                                     std::string_view label);
