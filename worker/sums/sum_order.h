@@ -66,8 +66,7 @@ class SumOfTerms {
   std::int64_t terms_ = 0;
 };
 
-/// Joins value(k) of `few` elements pairwise in their own type: the first at `start`, each `apart`
-/// after the one before.
+/// Joins `few` elements value(k) pairwise in their own type: k = start, start + apart, ...
 template <class Join, class T, class Value>
 T pairwise(std::int64_t start, std::int64_t few, std::int64_t apart, const Value& value) {
   if (few == 1) return value(start);
