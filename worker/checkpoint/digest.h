@@ -1,5 +1,5 @@
 // Digests of tensors: 128 bits of XXH3. They find damage of any kind. They do not protect against
-// deliberate changes: whoever changes a file can change its digest too.
+// deliberate changes: anyone who changes a file can change its digest too.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace lockstep::worker {
 
-/// Takes bytes in parts of any length, which do not affect the digest. Single-threaded.
+/// Takes bytes in parts. How the bytes are split into parts does not change the digest.
+/// Single-threaded.
 class Digest {
  public:
   Digest();

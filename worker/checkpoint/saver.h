@@ -21,7 +21,7 @@ namespace lockstep::worker {
 struct CheckpointOptions {
   /// save() saves at steps that are a multiple of this; 1: at every call.
   std::int64_t every = 1;
-  /// Number of checkpoints to keep, the last ones; 0: all.
+  /// How many of the last checkpoints to keep; 0: all.
   int keep = 0;
   /// True: a save first removes the oldest checkpoints, so that at most `keep` take up the disk at
   /// any time, including the new one (two with keep = 1: the last one stays until the save is
@@ -40,7 +40,7 @@ struct CheckpointOptions {
   StageObserver at_stage{};
 };
 
-/// Work on a thread of its own. The destructor waits for its end.
+/// Work on a separate thread. The destructor waits for its end.
 class BackgroundWork {
  public:
   ~BackgroundWork();
