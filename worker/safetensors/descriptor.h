@@ -21,7 +21,7 @@ namespace lockstep::worker {
 /// ends before), Environment.
 [[nodiscard]] Result<void> read_at(const OpenFile& from, std::uint64_t offset,
                                    std::span<std::byte> into, const std::string& file);
-/// Writes a folder's names to disk. Errors: Environment.
+/// Syncs a folder to disk, which makes the names in it durable. Errors: Environment.
 [[nodiscard]] Result<void> sync_folder(const std::string& folder);
 
 }  // namespace lockstep::worker
