@@ -8,7 +8,7 @@
 //   if (!controller) return Job::report(controller.error());
 //   auto step = *(*controller)->frame<Input, Output>("step", [](Input in) { return Output{...}; });
 //   auto x = *(*controller)->put({rows_of_worker_0, rows_of_worker_1});
-//   auto out = step({x});                       // returns at once, before the workers have begun
+//   auto out = step({x});                       // returns at once, maybe before the workers begin
 //   auto loss = (*controller)->fetch(out->loss);  // waits; returns worker 0's tensor
 //
 // If a call fails on one worker, it fails on all, and the controller's next action returns the

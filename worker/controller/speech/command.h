@@ -56,7 +56,8 @@ struct ShipProgram {
   std::string program;  // SavedProgram, encoded
   bool operator==(const ShipProgram&) const = default;
 };
-/// A frame of a program that was shipped. `from`: its name for messages, given by the controller.
+/// A frame of a program that was shipped. `from`: the path at which the controller read it, for
+/// messages.
 struct LoadFrame {
   FrameNumber frame{};
   std::string digest, from;

@@ -20,7 +20,7 @@ namespace lockstep::worker {
 [[nodiscard]] Result<Bytes> share(collectives::Communicator& workers, Bytes mine, Rank from);
 /// Collective: sends the bytes of `from` to worker 0. Returns nothing on the others.
 [[nodiscard]] Result<Bytes> to_worker_0(collectives::Communicator& workers, Bytes mine, Rank from);
-/// Collective: returns the error of the lowest worker that has one, on all; null if none has.
+/// Collective: returns the error of the lowest worker that has one; null if no worker has an error.
 [[nodiscard]] Result<std::shared_ptr<const Status>> first_failure(
     collectives::Communicator& workers, const std::optional<Status>& mine);
 

@@ -1,6 +1,6 @@
-// Worker 0's listener for the controller: sockets and time on a thread of its own. So a second
-// controller is refused, and the first one sees that worker 0 is alive, while worker 0 is in a
-// call.
+// Worker 0's listener for the controller: sockets and time, on a separate thread. So even while
+// worker 0 is in a call, a second controller is refused, and the first one sees that worker 0 is
+// alive.
 #pragma once
 
 #include <functional>
