@@ -70,7 +70,7 @@ shapes::Location location_of(const std::string& text) {
   return line ? shapes::Location{text.substr(0, colon), *line} : shapes::Location{text, 0};
 }
 
-/// Returns what is wrong with the arguments of a call; the rank takes it to the round.
+/// Returns what is wrong with the frame's name; the rank reports it in the round.
 std::optional<Status> wrong_call(const char* frame) {
   if (frame == nullptr || *frame == 0)
     return bad_input("frame is NULL or empty; give the name of the function that is called");
@@ -196,7 +196,7 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
     if (checked && name == nullptr) checked = bad_input("name is NULL; name the agreement");
     if (checked && agreement == nullptr)
       checked = bad_input("agreement is NULL; give the address of a handle");
-    // Reports this rank's local error, if any, and completes a vote in flight.
+    // This round reports the rank's local error, if any, and completes a vote in flight.
     if (auto all = state.status_round(Group::Kind::Start, "an agreement"); !all) return all;
     {
       const Group::Inside under_way(state);
@@ -305,7 +305,7 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
     if (built->ended) return *built->ended;
     Group& group = built->group;
     worker::RoundKey key = group.rounds->key();
-    key.attempt = (key.attempt << 8) + 2 * ++built->shares;  // rounds that no call takes
+    key.attempt = (key.attempt << 8) + 2 * ++built->shares;  // round numbers that no call uses
     std::optional<Bytes> own_bytes;
     const auto* from = static_cast<const std::byte*>(mine);
     if (from != nullptr && mine_size > 0) own_bytes.emplace(from, from + mine_size);
@@ -332,7 +332,7 @@ int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
     std::optional<Status> wrong = wrong_call(frame);
     if (!wrong && observation == nullptr) wrong = bad_input(kNoObservation);
     if (wrong) {
-      // The other ranks get the error in that call, or before.
+      // The other ranks get the error in the promised call, or in a collective function before it.
       if (!group.local_error) group.local_error = wrong;
       return *wrong;
     }
@@ -358,7 +358,8 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
     Group& group = *agreement->group;
     const auto turn = group.enter_alone();
     if (!turn) return turn.error();
-    // A local error has to wait if the vote of this call is cast: the others may be running it.
+    // A local error has to wait if the vote of this call has been cast: the other ranks may already
+    // be running the call.
     worker::RankStatus rank_status;
     if (observation == nullptr || !agreement->core->is_ahead(plain(frame)))
       rank_status = group.take_rank_status();

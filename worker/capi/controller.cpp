@@ -18,7 +18,8 @@ using lockstep::capi::guarded;
 using worker::Array;
 using worker::Tensor;
 
-/// The controller is shared with its programs, which may outlive it: then it is null.
+/// The controller is shared with its programs, which may outlive it: once it is freed, `*shared` is
+/// null.
 struct lockstep_controller {
   std::shared_ptr<std::unique_ptr<worker::Controller>> shared;
 };

@@ -19,7 +19,7 @@ std::string build_id() {
   return worker::build_of(where.dli_fname);
 }
 
-/// Reads from the environment how the processes of the job meet.
+/// Sets in `joining` how the processes of the job meet, from the environment.
 Result<void> find_ranks(worker::WorldOptions& joining) {
   const auto settings = worker::Settings::from_environment();
   if (settings && settings->trace)
@@ -50,7 +50,7 @@ Result<Duration> deadline_of(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Reports a failure of the disk, after which the job goes on.
+/// Warns of a failure of the disk, after which the job goes on.
 void warn(const Status& status) { fmt::print(stderr, "lockstep: {}\n", status.message); }
 
 }  // namespace
@@ -172,7 +172,7 @@ namespace {
 
 using Kind = Group::Kind;
 
-/// The body of a function of a group that `enter` admits.
+/// Runs the body of a function of a group once `enter` has taken the turn.
 template <class Body>
 int in_group(lockstep_group* group, Result<Turn> (Group::*enter)(), const Body& body) {
   return guarded([&]() -> Result<void> {
@@ -182,7 +182,8 @@ int in_group(lockstep_group* group, Result<Turn> (Group::*enter)(), const Body& 
   });
 }
 
-/// The body of a collective function of a group that returns a joint truth value.
+/// Runs a collective function that returns a truth value of all ranks: whether `mine` is true on
+/// any rank, or (`inverted`) on all.
 int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool inverted,
           int* result) {
   return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
@@ -236,7 +237,7 @@ int lockstep_group_open(const void* comm, double deadline_seconds, const char* r
         LOCKSTEP_ABI, build_id(), said, settings ? "understood" : settings.error().message,
         settings ? settings->job_id : "", settings ? settings->record_dir : "", lockstep_version());
     if (auto same = made->state->start(configuration); !same) return same;
-    if (!deadline) return deadline.error();  // equal on all ranks, like the next
+    if (!deadline) return deadline.error();  // equal on all ranks, as are the settings' errors
     if (!settings) return settings.error();
     if (auto published = made->state->publish(*settings); !published) return published;
     if (auto recorded = made->state->record(*settings); !recorded) return recorded;

@@ -27,7 +27,7 @@ struct lockstep_report {
   explicit lockstep_report(lockstep::Status what);
   lockstep::Status status;
   std::string text;
-  std::vector<std::string> ranks;  // per row
+  std::vector<std::string> ranks;  // text of each row's ranks
 };
 
 struct lockstep_decision {
@@ -40,11 +40,11 @@ struct lockstep_built {
   const lockstep::worker::Decision& decision;
   std::vector<lockstep::shapes::Guard> guards;
   std::vector<lockstep::worker::UniformSize> uniform;
-  std::optional<lockstep::Status> failure;  // the first
+  std::optional<lockstep::Status> failure;  // the build's first failure
   lockstep::capi::Group& group;
   lockstep::Bytes shared{};                 // the bytes last returned to the callback
   std::uint32_t shares = 0;                 // rounds of lockstep_build_share() in this build
-  std::optional<lockstep::Status> ended{};  // error of such a round, on all ranks
+  std::optional<lockstep::Status> ended{};  // error of a round of `shares`, on all ranks
 };
 
 struct lockstep_observation {
@@ -55,7 +55,7 @@ struct lockstep_observation {
     lockstep::worker::SourceSpec spec;
     std::vector<std::int64_t> values;
     std::vector<lockstep::worker::Mark> marks;
-    std::int64_t order = 0;  // of its dims
+    std::int64_t order = 0;  // order of its dims in memory
   };
   std::vector<Source> sources;                  // in order of declaration
   std::vector<lockstep::worker::Field> fields;  // in order of declaration
@@ -65,7 +65,7 @@ struct lockstep_observation {
  private:
   void make_list() const;
   void copy_values() const;
-  mutable std::vector<std::size_t> order_;  // by name
+  mutable std::vector<std::size_t> order_;  // indices of `sources` in order of names
   mutable lockstep::worker::Observation observation_;
 };
 
@@ -73,7 +73,7 @@ namespace lockstep::capi {
 
 /// The code that a C caller sees.
 [[nodiscard]] int code_number(Code code);
-/// Returns the error code of a C number; nullopt if it is none.
+/// Returns the error code of a C number; nullopt if the number is no error code.
 [[nodiscard]] std::optional<Code> code_of(int number);
 inline constexpr const char* kNoGroup =
     "group is NULL; open one with lockstep_group_open(), and do not use it once it is closed";
@@ -81,12 +81,12 @@ inline constexpr const char* kNoAgreement =
     "agreement is NULL; make one with lockstep_agreement_create(), and do not use it once it is "
     "freed";
 
-/// Checks that a name can be declared: it is not empty, and no source or field has it. `what`: the
-/// kind of thing it names.
+/// Checks that a name can be declared: it is not empty, and no source or field has it. `what`:
+/// "source" or "field".
 [[nodiscard]] Result<void> check_name(const lockstep_observation* observation, const char* name,
                                       std::string_view what);
 
-/// Keeps the error for lockstep_last_error() of this thread; returns its number.
+/// Keeps the error for lockstep_last_error() of this thread; returns the error's number.
 int fail(Status status) noexcept;
 
 /// Runs the body of a C function; whatever it throws becomes an error.
@@ -111,56 +111,60 @@ struct Group final : worker::RoundObserver {
   worker::Session session;
   worker::World& world = session.world;
   std::unique_ptr<worker::GroupRounds> rounds;
-  int agreements = 0;  // made so far
-  /// Agreements freed during a vote in flight of theirs, which refers to them.
+  int agreements = 0;  // number of agreements made so far
+  /// Agreements that were freed while a vote of theirs was in flight: the vote refers to them.
   std::vector<std::unique_ptr<worker::Agreement>> parted;
   std::optional<Status> local_error;  // this rank's error for the next round
   Turns turns{"a group"};
   bool over = false;                 // finished or left, or a rank is gone
   std::atomic<bool> inside = false;  // a collective function is running
   bool all_know = false;             // the last collective function failed, on all ranks alike
-  /// Store of shared builds; null: not yet opened, or it cannot be.
+  /// Store of shared builds; null: it has not been opened yet, or cannot be opened.
   std::unique_ptr<coordinator::ArtifactStore> artifacts;
   bool opened_artifacts = false;
   std::unique_ptr<coordinator::ProfileStore> profiles;  // null: the job has no id
-  std::map<std::string, int, std::less<>> named;        // agreements, by name
-  bool keeps_profiles = false;                          // for the ranks that see the same ones
-  // The program's own collectives: their entry of the board, and their number so far.
+  std::map<std::string, int, std::less<>> named;        // number of agreements with each name
+  bool keeps_profiles = false;  // this rank is the lowest of those that see the same profiles
+  // The program's own collectives: their entry on the board, and how many were issued so far.
   int issued_entry = -1;
   std::atomic<std::uint64_t> issued = 0;
 
   /// Collective: compares configurations and builds of the ranks.
   [[nodiscard]] Result<void> start(std::string configuration);
-  /// Collective, after start(): lets this rank report to a coordinator, as `settings` say.
+  /// Collective, after start(): lets this rank report to the coordinator of the settings, if any.
   [[nodiscard]] Result<void> publish(const worker::Settings& settings);
-  /// Collective, after start(): opens what the job has stored under its id, if it has one.
+  /// Collective, after start(): opens the profiles stored under the job's id, if it has one.
   [[nodiscard]] Result<void> open_profiles(const worker::Settings& settings);
   /// Returns the store of shared builds; opens it at the first call.
   [[nodiscard]] worker::SharedStore shared_store();
   /// Collective, after start(): starts this rank's record if the settings name a folder.
   [[nodiscard]] Result<void> record(const worker::Settings& settings);
-  /// For a function that build callbacks may call. Errors: BadInput during a call of another
-  /// thread, and if the group is over.
+  /// Takes the turn for a function that build callbacks may call. Errors: BadInput during a call of
+  /// another thread, and if the group is over.
   [[nodiscard]] Result<Turn> enter();
-  /// For any other function. Errors: those of enter(), and BadInput inside a collective function.
+  /// Takes the turn for any other function. Errors: those of enter(), and BadInput inside a
+  /// collective function.
   [[nodiscard]] Result<Turn> enter_alone();
-  /// Takes the local error, which is then no longer pending.
+  /// Returns a status with the pending local error, and clears that error.
   [[nodiscard]] worker::RankStatus take_rank_status();
-  /// `name` distinguishes functions of one kind: ranks in different ones are not in the same round.
+  /// Collective. `name` distinguishes functions of one kind: ranks in different functions are in
+  /// different rounds.
   [[nodiscard]] Result<void> status_round(Kind kind, const char* name);
-  /// True if any rank says yes. A rank with a local error reports the error instead.
+  /// Collective: true if `mine` is true on any rank. A rank with a local error reports the error
+  /// instead.
   [[nodiscard]] Result<bool> any_rank(Kind kind, const char* name, bool mine);
   [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);
   void note(std::string_view event);
-  /// A collective of the program's own begins.
+  /// Notes that a collective of the program's own begins.
   void issues(std::string_view text);
   void stalls();
   void began(const worker::RoundKey& round) override { note(round.text()); }
   void ended(const worker::RoundKey& round, const Result<void>& result) override {
     if (session.recorder() != nullptr) session.recorder()->round(round, result);
   }
-  /// Notes the result of a collective function. After a rank is gone the group is over.
+  /// Notes and returns the result of a collective function. After Gone, Stuck or RankLost the group
+  /// is over.
   template <class T>
   [[nodiscard]] const Result<T>& seen(const Result<T>& result) {
     all_know = result.has_error();

@@ -1,7 +1,7 @@
 /* lockstep for C and every language that can call C: before each call of a function, all ranks of a
  * job agree on the compiled version to run, on one decision for a new version, or on one error.
- * There is also an audit, which compares and changes nothing. The caller provides the tracer and
- * the compiler.
+ * There is also an audit, which compares what the ranks run and changes nothing. The caller
+ * provides the tracer and the compiler.
  *
  * Results. Functions that can fail return LOCKSTEP_OK or a code; lockstep_last_error() then returns
  * the report. Collective functions (marked so) must be called by every rank of the group in the
@@ -13,10 +13,11 @@
  *
  * Threads. A group, with its agreements, takes one call at a time, from any thread. A call made
  * during a call of another thread fails on this rank alone with BAD_INPUT, which names both
- * threads, and changes nothing; lockstep_busy() and lockstep_stalls() never fail so. A handle that
- * is freed during such a call is not freed; a group of several ranks that is closed then ends the
- * job with that error. Ranks must make their calls in one order, from whatever threads. Only one
- * thread at a time may create or set an observation, and none during a call with it.
+ * threads, and changes nothing. lockstep_busy() and lockstep_stalls() never fail for this reason.
+ * Freeing an agreement or closing a group during a call of another thread has no effect, except
+ * that closing a group of several ranks ends the job with that error. All ranks must make their
+ * calls in the same order, whichever threads make them. Only one thread at a time may create or set
+ * an observation, and no thread during a call that uses it.
  *
  * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle that
  * returned them. Each kind of handle has its own function that frees it; freeing NULL does
@@ -106,7 +107,7 @@ typedef struct lockstep_group lockstep_group;
  * `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60. `report_folder`:
  * also receives the watchdog's report; NULL: no folder. The ranks compare their deadlines and
  * libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP STUCK (naming the missing
- * ranks), VERSION (another secret or library), BAD_INPUT, RANK_LOST. */
+ * ranks), VERSION (secrets or libraries differ), BAD_INPUT, RANK_LOST. */
 int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
                         lockstep_group** group);
 /* The number of processes that a launcher (mpirun, mpiexec, srun) started, this one included, from
@@ -123,32 +124,34 @@ int lockstep_busy(lockstep_group* group, double seconds);
 /* Says what this process does from now on, for the watchdog and the status page, such as
  * "all_reduce at train.py:41". Not collective, and never waits. */
 int lockstep_note(lockstep_group* group, const char* text);
-/* This process is about to issue its next collective of its own on all ranks of the group. `text`
- * begins with its name, such as "all_reduce f32[4] at train.py:41". For the watchdog, which names
- * ranks that do not issue it. Never waits. */
+/* Says that this process is about to issue one of the program's own collectives, which takes all
+ * ranks of the group. `text` begins with the collective's name: "all_reduce f32[4] at train.py:41".
+ * For the watchdog, which names ranks that do not issue this collective. Never waits. */
 int lockstep_issues(lockstep_group* group, const char* text);
-/* The program's thread has made no progress for a while since lockstep_issues(). This process then
- * counts as waiting in that collective until it issues another, calls a collective function, or
- * calls lockstep_busy() because it does make progress. From any thread. */
+/* Says that the program's thread has made no progress for a while since lockstep_issues(). This
+ * process then counts as waiting in that collective until it issues another, calls a collective
+ * function, or calls lockstep_busy() because it does make progress. From any thread. */
 int lockstep_stalls(lockstep_group* group);
-/* This rank has failed with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT, BAD_INPUT,
- * ENVIRONMENT) and `text`. Not collective: the next collective function fails with this error on
- * all ranks; a call whose prefetched vote has been cast is made first. */
+/* Reports that this rank has failed, with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT,
+ * BAD_INPUT, ENVIRONMENT) and `text`. Not collective. The next collective function fails with this
+ * error on all ranks; a call whose prefetched vote has already been cast is still made first. */
 int lockstep_trouble(lockstep_group* group, int code, const char* text);
 /* Collective: fails if any rank has a local error now. For use before a checkpoint or before a
  * collective of the program itself. */
 int lockstep_settle(lockstep_group* group);
-/* Collective: `result` is 1 on all ranks if `mine` is not 0 on any (on all) of them, else 0. */
+/* Collective. On all ranks `result` becomes 1 if `mine` is not 0 on at least one rank (vote_any) or
+ * on every rank (vote_all), else 0. */
 int lockstep_vote_any(lockstep_group* group, int mine, int* result);
 int lockstep_vote_all(lockstep_group* group, int mine, int* result);
-/* Collective, at the head of a loop over uneven data: `result` is 0 once no rank has data left. */
+/* Collective, at the head of a loop over uneven data. `have`: not 0 if this rank has data left.
+ * `result` becomes 0 once no rank has data left, else 1. */
 int lockstep_more(lockstep_group* group, int have, int* result);
 /* Collective, after a joint error: brings ranks that made different numbers of calls into step
  * again, in all agreements of the group. Versions stay; prefetches are dropped. A rank with a local
  * error (lockstep_trouble()) passes it on: the other ranks get it in the function that they are in,
- * and this rank waits until they call this function. Errors: FRAME_MISMATCH with the functions of
- * all ranks, if a rank is in another function and no rank has a local error (call this function
- * again); GONE. */
+ * and this rank waits until they call this function. Errors: GONE; FRAME_MISMATCH with the
+ * functions of all ranks, if a rank is in another function and no rank has a local error (then call
+ * this function again). */
 int lockstep_resync(lockstep_group* group);
 /* Advances the vote of a prefetched call; call it now and then while the program works, also in a
  * build callback. Never blocks, and costs almost nothing if there is no such vote. */
@@ -156,15 +159,15 @@ int lockstep_poke(lockstep_group* group);
 /* Collective: ends the job on all ranks. Prefetched calls that were not made are dropped. If a rank
  * finishes while others go on, that is an error on all ranks. */
 int lockstep_finish(lockstep_group* group);
-/* This rank ends without the others, for the reason in `text`: their next call fails with GONE. If
- * they may be running a prefetched call, the watchdog ends the job at once, with that reason and
- * exit code 3. */
+/* Says that this rank ends without the others, for the reason in `text`: their next call fails with
+ * GONE. If they may be running a prefetched call, the watchdog ends the job at once, with that
+ * reason and exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
-/* Sets whether a lost rank ends the job also while this process is not waiting in a call of the
+/* Sets whether a lost rank ends the job even while this process is not waiting in a call of the
  * group. Initially it does. Never waits. */
 int lockstep_ends_at_loss(lockstep_group* group, int ends);
-/* This rank makes no more calls of the group. Never waits. If others still make one, their watchdog
- * ends the job once this rank has freed the group, and names it. */
+/* Says that this rank makes no more calls of the group. Never waits. If other ranks still make one,
+ * their watchdog ends the job once this rank has freed the group, and names this rank. */
 int lockstep_done(lockstep_group* group);
 /* Frees the group. A group that has not been finished, left or done with is left first. */
 void lockstep_group_close(lockstep_group* group);
@@ -209,15 +212,15 @@ typedef enum lockstep_mark {
 typedef struct lockstep_observation lockstep_observation;
 int lockstep_observation_create(lockstep_observation** observation);
 void lockstep_observation_free(lockstep_observation* observation);
-/* Declare a source, once; `source` (may be NULL) receives its number, from 0. Sizes and values
+/* Declare each source once; `source` (may be NULL) receives its number, from 0. Sizes and values
  * start as 0. Names must be unique and not empty; at most 16 dims. */
 int lockstep_observe_tensor(lockstep_observation* observation, const char* name, int dtype,
                             size_t ndim, size_t* source);
 int lockstep_observe_int(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_float(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_bool(lockstep_observation* observation, const char* name, size_t* source);
-/* Before each call: set `ndim` sizes, and `ndim` strides in elements (NULL: contiguous). Strides
- * are used only for the order of the dims. */
+/* Set the sources before each call. A tensor has `ndim` sizes, and `ndim` strides in elements
+ * (NULL: contiguous), which are used only for the order of the dims. */
 int lockstep_set_sizes(lockstep_observation* observation, size_t source, const int64_t* sizes,
                        const int64_t* strides);
 int lockstep_set_int(lockstep_observation* observation, size_t source, int64_t value);
@@ -243,22 +246,22 @@ typedef enum lockstep_field_type {
   LOCKSTEP_FIELD_INT,
   LOCKSTEP_FIELD_TEXT,
   LOCKSTEP_FIELD_BYTES,
-  LOCKSTEP_FIELD_OBJECT /* a text that names an object alike in every process; EQUAL only */
+  LOCKSTEP_FIELD_OBJECT /* a text by which every process names the same object; EQUAL only */
 } lockstep_field_type;
 
 typedef enum lockstep_join {
   LOCKSTEP_JOIN_EQUAL, /* the same on all ranks */
   LOCKSTEP_JOIN_MIN,   /* false before true; text and bytes as unsigned bytes */
   LOCKSTEP_JOIN_MAX,
-  LOCKSTEP_JOIN_UNION /* the distinct values by the lowest rank that has each; at most 64 KiB */
+  LOCKSTEP_JOIN_UNION /* the distinct values, ordered by their lowest ranks; at most 64 KiB */
 } lockstep_join;
 
-/* Declares a field, once; `field` (may be NULL) receives its number, from 0. Names must be unique,
- * also among sources, and not empty. Values start as 0 and empty. */
+/* Declares a field, once; `field` (may be NULL) receives its number, from 0. The name must not be
+ * empty, nor that of another field or source. Values start as 0 and empty. */
 int lockstep_observe_field(lockstep_observation* observation, const char* name, int type, int join,
                            size_t* field);
-/* Set before each call. At most 1,024 bytes of any value, which are copied; a text may be given by
- * either of the last two. */
+/* Set the fields before each call. A value has at most 1,024 bytes and is copied. A text may be set
+ * by either of the last two functions. */
 int lockstep_set_field_bool(lockstep_observation* observation, size_t field, int value);
 int lockstep_set_field_int(lockstep_observation* observation, size_t field, int64_t value);
 int lockstep_set_field_text(lockstep_observation* observation, size_t field, const char* text);
@@ -306,7 +309,7 @@ const char* lockstep_decision_field_bytes(const lockstep_decision* decision, siz
 /* One line: "tokens: f32[s0, 16] | s0 = tokens.size(0) min 2 hint 5" */
 const char* lockstep_decision_text(const lockstep_decision* decision);
 /* {"decisions": {"tokens": ["s0", 16]}, "symbols": {"s0": {"source": …, "min": 2, "hint": 5}}};
- * if there are fields, also "fields": {"capacity": 512}, a union as a list, bytes as
+ * if there are fields, also "fields": {"capacity": 512}, in which a union is a list and bytes are
  * {"hex": "00ff"} */
 const char* lockstep_decision_json(const lockstep_decision* decision);
 
@@ -325,7 +328,8 @@ typedef struct lockstep_config {
   int32_t automatic_dynamic;   /* sizes that differ become symbols */
   int32_t assume_at_least_two; /* symbols are at least 2 until a rank sees a smaller size */
   int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
-  int32_t settle;              /* after half of them for one list of inputs all sizes are symbols */
+  /* The version of one list of inputs that reaches half of the limit has symbols for all sizes. */
+  int32_t settle;
 } lockstep_config;
 #define LOCKSTEP_CONFIG_INIT \
   { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8, 1 }
@@ -351,8 +355,8 @@ typedef struct lockstep_built lockstep_built;
  * failure. Guards, or the reason of the failure, go to `built`, which is valid during this call.
  * Must not call collective functions other than lockstep_build_share(). `decision` is valid as long
  * as the agreement if the version is added, else during this call only. With `settle`, a build that
- * fails on some rank may be repeated once with fewer symbols, with another decision for the same
- * `entry`. */
+ * fails on some rank may be repeated once for the same `entry`, with another decision that has
+ * fewer symbols. */
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
                               lockstep_fingerprint* program, lockstep_built* built);
 /* Reports why the build failed. `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT.
@@ -364,16 +368,17 @@ void lockstep_build_failed(lockstep_built* built, int code, const char* text);
  * and one of == != < <= > >=. `where`: "kernel.c:41" for reports; may be NULL. The condition is
  * tested on every rank's own inputs before the version is added: if it is false on one rank, that
  * is BRANCH_DIVERGENCE on all. From then on the version fits only inputs for which it is true. With
- * LOCKSTEP_SAME_GRAPH all ranks must give the same guards. Errors, which fail the build whatever it
- * returns: BAD_INPUT (a text that cannot be read, a size that is marked unbacked),
- * BRANCH_DIVERGENCE (the decision's static sizes make it false). */
+ * LOCKSTEP_SAME_GRAPH all ranks must give the same guards. Errors fail the build, whatever the
+ * callback returns: BAD_INPUT (a text that cannot be read, a size that is marked unbacked),
+ * BRANCH_DIVERGENCE (the decision's static sizes make the condition false). */
 int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where);
-/* Adds a size or int that `what`, such as "all_reduce", needs equal on all ranks, though it may
- * differ between calls: "x.size(0) * 2", with the operators of guards. Compared before the version
- * is added, and in the vote of each call of it, at no extra cost. If ranks differ, that is
- * CONSTRAINT_VIOLATION on all of them, with the values, `what` and `where`, and the next call
- * works. All ranks must give the same ones, or it is GRAPH_DIVERGENCE. Errors, which fail the
- * build: BAD_INPUT, as for a guard, and under LOCKSTEP_SHARED_SIZES. */
+/* Adds a uniform size: a size or int that `what`, such as "all_reduce", needs equal on all ranks,
+ * though it may differ between calls. `size` is "x.size(0) * 2", with the operators of guards. The
+ * ranks compare its values before the version is added, and in the vote of each call of that
+ * version, at no extra cost. If the values differ, that is CONSTRAINT_VIOLATION on all ranks, with
+ * the values, `what` and `where`, and the next call works. All ranks must add the same uniform
+ * sizes, or it is GRAPH_DIVERGENCE. BAD_INPUT, which fails the build: as for a guard, and under
+ * LOCKSTEP_SHARED_SIZES. */
 int lockstep_build_uniform(lockstep_built* built, const char* size, const char* what,
                            const char* where);
 /* Shared builds: one rank builds for all, once per job, and the bytes are kept for the next job.
@@ -386,12 +391,13 @@ int lockstep_build_uniform(lockstep_built* built, const char* size, const char* 
 int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const void** bytes,
                         size_t* size);
 /* Collective, called in the callbacks of all ranks equally often and in the same order. Gives the
- * bytes `mine` of rank 0 (NULL on other ranks, and if it has none) to all ranks with the same `of`,
- * which keep them; other ranks get NULL. Ranks that have kept the same bytes, by the SHA-256 that
- * rank 0 sends first, receive no transfer; more than 64 MiB are not sent, and ranks without them
- * get NULL. Other ranks wait here for rank 0's build: call this before the build there, and after
- * it on rank 0. Errors, which fail the build: ENVIRONMENT (the received bytes are wrong); if a rank
- * does not call this, the error of its build or FRAME_MISMATCH, on all ranks. */
+ * bytes `mine` of rank 0 to all ranks with the same `of`, which keep them; ranks with another `of`
+ * get NULL. `mine` is NULL on the other ranks, and on rank 0 if it has no bytes. Rank 0 sends the
+ * SHA-256 first: ranks that have kept these bytes receive no transfer. More than 64 MiB are not
+ * sent, and ranks without them get NULL. Call this after the build on rank 0, and before it on the
+ * other ranks, which wait here for rank 0's build. Errors, which fail the build: ENVIRONMENT (the
+ * received bytes are wrong); if a rank does not call this, the error of its build or
+ * FRAME_MISMATCH, on all ranks. */
 int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const void* mine,
                          size_t mine_size, const void** bytes, size_t* size);
 
@@ -399,8 +405,8 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
  * version is added only if all ranks built it. `entry`: the version to run now; -1: the limit is
  * reached, run without a compiled version this time. `is_new`: 1 if it was built in this call.
  * `decision`: the version's decision; for -1 the decision of this call if the observation has
- * fields (valid until the next call), else NULL. The last two may be NULL. The caller keeps
- * `observation`. Errors: all codes of the first two kinds. */
+ * fields (valid until the next call), else NULL. `is_new` and `decision` may be NULL. The caller
+ * keeps `observation`. Errors: all codes under "Ranks disagree" and "One rank failed". */
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
@@ -417,10 +423,10 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
 /* Commits to a call of `frame` with these inputs, after the calls of the group already committed
  * to, so that its vote proceeds while the program works (lockstep_poke()). Every rank must commit,
  * or none. Does not wait; the caller keeps `observation`. The call itself is lockstep_agree() with
- * the same sizes, ints, bools, marks and fields. A call with others is BAD_INPUT with both values:
- * on all ranks, if a version has to be built; otherwise the other ranks are already running, so the
- * watchdog ends the job with this error and exit code 2. A wrong argument fails here, and in the
- * next collective function on all ranks. */
+ * the same sizes, ints, bools, marks and fields. A call with other values is BAD_INPUT, with the
+ * value promised and the value given. All ranks get this error if a version has to be built.
+ * Otherwise the other ranks are already running, so the watchdog ends the job with this error and
+ * exit code 2. A wrong argument fails here, and in the next collective function on all ranks. */
 int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
                       const lockstep_observation* observation);
 
@@ -431,11 +437,11 @@ typedef enum lockstep_collectives {
   LOCKSTEP_COLLECTIVES_UNKNOWN,
   LOCKSTEP_COLLECTIVES_NONE,
   LOCKSTEP_COLLECTIVES_LISTED,
-  /* A list of those issued since the last audited call; those of the program are not known. */
+  /* A list of the collectives issued since the last audited call; the program's are not known. */
   LOCKSTEP_COLLECTIVES_ISSUED
 } lockstep_collectives;
 
-/* The program that this rank has decided alone to run. */
+/* The program that this rank, without the others, has decided to run. */
 typedef struct lockstep_run {
   uint32_t struct_size; /* sizeof(lockstep_run) */
   int32_t is_new;       /* compiled for this call, not taken from a cache */
@@ -449,12 +455,12 @@ typedef struct lockstep_run {
   const char* trouble;          /* not NULL: the reason why this rank cannot run */
 } lockstep_run;
 
-/* Collective, instead of lockstep_agree(): compares what the ranks are about to run and changes
- * nothing. `times`: 0 if all ranks run the same; else how often this difference has been found so
- * far, and lockstep_finding() has the report, to be shown the first time. `observation` may be
- * NULL; its fields are ignored, because nothing is decided. Errors, before any program runs:
- * GRAPH_DIVERGENCE (the collectives would not match), FRAME_MISMATCH, COMPILE_ERROR (`trouble` of a
- * rank). */
+/* Collective. Called instead of lockstep_agree(): compares what the ranks are about to run and
+ * changes nothing. `times`: 0 if all ranks run the same program; else how often this difference has
+ * been found so far, and lockstep_finding() has the report, to be shown if `times` is 1.
+ * `observation` may be NULL; its fields are ignored, because nothing is decided. Errors, before any
+ * program runs: GRAPH_DIVERGENCE (the collectives would not match), FRAME_MISMATCH, COMPILE_ERROR
+ * (`trouble` of a rank). */
 int lockstep_audit(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, const lockstep_run* run,
                    uint64_t* times);

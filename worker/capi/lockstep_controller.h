@@ -5,11 +5,12 @@
  * A failure on one worker is a failure on all, and is the error of the next function that is
  * called. After such an error the next call works, unless the workers have ended (GONE, STUCK,
  * RANK_LOST, ENVIRONMENT). The only functions that wait are lockstep_controller_connect(), _load(),
- * _read(), _fetch(), _sizes(), _settle() and _finish(), and a call if too many commands are queued.
+ * _read(), _fetch(), _sizes(), _settle() and _finish(), and any other if too many commands are
+ * queued.
  *
  * Threads: a controller, with its programs, takes one call at a time, from any thread. A call made
  * during a call of another thread fails with BAD_INPUT, which names both threads, and changes
- * nothing; a controller or a program that is freed then is not freed. Tensors may be freed, and
+ * nothing: freeing a controller or a program then leaves it as it is. Tensors may be freed, and
  * fetched tensors read, on any thread. */
 #ifndef LOCKSTEP_CONTROLLER_H
 #define LOCKSTEP_CONTROLLER_H
@@ -24,10 +25,11 @@ typedef struct lockstep_controller lockstep_controller;
 /* Tensors of the workers, each with a name. */
 typedef struct lockstep_tensors lockstep_tensors;
 typedef struct lockstep_program lockstep_program;
-/* A tensor that has been fetched. */
+/* A tensor that has been fetched to this process. */
 typedef struct lockstep_fetched lockstep_fetched;
 
-/* A tensor of this process: row-major elements, one byte per bool. Read during the call only. */
+/* A tensor of this process: row-major elements, one byte per bool. It is read only during the call
+ * that takes it. */
 typedef struct lockstep_array {
   lockstep_dtype dtype;
   uint32_t ndim;
@@ -40,8 +42,8 @@ typedef struct lockstep_array {
  * `deadline_seconds`: how long worker 0 may send nothing during a wait; 0 means 60. `interrupted`:
  * called with `context` a few times a second during a wait; a value other than 0 ends the wait with
  * GONE, while the workers go on with their commands; NULL: no such function. Errors: ENVIRONMENT
- * (no file, nobody listens), VERSION (another secret or version), BAD_INPUT (not an address; the
- * workers have another controller), STUCK. */
+ * (no file, no worker listens), VERSION (secrets or versions differ), BAD_INPUT (not an address;
+ * the workers have another controller), STUCK. */
 int lockstep_controller_connect(const char* where, double deadline_seconds,
                                 int (*interrupted)(void* context), void* context,
                                 lockstep_controller** controller);
@@ -55,20 +57,21 @@ int lockstep_controller_settle(lockstep_controller* controller);
  * programs of this controller become unusable, but must still be freed. */
 void lockstep_controller_free(lockstep_controller* controller);
 
-/* Puts a tensor on the workers. `count` 1: the same tensor on every worker; else one for each
- * worker, of equal dtypes and numbers of dims. `label`: the name that a later controller sees;
- * NULL: "a tensor". Errors: BAD_INPUT. */
+/* Puts a tensor on the workers. `each` has one tensor for every worker (`count` 1), or as many
+ * tensors as there are workers, of equal dtypes and numbers of dims. `label`: the name that a later
+ * controller sees; NULL: "a tensor". Errors: BAD_INPUT. */
 int lockstep_controller_put(lockstep_controller* controller, const lockstep_array* each,
                             size_t count, const char* label, lockstep_tensors** tensor);
-/* Has each worker read tensors of a safetensors file; "{rank}" in `path` stands for its number. */
+/* Has each worker read tensors of a safetensors file; "{rank}" in `path` is replaced by the
+ * worker's number. */
 int lockstep_controller_read(lockstep_controller* controller, const char* path,
                              const char* const* names, size_t count, lockstep_tensors** tensors);
 /* Returns the tensors that the workers held when this controller connected, named by their labels.
- * Works once. The workers drop those that are freed. */
+ * Works once. The workers free a tensor once its handle is freed. */
 int lockstep_controller_take_over(lockstep_controller* controller, lockstep_tensors** tensors);
 
-/* Number of tensors; 0 if `tensors` is NULL. They are in the order of their names; tensors taken
- * over, in the order in which they were made. */
+/* Number of tensors; 0 if `tensors` is NULL. Tensors are in the order of their names; those of
+ * lockstep_controller_take_over() are in the order in which they were made. */
 size_t lockstep_tensors_count(const lockstep_tensors* tensors);
 /* "": there is no such tensor. */
 const char* lockstep_tensors_name(const lockstep_tensors* tensors, size_t index);
@@ -79,7 +82,8 @@ int lockstep_tensors_one(const lockstep_tensors* tensors, size_t index, lockstep
 /* Frees the handle. The workers free a tensor once no handle has it. */
 void lockstep_tensors_free(lockstep_tensors* tensors);
 
-/* Fetches the first of `tensors` from one worker. Errors: BAD_INPUT (no such worker; it failed). */
+/* Fetches the first of `tensors` from one worker. Errors: BAD_INPUT (there is no such worker, or
+ * the tensor failed). */
 int lockstep_controller_fetch(lockstep_controller* controller, const lockstep_tensors* tensors,
                               int worker, lockstep_fetched** fetched);
 /* Fetches the sizes of the first of `tensors`, as an i64 tensor with a row for each worker. */
@@ -102,14 +106,14 @@ typedef struct lockstep_value {
   const char* name;
   lockstep_kind kind;
   lockstep_tensors* tensor; /* for LOCKSTEP_TENSOR: the first of these */
-  int moved;                /* 1: `tensor` is empty after the call, even if that fails; the workers
-                               free it during the run, if no other handle has it */
+  int moved;                /* 1: `tensor` is empty after the call, even a failed one; the workers
+                               free the tensor during the run, if no other handle has it */
   int64_t integer;          /* for LOCKSTEP_INT and LOCKSTEP_BOOLEAN */
   double real;              /* for LOCKSTEP_FLOAT */
 } lockstep_value;
-/* Calls the program. Returns the outputs by name, before it has run if all of its entries have the
- * same outputs. Errors: BAD_INPUT, before anything is sent, if an input is missing, unknown, or of
- * another kind or dtype. */
+/* Calls the program. Returns the outputs by name; if all entries of the program have the same
+ * outputs, without waiting for the run. Errors: BAD_INPUT, before anything is sent, if an input is
+ * missing, unknown, or of another kind or dtype. */
 int lockstep_program_call(lockstep_program* program, const lockstep_value* values, size_t count,
                           lockstep_tensors** outputs);
 

@@ -1,7 +1,7 @@
 // The functions that a self-contained build takes from glibc, limited to what glibc 2.28 has, so
-// that it loads with that version or a newer one. A function that 2.28 has is linked under its
-// first symbol version; one that it lacks is made of others. Each is defined here under its own
-// name, hidden, and omitted if unused.
+// that the build loads with that version or a newer one. A function that 2.28 has is linked under
+// its first symbol version; a function that 2.28 lacks is made of others. Each is defined here
+// under its own name, hidden, and omitted if unused.
 #include <cstdint>
 #include <cstdlib>
 
@@ -107,8 +107,8 @@ LOCKSTEP_HIDDEN int lstat64(const char* path, struct stat64* out) noexcept {
   return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW));
 }
 
-/// Since glibc 2.30. If glibc lacks it, a deadline of another clock is converted to the real-time
-/// clock of now.
+/// Since glibc 2.30. If glibc lacks it, the deadline is converted to the real-time clock, by the
+/// present difference of the two clocks.
 LOCKSTEP_HIDDEN int pthread_cond_clockwait(pthread_cond_t* changed, pthread_mutex_t* mutex,
                                            clockid_t clock, const struct timespec* until) {
   using Wait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*);

@@ -5,7 +5,7 @@
 namespace lockstep::capi {
 namespace {
 
-/// The errno of this interface: the report of a thread's last error.
+/// Report of this thread's last error, as errno is its number.
 std::unique_ptr<lockstep_report>& last_error() {
   thread_local std::unique_ptr<lockstep_report> last;
   return last;
@@ -28,7 +28,7 @@ int fail(Status status) noexcept {
   try {
     last_error() = std::make_unique<lockstep_report>(std::move(status));
   } catch (...) {
-    last_error().reset();  // no memory to say more than the number
+    last_error().reset();  // no memory for a report: the caller gets only the number
   }
   return number;
 }
