@@ -83,7 +83,7 @@ int lockstep_tensors_one(const lockstep_tensors* tensors, size_t index, lockstep
 void lockstep_tensors_free(lockstep_tensors* tensors);
 
 /* Fetches the first of `tensors` from one worker. Errors: BAD_INPUT (there is no such worker, or
- * the tensor failed). */
+ * the tensor was not put there). */
 int lockstep_controller_fetch(lockstep_controller* controller, const lockstep_tensors* tensors,
                               int worker, lockstep_fetched** fetched);
 /* Fetches the sizes of the first of `tensors`, as an i64 tensor with a row for each worker. */

@@ -1,9 +1,9 @@
-// What Python passes to a function of liblockstep, and gets from it, by the types of its
+// What Python passes to a function of liblockstep, and gets from it, by the types of the function's
 // parameters:
 //
-//   int, uint64_t, double         a number; an int that does not fit becomes the nearest, or, for
-//                                 an unsigned type, the largest; a signed one of more than 64 bits
-//                                 is an OverflowError
+//   int, uint64_t, double         a number; an int that does not fit becomes the nearest value of a
+//                                 signed type (more than 64 bits: OverflowError), or the largest of
+//                                 an unsigned type
 //   const char*                   a str, bytes, or None
 //   lockstep_group* and the like  an address as an int, or None
 //   lockstep_fingerprint          (high, low)
@@ -28,8 +28,8 @@
 
 namespace lockstep::python {
 
-/// A parameter that Python passes. read() takes it from an object (false: an exception is set);
-/// get() passes it to the function, valid while this and the object live.
+/// A parameter that Python passes. read() takes the value from an object (false: an exception is
+/// set). get() returns what the function receives, valid while this parameter and the object live.
 template <class T>
 struct In;
 
@@ -54,7 +54,7 @@ struct In<T> {
     value = static_cast<T>(std::min<unsigned long long>(whole, std::numeric_limits<T>::max()));
     if (PyErr_Occurred() == nullptr) return true;
     if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) return false;
-    PyErr_Clear();  // it is negative, or needs more bits
+    PyErr_Clear();  // the number is negative, or needs more bits
     value = std::numeric_limits<T>::max();
     return true;
   }
@@ -73,7 +73,8 @@ struct In<double> {
 
 template <>
 struct In<const char*> {
-  // A copy, not Python's memory: a thread whose interpreter has ended is unwound without it.
+  // A copy, not Python's memory: it can be freed even when a thread is unwound because its
+  // interpreter has ended.
   std::optional<std::string> text;
   bool read(PyObject* object) {
     text.reset();
@@ -207,7 +208,7 @@ struct In<lockstep_value> {
   }
 };
 
-/// A struct that a function reads.
+/// A struct that a function reads through a pointer.
 template <class T>
 struct Struct;
 
@@ -318,7 +319,7 @@ inline PyObject* give(const lockstep_told& told) {
                        give_numbers(told.to, told.to_count));
 }
 
-/// A parameter that is part of what is returned.
+/// A parameter that the function sets, and that is part of the value returned to Python.
 template <class T>
 struct Out {
   T value{};

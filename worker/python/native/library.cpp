@@ -21,7 +21,7 @@ void* function_of(void* of, const char* name) {
 }
 
 template <class T>
-struct Nothing {};  // the neighbour of the first and of the last parameter
+struct Nothing {};  // stands before the first and after the last parameter
 
 template <std::size_t I, class... A>
 using At = std::tuple_element_t<I, std::tuple<Nothing<void>, A..., Nothing<int>>>;
@@ -43,7 +43,7 @@ constexpr bool kIsStruct =
     std::is_same_v<T, const lockstep_config*> || std::is_same_v<T, const lockstep_run*> ||
     std::is_same_v<T, const lockstep_operation*>;
 
-/// A parameter that is the number of items of the list before it.
+/// A parameter that is the number of items of the list in the parameter before it.
 struct Count {};
 
 template <class Before, class T, class After>
@@ -64,7 +64,7 @@ auto slot_for() {
 }
 
 template <class T>
-constexpr bool kIsPassed = true;  // by Python
+constexpr bool kIsPassed = true;  // Python passes an argument for it
 template <>
 constexpr bool kIsPassed<Count> = false;
 template <class T>
@@ -134,8 +134,8 @@ class Function {
       return std::get<I>(slots).get();
   }
 
-  /// Returns `result` alone if there are no out parameters; else a tuple, with bytes for a buffer
-  /// and its length. Takes ownership of `result`.
+  /// Returns `result` alone if there are no out parameters; else a tuple of `result` and the out
+  /// parameters, in which a buffer and its length are bytes. Takes ownership of `result`.
   template <class Slots, std::size_t... I>
   static PyObject* returned(Slots& slots, PyObject* result, std::index_sequence<I...>) {
     constexpr bool kIsBuffer = (false || ... || std::is_same_v<Slot<I>, Out<const void*>>);
@@ -208,7 +208,7 @@ std::array table{
 }  // namespace
 
 PyObject* load(const char* path) {
-  // Global, so that the plug-ins of an MPI library that it loads find that library's symbols.
+  // RTLD_GLOBAL: if liblockstep loads an MPI library, that library's plug-ins find its symbols.
   void* found = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
   if (found == nullptr) {
     PyErr_SetString(PyExc_OSError, dlerror());

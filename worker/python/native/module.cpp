@@ -10,7 +10,7 @@ using lockstep::python::Functions;
 using lockstep::python::Owned;
 using lockstep::python::Plan;
 
-/// Functions of the loaded library, or of a test.
+/// Functions of the loaded library, or those that a test has bound.
 Functions functions;
 
 template <class F>
@@ -46,8 +46,9 @@ PyObject* load(PyObject*, PyObject* arguments) {
   return made;
 }
 
-/// `context` is the Python callable: (entry, decision, built) -> the program's fingerprint, () for
-/// no fingerprint, or None if the build failed. It raises nothing, but keeps the exception.
+/// The build callback. `context` is the Python callable: (entry, decision, built) -> the program's
+/// fingerprint, () for no fingerprint, or None if the build failed. The callable raises nothing: it
+/// keeps an exception itself.
 int build(void* context, int entry, const lockstep_decision* decision,
           lockstep_fingerprint* program, lockstep_built* built) {
   const PyGILState_STATE state = PyGILState_Ensure();
@@ -67,7 +68,7 @@ int build(void* context, int entry, const lockstep_decision* decision,
 }
 
 /// agree(agreement, frame, observation, untested, build) -> (code, entry, is_new, decision,
-/// untested). Other threads of Python run while it waits.
+/// untested). Other threads of Python run while this function waits.
 PyObject* agree(PyObject*, PyObject* arguments) {
   unsigned long long agreement = 0, observation = 0;
   const char* frame = nullptr;
@@ -86,7 +87,8 @@ PyObject* agree(PyObject*, PyObject* arguments) {
       "iiiKi", code, entry, is_new, reinterpret_cast<unsigned long long>(decision), untested);
 }
 
-/// `context` is the Python callable; an exception that it raises ends the wait.
+/// Returns whether a wait has to end, by the Python callable `context`. An exception of the
+/// callable ends the wait, too.
 int interrupted(void* context) {
   const PyGILState_STATE state = PyGILState_Ensure();
   const Owned said(PyObject_CallFunctionObjArgs(static_cast<PyObject*>(context), nullptr));
@@ -96,7 +98,7 @@ int interrupted(void* context) {
   return ends == 0 ? 0 : 1;
 }
 
-/// connect(where, seconds, interrupted) -> (code, controller). `interrupted` outlives the
+/// connect(where, seconds, interrupted) -> (code, controller). `interrupted` must outlive the
 /// controller.
 PyObject* connect(PyObject*, PyObject* arguments) {
   PyObject *place = nullptr, *callable = nullptr;
@@ -178,8 +180,9 @@ PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
 PyType_Spec plan_spec = {"lockstep._native.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT,
                          plan_slots};
 
-/// Calls `function`. If it returns no bool but an exception's class, the thread raises that,
-/// without an argument, when it next runs Python code.
+/// Calls `function` and returns the bool that it returns. If it returns an exception's class
+/// instead, returns True, and the thread raises that class, without an argument, when it next runs
+/// Python code.
 PyObject* answer(PyObject* function, PyObject* argument) {
   PyObject* said = PyObject_CallFunctionObjArgs(function, argument, nullptr);
   if (said == nullptr && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {

@@ -1,6 +1,6 @@
-// The functions of libstdc++ that the part for a release of torch uses and that GCC 8's library
-// lacks (manylinux_2_28), defined here from its headers. The part does not link libstdc++
-// statically: torch has loaded the library, of whatever version, and exceptions pass between them.
+// The functions of libstdc++ that the part for a release of torch uses and that the library of GCC
+// 8 (manylinux_2_28) lacks, defined here by means of libstdc++'s headers. The part does not link
+// libstdc++ statically: torch has loaded some version of it, and exceptions pass between the two.
 #include <exception>
 #include <new>
 #include <sstream>

@@ -82,9 +82,10 @@ std::unique_ptr<Plan> Plan::make(PyObject* tree, void* observation, const Functi
   return plan;
 }
 
-/// `tree` is (kind, example or type, …): "tensor" example dtype, then whether requires_grad, its
-/// dtype and its layout are sources of their own; "int" "float" "bool" type; "same" type value;
-/// "items" type (child…); "keys" and "fields" type ((key, child)…).
+/// `tree` is (kind, example or type, …). "tensor": the example, its dtype, and whether
+/// requires_grad, the dtype and the layout are sources of their own. "int", "float", "bool": the
+/// type. "same": type and value. "items": type and (child…). "keys", "fields": type and
+/// ((key, child)…).
 bool Plan::learn(PyObject* tree, Node& node) {
   static constexpr std::pair<const char*, Kind> kKinds[] = {
       {"tensor", Kind::Tensor}, {"int", Kind::Int},      {"float", Kind::Float},

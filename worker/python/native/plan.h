@@ -1,6 +1,6 @@
-// How the inputs of one call site are read: worked out once from an example, then followed on every
-// call. A plan tests everything that it knows of a value (types, keys, dtypes, numbers of dims) on
-// every call, so a value of another structure is never mistaken for the example.
+// Plans: how the inputs of one call site are read. A plan is made once from an example and followed
+// on every call. It then tests everything that it knows of a value (types, keys, dtypes, numbers of
+// dims), so a value of another structure is never mistaken for the example.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ struct Functions {
 
 /// Returns the order of a tensor's dims in memory, as decimal digits: the dims, counted from 1,
 /// from the outermost to the innermost. A contiguous tensor of 4 dims has 1234, images with
-/// channels last 1342. A tensor of more than 9 dims has 1 if it is contiguous. 0: there are gaps
-/// between elements, they overlap, or it has more than 9 dims. `strides`: in elements; null:
-/// contiguous.
+/// channels last 1342. A tensor of more than 9 dims has 1 if it is contiguous, else 0. 0 also:
+/// there are gaps between elements, or elements overlap. `strides`: in elements; null: contiguous.
 [[nodiscard]] std::int64_t layout_of(const std::int64_t* sizes, const std::int64_t* strides,
                                      int ndim);
-/// Appends the items of a sequence of integers. False: a Python exception is set.
+/// Appends the items of a sequence of integers to `out`. False: a Python exception is set.
 [[nodiscard]] bool append_integers(PyObject* sequence, std::vector<std::int64_t>& out);
 
 class Plan {
  public:
-  /// `tree` describes the example, as observation.py's plan_of() writes it; `observation` is the
-  /// library's, with sources declared in the order of the tree. Null: a Python exception is set.
+  /// `tree` describes the example, as call_site.py's plan_of() writes it; `observation` is the
+  /// library's handle, with sources declared in the order of the tree. Null: a Python exception is
+  /// set.
   [[nodiscard]] static std::unique_ptr<Plan> make(PyObject* tree, void* observation,
                                                   const Functions& functions);
   /// Reads `value` into the observation. Returns kOther if it has another structure than the
@@ -45,20 +45,20 @@ class Plan {
   struct Node {
     Kind kind = Kind::Same;
     Owned type;                  // the exact type of the value
-    Owned key;                   // within its container: a key, or the name of a field
-    Owned value;                 // Same: what it equals; Tensor: its dtype
+    Owned key;                   // the key, or the field's name, by which its container holds it
+    Owned value;                 // Same: the value that it must equal; Tensor: its dtype
     std::vector<Node> children;  // Items, Keys, Fields
     int ndim = 0;
-    const DlExchange* exchange = nullptr;  // null: sizes are attributes
+    const DlExchange* exchange = nullptr;  // null: sizes are read from attributes
     DlType dl_type{};
     Owned strides;                // the attribute's name; null: no strides
-    bool strides_called = false;  // a method, in elements; else an attribute, in bytes
-    bool named_dtype = false;     // its dtype is a source of its own, without a value
-    bool ordered = false;         // the order of its dims is a source of its own
-    Owned grad;  // the name of the attribute that is a bool source of its own; null: no such source
+    bool strides_called = false;  // strides are a method, in elements; else an attribute, in bytes
+    bool named_dtype = false;     // the dtype is a source of its own, without a value
+    bool ordered = false;         // the order of the dims is a source of its own
+    Owned grad;  // name of the attribute requires_grad, which is a source of its own; null: no such
   };
   struct Strided {
-    std::size_t source, at;  // its number; the index of its sizes in values_
+    std::size_t source, at;  // number of the source; index of its sizes in values_
     std::vector<std::int64_t> strides;
   };
   [[nodiscard]] static bool learn(PyObject* tree, Node& node);
@@ -67,14 +67,15 @@ class Plan {
   [[nodiscard]] bool tensor(const Node& node, PyObject* value);
   [[nodiscard]] bool tensor_by_attributes(const Node& node, PyObject* value);
   [[nodiscard]] bool gradient(const Node& node, PyObject* value);
-  /// Notes the strides of a tensor whose sizes are the last values. Null: contiguous.
+  /// Notes the strides of the tensor whose sizes were appended to values_ last. `strides`: null:
+  /// contiguous.
   void note_strides(const Node& node, const std::int64_t* strides);
   [[nodiscard]] bool integer(PyObject* value);
 
   Node root_;
   void* observation_ = nullptr;
   Functions functions_;
-  // The call being read.
+  // What has been read of the present call so far.
   std::vector<std::int64_t> values_;
   std::vector<Strided> strided_;
   std::vector<std::int64_t> room_;

@@ -1,5 +1,5 @@
-// A kernel in front of each operator of torch.distributed: it posts and compares the operation
-// before it is issued (lockstep_lines.h).
+// A kernel in front of each operator of torch.distributed, which posts and compares the operation
+// before the operator issues it (lockstep_lines.h).
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ namespace {
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-/// A group of this process: a process group on one type of device, or a directed pair of it.
+/// A group of this process: a process group on one type of device, or a directed pair of its ranks.
 struct GroupName {
   const c10d::ProcessGroup* of = nullptr;
   c10::DeviceType device = c10::DeviceType::CPU;
@@ -34,9 +34,10 @@ struct Known {
   bool is_gloo = false;  // only waits of gloo can be ended
   c10::DeviceType device = c10::DeviceType::CPU;
 };
-std::mutex knowing;  // guards what follows; a Known never moves
+std::mutex knowing;  // guards `known` and `receives`; a Known never moves
 std::map<GroupName, Known> known;
-/// By group and tag. The weak pointer keeps the group's address from being reused.
+/// The receives from any source of one group and tag. The weak pointer keeps the group's address
+/// from being reused.
 struct Receives {
   c10::weak_intrusive_ptr<c10d::ProcessGroup> of;
   std::shared_ptr<AnyReceives> all = std::make_shared<AnyReceives>();
@@ -81,7 +82,8 @@ std::shared_ptr<AnyReceives> receives_of(const ProcessGroup& of, int64_t tag) {
       .first->second.all;
 }
 
-/// Returns the group of an operation; null: it is not compared.
+/// Returns the group of an operation; null: the operation is not compared. For a send or a receive,
+/// also sets root and needs in `read`.
 const Known* known_group(const Operator& op, const Arguments& arguments, const ProcessGroup& group,
                          Read& read) {
   GroupName name{group.get()};
@@ -108,8 +110,8 @@ struct Posted {
   bool needs_others = false;
 };
 
-/// Returns the time-out of a backend; nullopt: this release of torch does not expose it, and has no
-/// time-outs of single operations.
+/// Returns the time-out of a backend; nullopt: this release of torch does not expose it (such a
+/// release has no time-outs of single operations).
 template <class Backend>
 std::optional<std::chrono::milliseconds> timeout_of(Backend& backend) {
   if constexpr (requires { backend.getBackendOptions(); })
@@ -118,8 +120,9 @@ std::optional<std::chrono::milliseconds> timeout_of(Backend& backend) {
     return std::nullopt;
 }
 
-/// Extends the time-out of a gloo operation, so that it outlasts the compiles of peers that it
-/// waits for. Returns when the program's own time is up; nullopt: the time-out is unchanged.
+/// Extends the time-out of a gloo operation, so that the operation outlasts the compiles of peers
+/// that it waits for. Returns when the time that the program gave is up; nullopt: the time-out is
+/// unchanged.
 std::optional<TimeUp> with_patience(const Operator& op, const Known& on,
                                     const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
   if (marks.patience == 0 || std::string_view(op.kind) == "monitored_barrier") return std::nullopt;
@@ -206,7 +209,8 @@ void issue_checked(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
   *stack = std::move(*issued);
 }
 
-/// Compares receives from any source whose numbers in their pairs have become known.
+/// Compares completed receives from any source: `received` has each with its source, in the order
+/// in which they were issued.
 void compare_received(const ProcessGroup& group, c10::DeviceType device, int64_t tag,
                       const std::vector<std::pair<int, AnyReceive>>& received) {
   for (const auto& [source, receive] : received) {
@@ -296,7 +300,7 @@ void implement(torch::Library& library, std::index_sequence<I...>) {
    ...);
 }
 
-/// Registers the kernels for its lifetime. Under the GIL.
+/// Registers the kernels while it lives. Made under the GIL.
 class Kernels {
  public:
   Kernels()

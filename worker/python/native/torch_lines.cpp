@@ -1,5 +1,5 @@
-// The extension module lockstep.torch._lines, built for one release of torch by
-// scripts/torch-lines, and loaded by lockstep/torch/part.py, which says what its functions do.
+// The extension module lockstep.torch._lines ("the part"), built for one release of torch by
+// scripts/torch-lines and loaded by lockstep/torch/part.py, which documents its functions.
 #include "torch_kernels.h"
 
 namespace lockstep::torch_lines {
@@ -7,7 +7,8 @@ namespace {
 
 Kernels* kernels = nullptr;  // not destroyed at the end of the process
 
-/// Takes a function from `library`, the namespace of lockstep/_library.py. False: no such function.
+/// Sets `function` to the address of a function in `library`, the namespace of
+/// lockstep/_library.py. False: there is no such function.
 template <class F>
 bool take(PyObject* library, const char* name, F& function) {
   PyObject* callable = PyObject_GetAttrString(library, name);

@@ -15,14 +15,14 @@ namespace lockstep::torch_lines {
 /// Thread-safe.
 class Notes {
  public:
-  /// Notes the operations of the calling thread from now on.
+  /// Makes the calling thread the watched one: its operations are noted from now on.
   void begin() {
     watched_thread = std::this_thread::get_id();
     clear();
   }
 
-  /// Notes an operation that is about to be issued on the watched group. Raises the errors of
-  /// `before` and of the group.
+  /// Notes an operation that is about to be issued on the watched process group. Raises what
+  /// Given::before raises, and the error of the watching group.
   void comes(const Operator& op, const char* reduction, const std::vector<at::Tensor>& payload,
              const char* place) {
     if (std::this_thread::get_id() != watched_thread.load(std::memory_order_relaxed) ||
@@ -52,7 +52,7 @@ class Notes {
   }
 
  private:
-  /// Beyond this number, lines are kept only as their fingerprint.
+  /// Beyond this number, only the count and a fingerprint of the lines are kept.
   static constexpr size_t kMostLines = 4096;
 
   void shorten() {
@@ -63,7 +63,7 @@ class Notes {
               std::to_string(found.low)};
   }
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards lines_
   std::vector<std::string> lines_;
 };
 inline Notes notes;

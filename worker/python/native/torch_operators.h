@@ -33,7 +33,7 @@ class Arguments {
     const IValue* found = named(name);
     return found == nullptr || !found->isInt() ? otherwise : found->toInt();
   }
-  /// All tensors of an argument, in order.
+  /// Returns all tensors of the arguments `names`, in order; a name that is missing is skipped.
   [[nodiscard]] std::vector<at::Tensor> tensors(
       std::initializer_list<std::string_view> names) const {
     std::vector<at::Tensor> out;
@@ -87,7 +87,8 @@ inline const char* reduction_name(const Arguments& arguments) {
 
 /// An operation as read from an operator's arguments.
 struct Read {
-  std::vector<at::Tensor> payload;  // tensors equal on all members, or those that this rank sends
+  std::vector<at::Tensor>
+      payload;  // tensors shown in texts: of equal sizes on all members, or sent
   Numbers elements, to, from;
   int64_t root = -1;
   lockstep_needs needs = LOCKSTEP_NEEDS_ALL;
@@ -113,7 +114,7 @@ inline void read_nothing(const Arguments& a, int, int, Read& read) {
   read.payload = a.tensors({"tensor"});
 }
 
-/// For operators whose lists of all members' tensors are equal on all members.
+/// For operators with a list of one tensor per member, whose sizes are equal on all members.
 inline void read_lists(const Arguments& a, int, int, Read& read) {
   const bool scatters = a.named("reduce_op") != nullptr;
   read.payload = a.tensors({"input_tensors", "input_list"});
@@ -179,7 +180,7 @@ struct Operator {
   const char* name;
   const char* kind;
   Reader read;
-  bool sizes = true;  // equal on all members
+  bool sizes = true;  // text_of() shows the payload's sizes: they are equal on all members
 };
 constexpr Operator kOperators[] = {
     {"allreduce_", "all_reduce", read_alike},
@@ -207,7 +208,7 @@ constexpr Operator kOperators[] = {
 
 constexpr size_t kShownTensors = 4;
 
-/// "all_reduce sum f32[4], f32[2]": the form of collectives.py.
+/// Returns "all_reduce sum f32[4], f32[2]", in the form that collectives.py uses, too.
 inline std::string text_of(const Operator& op, const char* reduction,
                            const std::vector<at::Tensor>& payload) {
   std::string out = op.kind;

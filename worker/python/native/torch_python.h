@@ -1,4 +1,4 @@
-// What lockstep/torch/lines.py gives to the part, and how the part calls Python.
+// What lockstep/torch/lines.py gives to the extension module, and how the module calls Python.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,8 @@ struct Given {
   /// The watched ranks (null: they have no group), and torch's name of their process group.
   lockstep_group* watching;
   std::string watched;
-  /// (name, device, sender, receiver, tag) -> number of the group; -1: it is not compared
+  /// (name, device, sender, receiver, tag) -> number of the group; -1: its operations are not
+  /// compared
   PyObject* group;
   /// () -> the exception of the last error of this thread
   PyObject* error;
@@ -43,8 +44,8 @@ struct Given {
   /// (a module of torch that is being called) -> "layers.3", its path in the outermost module; ""
   /// for the outermost one
   PyObject* module_path;
-  /// ("all_reduce sum f32[4]", place): called if Marks::asks is set; if it raises, the operation is
-  /// not issued
+  /// ("all_reduce sum f32[4]", place): called before an operation if Marks::asks is set; if it
+  /// raises, the operation is not issued
   PyObject* before;
   /// (): posts whether the program has threads that have issued nothing yet
   PyObject* threads;
@@ -57,15 +58,15 @@ inline Given given{};
 /// False in a copy of the process (a data loader's), and after remove().
 inline std::atomic<bool> is_on{false};
 
-/// Also read and written by watch.py.
+/// Counters and flags that watch.py also reads and writes.
 struct Marks {
   std::atomic<int32_t> within{
-      0};  // running calls of lockstep.torch: operations that they issue are not noted
-  std::atomic<int32_t> asks{0};    // call Given::before
-  std::atomic<int32_t> noted{0};   // notes that wait for the next vote
-  std::atomic<int32_t> waits{0};   // the watched thread is waiting, and wakes only to poll
-  std::atomic<int32_t> votes{0};   // note operations, because ranks vote on them
-  std::atomic<int32_t> audits{0};  // raise nothing: errors go to Given::error only
+      0};  // number of running calls of lockstep.torch: their operations are not noted
+  std::atomic<int32_t> asks{0};    // not 0: Given::before is called before each operation
+  std::atomic<int32_t> noted{0};   // number of notes that wait for the next vote
+  std::atomic<int32_t> waits{0};   // 1: the watched thread is waiting, and wakes only to poll
+  std::atomic<int32_t> votes{0};   // not 0: operations are noted, because ranks vote on them
+  std::atomic<int32_t> audits{0};  // not 0: errors are not raised, but only given to Given::error
   /// Seconds beyond its time-out for which an operation waits for ranks that compile.
   std::atomic<int32_t> patience{0};
 };
@@ -83,7 +84,7 @@ class Gil {
   PyGILState_STATE state_;
 };
 
-/// Python is ending or has ended: its objects must not be touched.
+/// True once Python is ending or has ended: its objects must not be touched.
 inline std::atomic<bool> python_ends{false};
 
 /// An exception of Python. The last reference may be dropped by a thread of torch after Python has
@@ -127,7 +128,8 @@ inline bool only_told() {
   raise_set();
 }
 
-/// What is known of a code object, which is kept alive so that its address is not reused.
+/// What is known of a code object. known_code() keeps the object alive, so that its address is not
+/// reused.
 struct KnownCode {
   struct Collective {
     std::string word, place;
@@ -135,8 +137,8 @@ struct KnownCode {
   bool is_user = false;
   bool calls_module = false;  // torch's Module._call_impl()
   std::string file;
-  std::map<std::pair<int, std::string>, std::string> places;  // by line, and path of the module
-  std::vector<Collective> graph;                              // collectives that it runs, in order
+  std::map<std::pair<int, std::string>, std::string> places;  // by line and path of the module
+  std::vector<Collective> graph;  // collectives that the code runs, in order
 };
 
 inline std::string text_of(PyObject* text) {
@@ -167,9 +169,9 @@ inline KnownCode& known_code(PyObject* code) {
   return known->emplace(code, std::move(made)).first->second;
 }
 
-/// Returns the place of an operation `kind` issued by a graph of `code` that runs in `frame`: that
-/// of the next such collective in this run, or in another run of the graph; null: the graph has
-/// none.
+/// Returns the place of the operation `kind` that the graph of `code` issues in `frame`: the place
+/// of the graph's next collective of this kind, where the search goes on from the graph's end to
+/// its beginning. Null: the graph has no such collective.
 inline const char* place_in_graph(const KnownCode& code, const void* frame, std::string_view kind) {
   thread_local struct {
     const KnownCode* code = nullptr;
@@ -186,7 +188,8 @@ inline const char* place_in_graph(const KnownCode& code, const void* frame, std:
   return nullptr;
 }
 
-/// Returns the path of the module that `frame`, a frame of Module._call_impl(), calls.
+/// Returns the path (Given::module_path) of the module that is called by `frame`, a frame of
+/// Module._call_impl().
 inline const std::string& module_path(PyFrameObject* frame) {
   struct Known {
     PyObject* module = nullptr;  // a weak reference
@@ -213,10 +216,11 @@ inline const std::string& module_path(PyFrameObject* frame) {
   return found.path;
 }
 
-/// Returns "train.py:41 (layers.3)": the innermost line of the user's code, for an operation
-/// `kind`, and the innermost module that is being called. The text never moves.
+/// Returns the place of an operation `kind` that is being issued, as "train.py:41 (layers.3)": the
+/// innermost line of the user's code, and the innermost module that is being called. The text never
+/// moves.
 inline const char* place(std::string_view kind) {
-  constexpr int kFurther = 8;  // most frames from the user's to that of the module's call
+  constexpr int kFurther = 8;  // frames above the user's that are searched for the module's call
   const Gil gil;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   const char* out = nullptr;
@@ -263,7 +267,7 @@ inline bool peer_compiles() {
   return compiles;
 }
 
-/// Calls a callable of lines.py for its effect; raises what it raises.
+/// Calls a callable of lines.py for its effect; raises what the callable raises.
 template <class... Arguments>
 void call(PyObject* callable, const char* format, Arguments... arguments) {
   const Gil gil;

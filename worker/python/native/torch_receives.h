@@ -1,5 +1,5 @@
 // Receives from any source, for torch_lines.cpp. Such a receive is compared once it has completed:
-// only then is its send known.
+// only then is it known which send it took.
 #pragma once
 
 #include <deque>
@@ -22,19 +22,21 @@ struct AnyReceive {
   Numbers elements, shape;
 };
 
-/// The receives from any source of one group and tag. If all receives are from any source and of
-/// one thread, they take the sends of a source in the order in which they were issued; otherwise
-/// their sends are not known.
+/// The receives from any source of one group and tag. They take the sends of each source in the
+/// order in which the receives were issued, provided that one thread issues them all and no other
+/// receive names its source. Otherwise it is not known which send a receive took.
 class AnyReceives {
  public:
-  /// Called when a receive from one source is issued. True if its number in its pair is known.
+  /// Called when a receive from one source is issued. True if the receive's number in its pair is
+  /// known: no receive from any source was issued before.
   [[nodiscard]] bool directed() {
     const std::lock_guard lock(mutex_);
     is_directed_ = true;
     return issued_ == 0;
   }
 
-  /// Called before a receive from any source is issued. Returns its number; -1: it is not compared.
+  /// Called before a receive from any source is issued. Returns the receive's number; -1: it is not
+  /// compared.
   [[nodiscard]] int64_t issue(AnyReceive receive) {
     const std::lock_guard lock(mutex_);
     if (issued_++ == 0) thread_ = std::this_thread::get_id();
@@ -44,15 +46,16 @@ class AnyReceives {
     return first_ + static_cast<int64_t>(pending_.size()) - 1;
   }
 
-  /// Called if an issued receive is never seen to complete: no receive is compared any more.
+  /// Called if the completion of an issued receive will not be seen: no receive is compared any
+  /// more.
   void abandon() {
     const std::lock_guard lock(mutex_);
     is_directed_ = true;
     pending_.clear();
   }
 
-  /// Called when a receive has taken a send of `source`. Returns the receives whose numbers in
-  /// their pairs have thereby become known, each with its source.
+  /// Called when receive `number` has taken a send of `source`. Returns the receives whose numbers
+  /// in their pairs are known now, each with its source.
   [[nodiscard]] std::vector<std::pair<int, AnyReceive>> completed(int64_t number, int source) {
     const std::lock_guard lock(mutex_);
     std::vector<std::pair<int, AnyReceive>> out;
@@ -70,14 +73,14 @@ class AnyReceives {
     AnyReceive receive;
     int source;
   };
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   int64_t issued_ = 0, first_ = 0;
   bool is_directed_ = false;
   std::thread::id thread_;
-  std::deque<Pending> pending_;  // receives from number `first_` on
+  std::deque<Pending> pending_;  // the receives with numbers from `first_` on
 };
 
-/// The Work of a receive from any source, which is compared at the end of its wait.
+/// The Work of a receive from any source. The receive is compared at the end of its wait.
 class AnyReceiveWork final : public WorkAround {
  public:
   using Completed = std::function<void(int source)>;

@@ -1,5 +1,5 @@
-// The Work of a gloo operation, for torch_lines.cpp: its wait and its future end with an error when
-// its group is dead.
+// The Work of a gloo operation, for torch_lines.cpp: its wait and its future end with an error if
+// the operation's group is dead.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,15 @@ namespace lockstep::torch_lines {
 
 /// Time between two checks whether a wait can end.
 inline constexpr std::chrono::milliseconds kLook(20);
-/// Time for which a wait for others polls continuously (kYield), then at growing intervals (kNear).
+/// A wait for other ranks polls continuously until kYield after its begin, then at growing
+/// intervals until kNear.
 inline constexpr std::chrono::microseconds kYield(200), kNear(100'000);
 
-/// Time to look for the reason of a transport's failure: the transport may detect a rank's end
-/// before the lines do.
+/// Time for which the lines are asked for the reason of a transport's failure: the transport may
+/// detect a rank's end before the lines do.
 inline constexpr std::chrono::milliseconds kReason(300);
 
-/// Raises the error of the group of a failed operation, if it is dead; returns otherwise.
+/// If the group of a failed operation is dead, raises the group's error; returns otherwise.
 inline void raise_reason(int group, uint64_t number) {
   if (!is_on) return;
   const auto end = std::chrono::steady_clock::now() + kReason;
@@ -44,12 +45,13 @@ inline void raise_reason(int group, uint64_t number) {
 /// When the time that a program gives an operation is up.
 struct TimeUp {
   std::chrono::steady_clock::time_point when;
-  std::chrono::milliseconds own;
-  std::chrono::steady_clock::time_point asks{};  // next check whether a peer compiles; 0: never yet
+  std::chrono::milliseconds own;  // the program's time-out
+  std::chrono::steady_clock::time_point
+      asks{};  // time of the next check whether a peer compiles; 0: no check so far
 
   /// Raises gloo's time-out error when the time is up. The time restarts if no rank is missing (the
-  /// operation is being worked off) and while a peer compiles, so a peer that has just compiled has
-  /// all of it.
+  /// transfer is in progress), and while a peer compiles: after its compile the peer has the whole
+  /// time-out.
   void look(int group, uint64_t number) {
     constexpr std::chrono::milliseconds kAsks{250};
     const auto now = std::chrono::steady_clock::now();
@@ -66,8 +68,8 @@ struct TimeUp {
   }
 };
 
-/// Futures for which C++ code may wait (DDP's reducer), where no check is possible. A thread checks
-/// them, and ends those whose operation cannot complete.
+/// Futures for which C++ code may wait (DDP's reducer) without any check. A thread of this class
+/// checks them, and ends those whose operation cannot complete.
 class Futures {
  public:
   static Futures& of_process() {
@@ -75,7 +77,8 @@ class Futures {
     return *futures;
   }
 
-  /// Returns a future that completes like `inner`, or earlier with the error of the dead group.
+  /// Returns a future that completes like `inner`, or earlier with the group's error if the group
+  /// is dead.
   c10::intrusive_ptr<c10::ivalue::Future> freed(
       const c10::intrusive_ptr<c10::ivalue::Future>& inner, int group, uint64_t number,
       const std::optional<TimeUp>& up) {
@@ -109,8 +112,8 @@ class Futures {
     return flight->future;
   }
 
-  /// Ends the thread. Call it before Python ends, because tensors of futures may need Python.
-  /// Without the GIL.
+  /// Ends the thread. Call it without the GIL, and before Python ends, because tensors of futures
+  /// may need Python.
   void end() {
     std::thread ending;
     {
@@ -157,12 +160,12 @@ class Futures {
     const uint64_t number;
     std::optional<TimeUp> up;
     std::atomic<bool> is_over{false};
-    std::mutex failing;    // guards what follows
+    std::mutex failing;    // guards the members below
     bool is_left = false;  // the thread no longer checks it
     std::exception_ptr failure;
     Clock::time_point failed_at;
 
-    /// From now on the future completes like the backend's.
+    /// Ends the thread's checks of this future: from now on it completes like the backend's.
     void leave() {
       std::exception_ptr error;
       {
@@ -214,14 +217,15 @@ class Futures {
   }
 
   std::atomic<int> completing_{0};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Flight>> flights_;
   std::thread thread_;
   bool is_over_ = false;
 };
 
-/// Posts that this thread waits, from the first can_end() on, and checks whether it can end.
+/// Posts that this thread waits for an operation, from the first can_end() on, and checks whether
+/// the wait can end.
 class Looks {
  public:
   Looks(int group, uint64_t number) : group_(group), number_(number) {}
@@ -236,7 +240,7 @@ class Looks {
     if (is_watched_) marks.waits = 1;
     if (wait_ == nullptr && given.wait_begin(given.lines, group_, number_, &wait_) != LOCKSTEP_OK)
       return false;
-    // A thread that completes the operation must not block on a lock held for Python.
+    // given.threads needs the GIL: no lock may be held here that the operation needs to complete.
     call(given.threads, nullptr);
     return given.wait_look(wait_) == LOCKSTEP_OK || only_told();
   }
@@ -248,10 +252,11 @@ class Looks {
   lockstep_wait* wait_ = nullptr;
 };
 
-/// Runs `call` on a thread of its own, and checks whether it can end and whether its time is up. If
-/// its group is dead, raises the group's error and abandons the thread, with all that `call` holds.
-/// That thread releases no object that may belong to Python: it may end while Python does, and a
-/// thread that asks for the GIL then is unwound, which ends the process.
+/// Runs `call` on a thread of its own. Meanwhile checks whether the operation can complete and
+/// whether its time is up. If the group is dead, raises the group's error and abandons the thread,
+/// with all that `call` holds. The thread releases no object that may belong to Python, because it
+/// may end while Python ends: a thread that then asks for the GIL is unwound, which ends the
+/// process.
 template <class Call>
 void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up = std::nullopt) {
   struct Shared {
@@ -275,7 +280,7 @@ void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up 
     shared->is_done = true;
     shared->changed.notify_all();
   }).detach();
-  // Released to the thread, and so leaked, unless the thread is done.
+  // Unless the thread is done, `beside` is leaked, because the thread may still use it.
   struct Held {
     std::unique_ptr<Beside> beside;
     bool is_done = false;
@@ -323,11 +328,11 @@ class WatchedWork final : public WorkAround {
   using Inner = c10::intrusive_ptr<c10d::Work>;
 
  public:
-  /// `needs_others`: it cannot complete before the ranks that it needs have issued it.
-  /// `has_future`: shared by all works of the operator; false once one had no future. A Work with a
-  /// future completes by itself; a send, a receive and some reductions complete only within their
-  /// wait, which must not be interrupted and resumed. `up`: set if the backend has more time than
-  /// the program gave.
+  /// `needs_others`: the operation cannot complete before the ranks that it needs have issued it.
+  /// `has_future`: shared by all Works of the operator; false once one of them had no future. A
+  /// Work with a future completes by itself. A send, a receive and some reductions complete only
+  /// within their wait, which must not be interrupted and resumed. `up`: set if the backend's
+  /// time-out was extended beyond the program's (with_patience()).
   WatchedWork(Inner inner, int group, uint64_t number, bool needs_others,
               std::atomic<bool>& has_future, const std::optional<TimeUp>& up)
       : WorkAround(std::move(inner)),
@@ -364,8 +369,8 @@ class WatchedWork final : public WorkAround {
     return false;
   }
 
-  /// Runs gloo's own wait in slices: a wait that timed out may be repeated. A failure late in a
-  /// slice is raised at once by the next.
+  /// Runs gloo's own wait in slices of kLook, since a wait that timed out may be repeated. A
+  /// failure at the end of a slice looks like its time-out; the next slice raises it at once.
   bool wait_in_slices(std::chrono::milliseconds timeout) {
     Looks looks(group_, number_);
     std::optional<TimeUp> up = timeout == kNoTimeout ? up_ : std::nullopt;
@@ -390,9 +395,9 @@ class WatchedWork final : public WorkAround {
     }
   }
 
-  /// Polls for a while until all needed ranks have issued the operation, and then waits; after
-  /// that, waits on another thread: peers may issue it unseen, or be seen late because they are on
-  /// another host.
+  /// Polls, for at most kNear, until all needed ranks have issued the operation, and then runs the
+  /// backend's wait. Otherwise waits on another thread: peers may have issued the operation unseen,
+  /// or be seen late because they are on another host.
   bool wait_for_others(std::chrono::milliseconds timeout) {
     const auto begin = Clock::now();
     for (int who = 0;
@@ -426,8 +431,8 @@ class WatchedWork final : public WorkAround {
     return *result;
   }
 
-  /// Keeps the abandoned operation alive for ever, because it holds the memory that it reads and
-  /// writes.
+  /// Keeps the abandoned operation alive for ever: it holds the memory that the transport may still
+  /// read and write.
   void keep() {
     static auto* kept = new std::vector<Inner>;
     static std::mutex keeping;
