@@ -10,8 +10,8 @@
 
 The package calls the C library liblockstep (lockstep.h has the contract), which it looks for in
 $LOCKSTEP_LIBRARY, beside itself, one and two folders up, and where the system keeps libraries. mpi4py is
-needed only for groups of a communicator; numpy arrays and torch tensors are recognised by their `shape`
-and `dtype`.
+needed only for a Group made from a communicator. numpy arrays and torch tensors are recognised by their
+`shape` and `dtype`.
 
 Functions marked collective are called by every rank in the same order and raise the same error on all of
 them. After such an error the next call works, unless it is Gone; Group.resync() helps ranks that have

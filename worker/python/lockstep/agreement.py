@@ -13,17 +13,17 @@ from .observation import Declared, Observation, free_declared
 
 
 class Agreed(NamedTuple):
-    """What to run now."""
+    """The version of a function to run now, as the ranks have agreed."""
 
     entry: Optional[int]          # the version; None: no version, because the limit is reached
-    is_new: bool                  # built in this call
-    decision: Optional[Decision]  # of the version; without a version, of this call if its inputs have fields
+    is_new: bool                  # the version was built in this call
+    decision: Optional[Decision]  # the version's; without a version that of this call, if its inputs have fields
 
 
 _CONSISTENCY = {"same_graph": 0, "same_collectives": 1, "shared_sizes": 2}
 #: Builds version `entry` for a decision; returns text or bytes that identify the program, or None to compare
-#: decisions only. What it relies on beyond the decision goes to decision.guard(). An exception becomes the error of
-#: all ranks.
+#: decisions only. It passes to decision.guard() what the program relies on beyond the decision. An exception becomes
+#: the error of all ranks.
 Build = Callable[[int, Decision], Any]
 
 
@@ -31,10 +31,10 @@ def program_bytes(program: Any) -> bytes:
     return program if isinstance(program, bytes) else str(program).encode()
 
 
-#: The result of lockstep_agree_tested(): code, entry, whether it is new, address of its decision, and whether some rank
-#: has not tested what its program relies on.
+#: The result of lockstep_agree_tested(): code, entry, whether the entry is new, address of its decision, and whether
+#: some rank has not tested what the entry's program relies on.
 Said = Tuple[int, int, int, int, int]
-#: See native/module.cpp.
+#: The callable that build() in native/module.cpp calls.
 BuildC = Callable[[int, int, int], Optional[Tuple[int, ...]]]
 
 
@@ -68,10 +68,10 @@ class HitVote:
         self._build = _builder(build, self._raised)
 
     def __call__(self, observation: int, expected: Optional[int], untested: bool) -> Optional[Agreed]:
-        """Collective. `untested`: this rank has not verified the conditions that the version relies on beyond its
-        inputs. Returns None if all ranks run the version of the previous call and have verified its conditions; else
-        what was agreed on, whose conditions the ranks have yet to test. Raises like Agreement.agree(), which another
-        rank may call instead."""
+        """Collective. `observation`: address of the library's. `expected`: the entry of the previous call. `untested`:
+        this rank has not verified the conditions that the version relies on beyond its inputs. Returns None if all
+        ranks run the expected version and have verified its conditions; else the version that they agreed on, whose
+        conditions they have yet to test. Raises like Agreement.agree(), which another rank may call instead."""
         said_c = native.agree(self._agreement._handle, self._name, observation, untested, self._build)
         code, entry, is_new, _, some = said_c
         if code == 0 and entry == expected and not is_new and not some:
@@ -82,9 +82,9 @@ class HitVote:
 
 
 class Agreement:
-    """Versions of functions on which the ranks of a group agree. Collective. `consistency` is
-    "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: one
-    list of inputs has at most half as many versions; in the last, all sizes and ints are symbols,
+    """Versions of functions on which the ranks of a group agree. Making it is collective. `consistency`
+    is "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: the
+    version of one list of inputs that reaches half of the limit has symbols for all sizes and ints,
     except sizes marked static."""
 
     def __init__(self, group: Group, name: str = "world", consistency: str = "same_graph",
@@ -93,7 +93,7 @@ class Agreement:
         self.group = group
         self._decisions: Dict[Tuple[str, int], Decision] = {}
         self._declared: Declared = {}
-        self._untested = False  # the ranks test together what a version relies on beyond its inputs (HitVote)
+        self._untested = False  # True: the ranks test together what a version relies on beyond its inputs (HitVote)
         self._sites: List[CallSite] = []  # their observations are freed with this agreement
         config = _CONSISTENCY.get(consistency, -1), automatic_dynamic, assume_at_least_two, recompile_limit, settle
         code, self._handle = lib.agreement_create(group._handle, name, config)
@@ -102,7 +102,7 @@ class Agreement:
 
     def agree(self, frame: str, observation: Optional[Observation],
               build: Optional[Build] = None) -> Agreed:
-        """Collective, before each call of `frame`: returns the version to run. `build` makes a new one.
+        """Collective, before each call of `frame`: returns the version to run. `build` makes a new version.
         `observation` is None on a rank that cannot make the call: all ranks then fail."""
         raised: List[BaseException] = []
         with self.group._turns:
@@ -115,7 +115,8 @@ class Agreement:
 
     def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
                raised: List[BaseException]) -> Agreed:
-        """`observation`: address of the library's. `raised`: exceptions that may have caused a failure."""
+        """Like agree(), with the address of the library's observation. `raised`: receives the exceptions of `build`;
+        the last exception in it becomes the cause of a failure."""
         said_c = native.agree(self._handle, frame.encode(), observation or 0, self._untested, _builder(build, raised))
         return self._agreed(frame, said_c, raised)
 
@@ -137,9 +138,9 @@ class Agreement:
     def prefetch(self, frame: str, observation: Observation) -> None:
         """Commits to a call of `frame` with these inputs, after the calls already committed to, so that its
         vote proceeds while the program works (Group.poke). Call it on every rank or on none. Does not wait.
-        The call must have the same sizes, ints, bools, marks and fields, else BadInput with both values: on all
-        ranks if a version has to be built; otherwise the other ranks are already running, so the watchdog ends
-        the job with this error and exit code 2."""
+        The call must have the same sizes, ints, bools, marks and fields. Otherwise it is BadInput, with the value
+        promised and the value given. All ranks get this error if a version has to be built; else the other ranks are
+        already running, so the watchdog ends the job with this error and exit code 2."""
         with self.group._turns:
             self.group._promised = True
             handle = self._observed(observation, [])
@@ -153,13 +154,13 @@ class Agreement:
     def audit(self, frame: str, observation: Optional[Observation], program: Any,
               collectives: Optional[List[str]] = None, is_new: bool = False, program_text: str = "",
               trouble: Optional[str] = None, *, issued: bool = False) -> Tuple[int, Optional[Finding]]:
-        """Collective, before each call of `frame`, instead of agree(): compares what the ranks are
+        """Collective. Called before each call of `frame`, instead of agree(): compares what the ranks are
         about to run and changes nothing. `program`: text or bytes that identify the program. `program_text`:
-        for reports, a line of a few words, then the program's text, of which the first line that differs is
-        shown. `collectives`: their list in order, [] for none, None for not known; text after a tab in a
-        line is shown, but not compared. `issued`: the list is of collectives that this rank has issued
-        since its last audited call. Fields of the observation are ignored. Returns how often the finding
-        has been made so far (1: show it; 0: no finding) and the finding. Raises, on all ranks and before
+        a line of a few words, then the program's text; reports show its first line that differs.
+        `collectives`: the program's collectives in order, a line each ([]: it has none; None: not known); text after
+        a tab in a line is shown, but not compared. `issued`: these are instead the collectives that this rank has
+        issued since its last audited call. Fields of the observation are ignored. Returns how often the difference
+        has been found so far (1: show it; 0: no difference) and the finding. Raises, on all ranks and before
         anything runs, if collectives do not match."""
         calls = "\n".join(line.split("\t", 1)[0] for line in collectives or [])
         run = (is_new, lib.fingerprint_of(program_bytes(program)),

@@ -1,4 +1,4 @@
-"""The inputs of one call site, read by a plan that is worked out once per structure."""
+"""The inputs of one call site, read by a plan that is made once for each structure of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MOST_PLANS = 16
 
 
 def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
-    """Returns the tree by which the extension reads values like this one (native/plan.cpp); None: it cannot.
-    Sources are in the order of Observation.of()."""
+    """Returns the tree by which the extension reads values of this structure (native/plan.cpp); None: it cannot read
+    them. Sources are in the order of Observation.of(), whose parameter `whole` is."""
     kind, holds = type(value), kind_of(value)
     if holds is not None:
         if holds == KEYS and (kind is not dict or any(type(key) is not str for key in value)):
@@ -36,7 +36,7 @@ def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
 
 
 class CallSite:
-    """Reads the inputs of calls into observations of the library, of which it keeps one per structure."""
+    """Reads the inputs of calls into observations of the library. Keeps one observation per structure of inputs."""
 
     def __init__(self, whole: bool = False) -> None:
         """`whole`: as for Observation.of()."""
@@ -44,7 +44,8 @@ class CallSite:
         self._plans: List[Tuple[Any, int]] = []
 
     def read(self, value: Any) -> Optional[int]:
-        """Returns the address of the observation with this value; None: no plan fits it. Raises BadInput."""
+        """Returns the address of an observation that holds this value; None: no plan fits the value. Raises
+        BadInput."""
         for i, (plan, handle) in enumerate(self._plans):
             code = plan.read(value)
             if code != _OTHER:
@@ -55,7 +56,7 @@ class CallSite:
         return None
 
     def learn(self, value: Any, observation: Observation) -> None:
-        """Makes a plan for values like this one; `observation` is of this value."""
+        """Makes a plan for values of this structure; `observation` is that of `value`."""
         tree = plan_of(value, self._whole)
         if tree is None:
             return

@@ -30,12 +30,12 @@ from .observation import dtype_word
 from .turns import Turns
 
 _TENSOR, _INT, _FLOAT, _BOOL = range(4)
-#: By number: the name, numpy's typestr, and memoryview's format.
+#: The dtypes by lockstep's number: name, numpy's typestr, memoryview's format.
 _DTYPES = (("bool", "|b1", "?"), ("u8", "|u1", "B"), ("i8", "|i1", "b"), ("i16", "<i2", "h"), ("i32", "<i4", "i"),
            ("i64", "<i8", "q"), ("f16", "<f2", "e"), ("bf16", "", ""), ("f32", "<f4", "f"), ("f64", "<f8", "d"))
 _BY_TYPESTR = {typestr: number for number, (_, typestr, _) in enumerate(_DTYPES) if typestr}
 _BY_FORMAT = {code: number for number, (_, _, code) in enumerate(_DTYPES) if code}
-_BY_FORMAT["l"] = _BY_FORMAT["q"]  # of this platform
+_BY_FORMAT["l"] = _BY_FORMAT["q"]  # a C long has 64 bits on this platform
 _BY_TORCH = {"bool": 0, "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "bfloat16": 7,
              "float32": 8, "float64": 9}
 
@@ -73,7 +73,8 @@ def _local(value: Any, what: str) -> _Local:
 
 
 class _Noted:
-    """Takes the turn of a C call. Ctrl-C while C waits is noted, polled by C, and raised after C has returned."""
+    """Takes the turn for a C call. Ctrl-C during the call is noted; C asks for the note while it waits, and ends its
+    wait. The signal's handler runs after C has returned."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
@@ -104,7 +105,8 @@ class _Noted:
 
 
 class RemoteTensor:
-    """A handle of a tensor on the workers, which have its sizes and elements. They free it once no handle is left."""
+    """A handle of a tensor on the workers, which hold its sizes and elements. The workers free the tensor once no handle
+    of it is left."""
 
     def __init__(self, controller: Controller, handle: int) -> None:
         self._controller = controller
@@ -185,7 +187,7 @@ def _leaves(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
 
 
 def _empty(box: Any) -> None:
-    """Empties a box and all containers in it."""
+    """Empties the dicts and lists in a box, and the box."""
     inner = box.values() if isinstance(box, dict) else box if isinstance(box, (list, tuple)) else ()
     for value in inner:
         _empty(value)
@@ -205,9 +207,9 @@ class Program:
             lib.program_free(self._handle)
 
     def __call__(self, **inputs: Any) -> Dict[str, Any]:
-        """Returns the outputs by name, before the program has run: RemoteTensors in dicts and lists, according to
-        their names. Inputs: RemoteTensors, numbers, tensors of this process (which are put on all workers), and dicts
-        and lists of them."""
+        """Returns the outputs by name, without waiting for the run: RemoteTensors, in dicts and lists if their names
+        say so ("layers[0].bias"). Inputs: RemoteTensors, numbers, tensors of this process (which are put on all
+        workers), and dicts and lists of these."""
         return self._call(inputs, list(_leaves("", inputs)), boxed=False)
 
     def call_boxed(self, box: Dict[str, Any]) -> Dict[str, Any]:
@@ -216,7 +218,7 @@ class Program:
         return self._call(box, list(_leaves("", box)), boxed=True)
 
     def _call(self, box: Dict[str, Any], leaves: List[Tuple[str, Any]], boxed: bool) -> Dict[str, Any]:
-        owners: List[int] = []  # handles of this call only
+        owners: List[int] = []  # handles that are freed after this call
         try:
             values = [self._given(name, given, owners) for name, given in leaves]
             leaves.clear()
@@ -229,7 +231,8 @@ class Program:
         return _nested(self._controller._named(out))
 
     def _given(self, name: str, given: Any, owners: List[int]) -> Tuple[str, int, int, int, int, float]:
-        """Returns an input as the library takes it: name, kind, tensor, whether it is moved, int or bool, float."""
+        """Returns an input as the library takes it: name, kind, tensor, whether the tensor is moved, int or bool, float.
+        Adds the tensor's handle to `owners`."""
         if isinstance(given, bool) or type(given).__name__ in ("bool_", "bool"):
             return name, _BOOL, 0, 0, int(given), 0.0
         if isinstance(given, numbers.Integral):
@@ -253,8 +256,8 @@ class Controller:
     as "10.0.0.1:4700", with the secret of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE; None: the address file in the cache
     directory. `deadline`: seconds for which worker 0 may send nothing during a wait. Takes one call at a time, from any
     thread: a call made during a call of another thread raises BadInput. A failure on one worker is a failure on all,
-    and is raised by the next call here. As a context manager it ends the workers at the end; an exception that leaves
-    the block leaves them to the next controller."""
+    and is raised by the next call of the controller. As a context manager it ends the workers at the end of the block;
+    an exception that leaves the block leaves the workers to the next controller."""
 
     def __init__(self, where: Optional[os.PathLike[str] | str] = None, deadline: float = 60.0) -> None:
         self._handle = 0
@@ -269,23 +272,23 @@ class Controller:
 
     def put(self, tensor: Any, label: str = "a tensor") -> RemoteTensor:
         """Puts a numpy array, a torch tensor of the host, a number, or an object with the buffer protocol on every
-        worker; of a list, one item on each worker, whose sizes may differ."""
+        worker. A list has one such item for each worker; the items' sizes may differ."""
         each = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
         if isinstance(tensor, (list, tuple)) and len(each) != self.workers:
             raise ValueError(f"{len(each)} tensors are put on {self.workers} workers; give one for each")
         return RemoteTensor(self, self._put(each, label))
 
     def read(self, path: os.PathLike[str] | str, names: Sequence[str]) -> Dict[str, RemoteTensor]:
-        """Has each worker read tensors of a safetensors file; "{rank}" in `path` stands for its number."""
+        """Has each worker read tensors of a safetensors file; "{rank}" in `path` is replaced by the worker's number."""
         return self._named(self._made(lib.tensors_free, lib.controller_read, self._handle, os.fsencode(path), list(names)))
 
     def load(self, path: os.PathLike[str] | str) -> Program:
-        """Loads a saved program, a file of frame.save() or `lockstep trace --save`. It is sent to the workers once."""
+        """Loads a saved program, a file of frame.save() or `lockstep trace --save`, and sends it to the workers, once."""
         return Program(self, self._made(lib.program_free, lib.controller_load, self._handle, os.fsencode(path)))
 
     def take_over(self) -> List[RemoteTensor]:
-        """Returns the tensors, with labels, that the workers held when this controller connected. Works once; the
-        workers free those that are not kept."""
+        """Returns the tensors, with labels, that the workers held when this controller connected. Works once. The
+        workers free a tensor once its handle is gone."""
         return list(self._tensors(self._made(lib.tensors_free, lib.controller_take_over, self._handle)))
 
     def settle(self) -> None:
@@ -299,7 +302,7 @@ class Controller:
             check(lib.controller_finish(self._handle))
 
     def close(self) -> None:
-        """Leaves the workers, with their tensors, to the next controller. Tensors and programs of this one become
+        """Leaves the workers, with their tensors, to the next controller. Tensors and programs of this controller become
         unusable."""
         with self._turns:
             handle, self._handle = self._handle, 0
@@ -327,7 +330,8 @@ class Controller:
         return self._made(lib.tensors_free, lib.controller_put, self._handle, [array for array, _ in locals_], label)
 
     def _fetched(self, width: int, ask: Callable[..., Tuple[int, int]], *what: Any) -> Tuple[int, Tuple[int, ...], bytes]:
-        """Returns dtype, sizes, and elements of `width` bytes each."""
+        """Calls `ask` with this controller and `what`; returns the dtype, sizes and elements (`width` bytes each) of the
+        tensor that it fetches."""
         handle = self._made(lib.fetched_free, ask, self._handle, *what)
         try:
             dtype, sizes, elements = lib.fetched_array(handle)
@@ -336,7 +340,7 @@ class Controller:
             lib.fetched_free(handle)
 
     def _made(self, free: Callable[[int], None], ask: Callable[..., Tuple[int, int]], *what: Any) -> int:
-        """Returns the handle that `ask` gives; frees it if an error or Ctrl-C prevents that."""
+        """Returns the handle that `ask`(*what) makes; frees it by `free` if an error or Ctrl-C prevents the return."""
         out = 0
         try:
             with self._waiting():

@@ -26,10 +26,10 @@ class Decision:
     """The sizes, symbols and fields for which a version of a function is made; the same on all ranks."""
 
     def __init__(self, handle: int, built: Optional[int] = None) -> None:
-        self._built = built  # while the version is built
+        self._built = built  # address of the lockstep_built, while the version is built
         self.text: str = lib.decision_text(handle)
         whole = json.loads(lib.decision_json(handle))
-        #: Per source: a list of sizes, an int or a bool; a symbol is its name.
+        #: By source: a list of sizes, an int or a bool. In place of a size or an int, a str is the name of a symbol.
         self.inputs: Dict[str, Any] = whole["decisions"]
         self.symbols: Dict[str, Symbol] = {
             name: Symbol(name, s["source"], s["min"], s["hint"], _is_unbacked(handle, i))
@@ -38,36 +38,36 @@ class Decision:
         self.fields: Dict[str, Any] = joined_fields(handle)
 
     def size(self, source: str, dim: int) -> Any:
-        """Returns a number, or the Symbol."""
+        """Returns the size of dim `dim`: a number, or a Symbol."""
         found = self.inputs[source][dim]
         return self.symbols[found] if isinstance(found, str) else found
 
     def guard(self, condition: str, where: Optional[str] = None) -> None:
-        """Adds a condition on which the version relies, while it is built: "x.size(0) % 8 == 0" or
-        "x.size(0) * 2 <= Max(y.size(1), n)" (+ - * // % Mod Min Max; one of == != < <= > >=). If it is false
-        on some rank, that is BranchDivergence on all; from then on the version fits only inputs for which it
-        is true. All ranks must give the same guards. `where`: "kernel.py:41" (default: the caller's line).
-        Raises BadInput for a text that cannot be read; the build has then failed in any case."""
+        """Adds, while the version is built, a condition on which it relies: "x.size(0) % 8 == 0" or
+        "x.size(0) * 2 <= Max(y.size(1), n)" (+ - * // % Mod Min Max; one of == != < <= > >=). If the condition is
+        false on some rank, that is BranchDivergence on all; from then on the version fits only inputs for which the
+        condition is true. All ranks must give the same guards. `where`: "kernel.py:41" (default: the caller's line).
+        Raises BadInput for a text that cannot be read; the build then fails even if the exception is caught."""
         check(lib.build_guard(self._built, condition, _place(where)))
 
     def uniform(self, size: str, what: str, where: Optional[str] = None) -> None:
-        """Declares, while the version is built, that `what`, such as "all_reduce", needs a size equal on all ranks:
-        "x.size(0) * 2" (with the operators of guard()). If it differs, now or in a later call of the version, that is
-        ConstraintViolation on all ranks, with the values. All ranks must declare the same sizes. `where` and BadInput
-        as for guard()."""
+        """Declares, while the version is built, that `what`, such as "all_reduce", needs `size` equal on all ranks:
+        "x.size(0) * 2" (with the operators of guard()). If the size differs, now or in a later call of the version,
+        that is ConstraintViolation on all ranks, with the values. All ranks must declare the same sizes. `where` and
+        BadInput are as for guard()."""
         check(lib.build_uniform(self._built, size, what, _place(where)))
 
     def kept(self, of: str) -> Optional[bytes]:
-        """Returns, while the version is built, what this rank has kept under `of` by share(), in files that only
-        this user can write and whose SHA-256 is checked; None: nothing. Not collective."""
+        """Returns, while the version is built, the bytes that this rank has kept under `of` by share(), in files that
+        only this user can write and whose SHA-256 is checked; None: no such bytes. Not collective."""
         return self._bytes(lib.build_kept, of)
 
     def share(self, of: str, mine: Optional[bytes] = None) -> Optional[bytes]:
         """Collective, while the version is built: returns the bytes `mine` of rank 0 on all ranks with the same `of`,
-        which covers all that the bytes depend on; these ranks keep them. Returns None on other ranks, on all ranks if
-        rank 0 has none, and, above 64 MiB, on ranks that lack them. Call it after the build on rank 0, and before the
-        build on ranks that wait for rank 0. Ranks that have kept the same bytes, by their SHA-256, receive no
-        transfer. Raises Environment if the received bytes are wrong."""
+        and these ranks keep them. `of` covers all that the bytes depend on. Returns None on ranks with another `of`, on
+        all ranks if rank 0 has no bytes, and, if these are more than 64 MiB, on ranks that have not kept them. Call it
+        after the build on rank 0, and before the build on the other ranks, which wait for rank 0. Ranks that have kept
+        bytes with the same SHA-256 receive no transfer. Raises Environment if the received bytes are wrong."""
         return self._bytes(lib.build_share, of, mine)
 
     def _bytes(self, function: Callable[..., Tuple[int, Optional[bytes]]], of: str, *more: Any) -> Optional[bytes]:

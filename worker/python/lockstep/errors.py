@@ -27,16 +27,16 @@ def finding_of(report: int) -> Finding:
 
 
 class Error(Exception):
-    """A call that failed; with the same error on all ranks if it was collective. There is a subclass for every
-    code: FRAME_MISMATCH is lockstep.FrameMismatch, and so on."""
+    """The error of a call; the same on all ranks if the call was collective. There is a subclass for every code:
+    FRAME_MISMATCH is lockstep.FrameMismatch, and so on."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.text)
-        #: All of the following.
+        #: The contents of the error, of which the attributes below are parts.
         self.finding = finding
         self.code = finding.code
         self.message = finding.message
-        #: The input it is about ("tokens.size(0)"), or "".
+        #: The input that caused the error ("tokens.size(0)"), or "".
         self.source = finding.source
         #: The table by ranks: (("0-2", "8"), ("3", "9")).
         self.ranks = finding.ranks
@@ -44,7 +44,7 @@ class Error(Exception):
         self.exit_code: int = lib.exit_code(NUMBERS[finding.code])
 
     def __str__(self) -> str:
-        return self.finding.text  # torch adds rank-specific text to the arguments
+        return self.finding.text  # without the rank-specific text that torch adds to an exception's arguments
 
 
 class AbsentRanks(Error):
@@ -64,11 +64,11 @@ class KindMismatch(Error):
 
 
 class DtypeMismatch(Error):
-    """A tensor has different dtypes on ranks."""
+    """A tensor's dtype differs between ranks."""
 
 
 class NdimMismatch(Error):
-    """A tensor has different numbers of dims on ranks."""
+    """A tensor's number of dims differs between ranks."""
 
 
 class ConstantMismatch(Error):
@@ -120,7 +120,7 @@ class RankLost(Error):
 
 
 class BadInput(Error):
-    """Arguments, or inputs, of a rank make no sense."""
+    """Arguments or inputs of a rank are wrong."""
 
 
 class Version(Error):

@@ -12,7 +12,7 @@ _JOINS = {"equal": 0, "min": 1, "max": 2, "union": 3}
 _MOST_BYTES = 1024
 
 Value = Union[bool, int, str, bytes]
-#: Name, number of the type, number of the join: must be equal on all ranks.
+#: Name, number of the type, and number of the join of a field; they must be equal on all ranks.
 Spec = Tuple[str, int, int]
 
 

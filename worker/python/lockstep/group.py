@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Group:
-    """The ranks that agree. `comm` is an mpi4py communicator, which is duplicated and otherwise not used;
-    None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun, srun) has
-    started together, else this process. `alone`: this process only, whatever has started it.
-    Collective. If a launch has several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
+    """The ranks that agree. Making it is collective. `comm` is an mpi4py communicator, which is duplicated and
+    otherwise not used; None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun,
+    srun) has started together, else this process. `alone`: this process only, whatever has started it.
+    If a launcher has started several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
     that it has loaded to its share of the cores (limit_threads()). As a context manager it finishes at the end,
     collectively; an exception that leaves the block is reported to the other ranks, whose next call raises Gone.
 
@@ -38,8 +38,8 @@ class Group:
         self._agreements: List[Agreement] = []
         self._told_busy: Optional[Callable[[float], None]] = None
         self._promised = False  # something has been prefetched
-        self._ends_apart = False  # at its end no other rank waits for a call of this rank
-        self._turns = Turns("a group")  # also those of its agreements' calls
+        self._ends_apart = False  # True: the ranks end without a last call together
+        self._turns = Turns("a group")  # for calls of the group and of its agreements
         together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
         if alone or (comm is None and not together):
             code, self._handle = lib.group_alone()
@@ -56,7 +56,7 @@ class Group:
                 limit_threads(ranks_of_launch())
         self.rank: int = lib.group_rank(self._handle)
         self.size: int = lib.group_size(self._handle)
-        # Before mpi4py finalises MPI. A forked copy of this process does nothing.
+        # Runs before mpi4py finalises MPI. In a forked copy of this process it does nothing.
         atexit.register(self._at_exit)
 
     def any(self, mine: object) -> bool:
@@ -68,7 +68,8 @@ class Group:
         return self._vote(lib.vote_all, mine)
 
     def more(self, have: object) -> bool:
-        """Collective, at the head of a loop over uneven data: False once no rank has any left."""
+        """Collective, at the head of a loop over uneven data: `have` is true while this rank has data. Returns False
+        once no rank has data left."""
         return self._vote(lib.more, have)
 
     def settle(self) -> None:
@@ -77,12 +78,12 @@ class Group:
             check(lib.settle(self._handle))
 
     def trouble(self, text: str, code: str = "RUNTIME_ASSERT") -> None:
-        """Reports that this rank has failed: the next collective call raises `code` on all ranks. A call whose
-        prefetched vote has been cast is made first."""
+        """Reports that this rank has failed: the next collective call raises the error of `code` on all ranks. A call
+        whose prefetched vote has already been cast is still made first."""
         check(lib.trouble(self._handle, NUMBERS.get(code, 0), text))
 
     def busy(self, seconds: float) -> None:
-        """This process is busy, such as compiling: it does not count as stuck for `seconds` from now."""
+        """Says that this process is busy, for example compiling: it does not count as stuck for `seconds` from now."""
         check(lib.busy(self._handle, seconds))
         if self._told_busy is not None:
             self._told_busy(seconds)
@@ -92,13 +93,13 @@ class Group:
         check(lib.note(self._handle, text))
 
     def issues(self, text: str) -> None:
-        """This process is about to issue its next collective that is not lockstep's, on all ranks of the group;
-        `text` begins with the collective's name. For the watchdog, which names ranks that do not issue it. Never
-        waits."""
+        """Says that this process is about to issue one of the program's own collectives, which takes all ranks of the
+        group; `text` begins with the collective's name. For the watchdog, which names ranks that do not issue this
+        collective. Never waits."""
         check(lib.issues(self._handle, text))
 
     def stalls(self) -> None:
-        """The program's thread has made no progress for a while since issues(): this rank counts as waiting
+        """Says that the program's thread has made no progress for a while since issues(): this rank counts as waiting
         in that collective. From any thread."""
         check(lib.stalls(self._handle))
 
@@ -106,7 +107,7 @@ class Group:
         """Collective, after an error on all ranks: brings ranks that made different calls into step
         again. Versions stay, prefetches are dropped. `error`: an error of this rank alone; the other ranks
         get it in the call that they are in, and this rank waits until they call this function. Raises
-        FrameMismatch if ranks are in other calls and none has failed; it may be called again."""
+        FrameMismatch if some ranks are in other calls and no rank has failed; then call it again."""
         with self._turns:
             if error is not None and not isinstance(error, Error):
                 self.trouble(said(error))
@@ -122,8 +123,8 @@ class Group:
             check(lib.finish(self._handle))
 
     def leave(self, why: str) -> None:
-        """This rank ends without the others, whose next call raises Gone. If they may be running a
-        prefetched call, the watchdog ends the job at once, with this reason and exit code 3."""
+        """Says that this rank ends without the others, whose next call raises Gone. If they may be running a
+        prefetched call, the watchdog ends the job at once, with the reason `why` and exit code 3."""
         sys.stdout.flush()
         check(lib.leave(self._handle, why))
 
@@ -147,7 +148,7 @@ class Group:
             if error is None and not self._ends_apart:
                 self.finish()
             elif not isinstance(error, Error) and not self._ends_apart:
-                if self._promised:  # leaving may end the process
+                if self._promised:  # leave() may end the process, so the exception is shown first
                     traceback.print_exception(kind, error, trace)
                 self.leave(said(error))
         finally:

@@ -11,7 +11,7 @@ KEYS, FIELDS, ITEMS = "keys", "fields", "items"
 
 
 def kind_of(value: Any) -> Optional[str]:
-    """Returns by what a value holds members (KEYS, FIELDS or ITEMS); None: it holds none."""
+    """Returns how a value holds its members: by KEYS, FIELDS or ITEMS; None: it has no members."""
     if isinstance(value, Mapping):
         return KEYS
     if dataclasses.is_dataclass(value) and not isinstance(value, type) or _is_named(value):
@@ -35,17 +35,17 @@ def members_of(value: Any) -> List[Tuple[Any, Any]]:
 
 
 def end_of(kind: str, key: Any) -> str:
-    """Returns the end of a member's name: "batch.tokens[0]" consists of "batch", ".tokens" and "[0]"."""
+    """Returns what a member adds to the name of its holder: "batch.tokens[0]" is "batch" with ".tokens" and "[0]"."""
     return f"[{key}]" if kind == ITEMS else f".{key}"
 
 
 def python_end_of(kind: str, key: Any) -> str:
-    """Returns the end of a member's name as Python source."""
+    """Returns what a member adds to the name of its holder, as Python source."""
     return f"[{key!r}]" if kind == KEYS else end_of(kind, key)
 
 
 def with_members(value: Any, members: Sequence[Any]) -> Any:
-    """Returns a copy with other members, in the order of members_of()."""
+    """Returns a copy of `value` with these members, in the order of members_of()."""
     kind = kind_of(value)
     if kind == ITEMS:
         return type(value)(members)

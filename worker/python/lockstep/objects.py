@@ -11,9 +11,9 @@ Key = Union[str, Callable[[Any], str]]
 
 class Opaque:
     """An object whose contents a function may use, such as a tokenizer: another object needs another
-    version of the function. `key` identifies the object: a str, or a function of the object that returns
-    one, the same in every process. Objects with one key count as equal, and ranks with different keys get
-    ConstantMismatch. Without a key an object equals only itself, and ranks compare the order in which
+    version of the function. `key` identifies the object: a str that is the same in every process, or a function
+    of the object that returns such a str. Objects with the same key count as equal, and ranks with different keys
+    get ConstantMismatch. Without a key an object equals only itself, and ranks compare the order in which
     they first met their objects ("object 1", "object 2"). No object is kept alive."""
 
     __slots__ = ("value", "key")
@@ -50,7 +50,7 @@ class ObjectTable:
 
 
 def object_text(name: str, opaque: Opaque, table: Optional[ObjectTable]) -> str:
-    """Returns the text of an object that the ranks compare."""
+    """Returns the text by which the ranks compare an object."""
     if opaque.key is not None:
         text = opaque.key if isinstance(opaque.key, str) else opaque.key(opaque.value)
         if not isinstance(text, str):
@@ -67,7 +67,7 @@ _MOST_KEYS_BYTES = 512
 
 
 def key_order_text(keys: List[str]) -> str:
-    """Returns the keys separated by commas; if they are long or contain commas, their number and a digest."""
+    """Returns the keys, separated by commas; if the keys are long or contain commas, their number and a digest."""
     text = ", ".join(keys)
     if len(text.encode()) <= _MOST_KEYS_BYTES and not any(", " in key for key in keys):
         return text

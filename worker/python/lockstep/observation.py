@@ -21,7 +21,7 @@ _Source = Tuple[str, int, int, int]
 
 
 def dtype_word(dtype: Any) -> str:
-    """Returns "float32", for numpy and torch dtypes alike."""
+    """Returns the name of a numpy or torch dtype, such as "float32"."""
     return str(getattr(dtype, "name", dtype)).replace("torch.", "")
 
 
@@ -46,12 +46,12 @@ def _dtype_number(name: str, dtype: Any, whole: bool) -> int:
 
 
 def is_scalar(value: Any) -> bool:
-    # numpy's numbers are numbers.Number, its truth value (bool_, bool since 2.0) is not.
+    # numpy's numbers are numbers.Real; numpy's bool (bool_, named bool since 2.0) is not.
     return isinstance(value, (int, float, numbers.Real)) or type(value).__name__ in ("bool_", "bool")
 
 
 def _members(value: Any) -> Optional[Iterator[Tuple[str, Any]]]:
-    """Returns the members of a nested value, each with the end of its name; None: it is not nested."""
+    """Returns the members of a nested value, each with what it adds to the name; None: the value is not nested."""
     kind = kind_of(value)
     if kind is not None:
         return ((end_of(kind, key), member) for key, member in members_of(value))
@@ -66,7 +66,7 @@ def is_jagged(value: Any) -> bool:
 
 
 def walked(name: str, value: Any, depth: Optional[int] = None) -> Iterator[Tuple[str, Any]]:
-    """Yields the leaves of a value by name, down to `depth`."""
+    """Yields the leaves of a value, each with its name, as far as they are at most `depth` levels down."""
     members = _members(value)
     if members is None:
         yield name, value
@@ -82,7 +82,7 @@ def gradient_of(value: Any) -> Optional[bool]:
 
 
 class _Walk:
-    """Walks through nested inputs and turns them into sources with values, and fields."""
+    """Walks through nested inputs and collects their sources, with values, and their fields."""
 
     def __init__(self, whole: bool, key_order: bool, objects: Optional[ObjectTable]) -> None:
         self.sources: List[_Source] = []
@@ -101,7 +101,7 @@ class _Walk:
         elif isinstance(value, Opaque):
             self._field(object_field(name, object_text(name, value, self._objects)))
         elif isinstance(value, str) or value is None:
-            # Has no size: its presence and its value are part of the name.
+            # Such a value has no size: a source's name says that it is there, and its value.
             self.sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
         elif is_scalar(value):
             self._scalar(name, value.item() if hasattr(value, "item") else value)
@@ -144,7 +144,8 @@ class _Walk:
 
 
 def strides_of(value: Any) -> Optional[List[int]]:
-    """Returns strides in elements: numpy has bytes in an attribute, torch elements by a method."""
+    """Returns strides in elements: numpy has them in bytes, as an attribute; torch in elements, as a method. None: the
+    value has no strides."""
     found = getattr(value, "strides", None)
     if found is not None and not callable(found):
         return [int(s) // max(int(value.itemsize), 1) for s in found]
@@ -161,7 +162,7 @@ def contiguous_strides(sizes: List[int]) -> List[int]:
     return out[::-1]
 
 
-#: An agreement's declared observations, so that a call only sets values.
+#: An agreement's observations, by their sources and fields. They are declared once, so that a call only sets values.
 Declared = Dict[Tuple[Any, ...], int]
 _MOST_DECLARED = 256
 
@@ -175,7 +176,7 @@ def free_declared(declared: Declared) -> None:
 class Observation:
     """What this rank sees of the inputs of one call: `Observation(batch=batch, lr=0.1)`. Nested
     values become sources with names like `batch.tokens[0]`: arrays with their sizes, ints and bools
-    with their values, floats without. None and strings count as part of the name. `marks` maps a
+    with their values, floats without a value. None and strings become part of a name. `marks` maps a
     name to {dim: "dynamic" | "maybe_dynamic" | "unbacked" | "static" | "uniform"}; a
     size marked uniform must be the same on all ranks. An Opaque with a key becomes a field."""
 
@@ -187,9 +188,9 @@ class Observation:
     def of(cls, inputs: Mapping[str, Any], marks: Optional[Mapping[str, Mapping[int, str]]] = None,
            whole: bool = False, key_order: bool = False,
            objects: Optional[ObjectTable] = None) -> "Observation":
-        """Makes an observation of a mapping. `whole`: requires_grad of a tensor x is the bool x.requires_grad, the
-        order of its dims in memory is the int x.layout (native/plan.h), a dtype that lockstep does not know is part of
-        a source's name, as None is, and a value that cannot be observed counts by its type.
+        """Makes an observation of a mapping. `whole`: a tensor x also has the bool x.requires_grad and the int
+        x.layout, the order of its dims in memory (native/plan.h). A dtype that lockstep does not know, or the type of
+        a value that cannot be observed, then becomes part of a source's name, as None does.
         `key_order`: the order of the keys of each dict x among the inputs is the field x.keys(), for
         functions that iterate over dicts. `objects` numbers each Opaque without a key."""
         out = cls.__new__(cls)
@@ -209,9 +210,9 @@ class Observation:
     def observe(self, name: str, value: Value, join: str = "equal") -> "Observation":
         """Adds a field: an int, a bool, a str or bytes (of at most 1,024 bytes) which the ranks join
         before a version is built; the joined value is Decision.fields[name]. `join`: "equal" (ranks
-        that differ get ConstantMismatch), "min", "max" or "union" (a tuple of the distinct values, in
-        order of the lowest rank that has each). A version serves calls whose values are equal to the joined one, not
-        below the min, not above the max, or one of the union. Every rank must observe the same fields,
+        that differ get ConstantMismatch), "min", "max" or "union" (a tuple of the distinct values, ordered by
+        their lowest ranks). A version serves calls in which every rank's value is equal to the joined value, not below
+        the min, not above the max, or one of the union. Every rank must observe the same fields,
         or all get SourceMismatch. Returns this observation."""
         spec, plain = field_of(name, value, join)
         if name in self.names() or any(known[0] == name for known in self._fields):
@@ -237,7 +238,8 @@ class Observation:
         return out
 
     def _handle(self, declared: Declared) -> int:
-        """Returns the library's observation with these values; valid until the next one of the same sources."""
+        """Returns the address of the library's observation with these values. It is reused by the next observation of
+        the same sources and fields."""
         what = (self.sources, *self._fields) if self._fields else self.sources
         handle = declared.get(what)
         if handle is None:

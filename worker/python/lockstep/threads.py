@@ -9,17 +9,17 @@ _SAID = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def share_of_cores(ranks: int) -> Optional[int]:
-    """Returns the threads that each of `ranks` on this host should have; None: the environment sets the number."""
+    """Returns the number of threads for each of `ranks` ranks on this host; None: the environment sets the number."""
     if any(name in os.environ for name in _SAID):
         return None
     cores = os.cpu_count() or 1
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores  # perhaps to its share
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores  # may be this rank's share
     return max(1, min(bound, cores // ranks))
 
 
 def limit_threads(ranks: int) -> None:
-    """Limits the threads of the OpenMP and BLAS libraries that this process has loaded to this rank's share of the
-    cores, on a host with `ranks` ranks. Does nothing without threadpoolctl, or if the environment sets the number."""
+    """Limits the threads of the OpenMP and BLAS libraries that this process has loaded: to this rank's share of the
+    cores of a host with `ranks` ranks. Does nothing without threadpoolctl, or if the environment sets the number."""
     share = share_of_cores(ranks)
     try:
         from threadpoolctl import ThreadpoolController

@@ -9,9 +9,9 @@ from .errors import BadInput, Finding
 
 
 class Turns:
-    """The turn of a call, as a context manager: from before it touches anything of this package until it has
-    returned. A call of another thread in between raises BadInput with both threads, and changes nothing. A thread
-    that has the turn may take it again, for a call within a call."""
+    """The turn of a call, as a context manager that holds it from before the call touches anything of this package
+    until the call has returned. A call of another thread in between raises BadInput with both threads, and changes
+    nothing. A thread that has the turn may take it again, for a call within a call."""
 
     def __init__(self, of: str) -> None:
         self._of = of  # "a group"

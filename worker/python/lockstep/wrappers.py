@@ -49,11 +49,11 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
     on what its inputs are, and on the version of it that runs. Making the wrapper is collective.
 
     `observe` maps the arguments to the inputs that count (default: all, by their names). `build`
-    makes version `entry` for a decision and returns the callable that runs instead of `function`; it
-    may have an attribute `program_text`, which is compared between ranks. Without it `function` itself runs.
+    makes version `entry` for a decision and returns the callable that runs instead of `function`; this callable
+    may have an attribute `program_text`, which is compared between ranks. Without `build`, `function` itself runs.
     `fields` maps the arguments to values that the ranks join, such as {"capacity": (512, "max")}
-    (Observation.observe). `key_order`: the order of the keys of each dict among the inputs counts: with
-    another order another version runs, and ranks whose orders differ get ConstantMismatch. Objects
+    (Observation.observe). `key_order`: the order of the keys of each dict among the inputs counts. Another
+    order then needs another version, and ranks whose orders differ get ConstantMismatch. Objects
     other than arrays and numbers are passed as Opaque.
     `wrapper.last` is the last Agreed; `wrapper.prefetch(*args)` commits to a call with these arguments
     (Agreement.prefetch). An exception of the function is reported to the other ranks at their next call."""
@@ -132,10 +132,10 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
             observe: Optional[Callable[..., Mapping[str, Any]]] = None,
             report: Optional[Callable[[Finding], None]] = None) -> Callable[..., Result]:
     """Wraps a callable that has a compiler of its own: before each call the ranks compare what they
-    are about to run and change nothing. `program(*args)` returns text or bytes that identify this rank's
-    program, `collectives(*args)` the list of its collectives (default: not known). Each new finding goes to
-    `report` (default: one line on stderr, from rank 0). Raises on all ranks before collectives that would
-    not match."""
+    are about to run, and the wrapper changes nothing. `program(*args)` returns text or bytes that identify this
+    rank's program, `collectives(*args)` the list of its collectives (default: not known). Each new finding goes to
+    `report` (default: one line on stderr, from rank 0). If collectives would not match, the wrapper raises on all
+    ranks, before the call."""
     frame = name or _name_of(function)
     own = agreement or Agreement(group, f"audited {frame}")
     seen: Set[bytes] = set()
@@ -168,7 +168,7 @@ def audited(function: Callable[..., Result], group: Group, program: Callable[...
 
 @contextlib.contextmanager
 def _told(group: Group, code: str) -> Iterator[None]:
-    """Reports an exception that leaves the block to the other ranks at the next call."""
+    """Inside this context, an exception that leaves the block is reported to the other ranks at the next call."""
     try:
         yield
     except BaseException as error:

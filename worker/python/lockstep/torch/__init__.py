@@ -4,8 +4,7 @@
     lockstep.torch.watch()
 
 From then on each collective of any process group is compared with those of the other ranks before it is issued, and
-ranks report to each other what they compile; no rank waits for that. For lockstep.agreed() a program needs the ranks
-themselves:
+ranks report to each other what they compile; no rank waits for that. lockstep.agreed() needs the ranks as a group:
 
     with lockstep.torch.group() as ranks:
         step = lockstep.agreed(train_step, ranks)

@@ -40,7 +40,7 @@ def _deadline() -> float:
 
 
 def _show_told() -> None:
-    """Logs at the level that LOCKSTEP_LOG names, among its topics."""
+    """Shows the log from the level in LOCKSTEP_LOG on, if there is one among its words."""
     names = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
     level = next((names[word] for word in os.environ.get("LOCKSTEP_LOG", "").split(",") if word in names), None)
     if level is not None:
@@ -66,14 +66,14 @@ def _watch_when_begun(policy: str, deadline: float) -> None:
 
 
 def _show_from(script: str) -> None:
-    """Shows uncaught exceptions from the script's own lines on."""
+    """Makes the traceback of an uncaught exception begin at the script's own lines."""
     shown: Any = sys.excepthook
 
     def show(kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
         users = trace
         while users is not None and users.tb_frame.f_code.co_filename != script:
             users = users.tb_next
-        if users is not None or isinstance(error, SyntaxError):  # a SyntaxError of the script has no line that runs
+        if users is not None or isinstance(error, SyntaxError):  # no line of a script with a SyntaxError has run
             error, trace = error.with_traceback(users), users
         shown(kind, error, trace)
     sys.excepthook = show
