@@ -1,5 +1,5 @@
-"""What lockstep.torch uses of torch beyond its public interface, each with the versions in which it was
-seen. Run with torch 2.15 and 2.8."""
+"""What lockstep.torch uses of torch beyond its public interface. "Seen in" names the versions of torch in which a thing
+was seen. Run with torch 2.15 and 2.8."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _c10d: Any = importlib.import_module("torch.distributed.distributed_c10d")
 
 
 def default_store() -> Any:
-    """Returns the store of init_process_group. Seen in 2.15."""
+    """Returns the store that init_process_group() has set up. Seen in 2.15."""
     find = getattr(_c10d, "_get_default_store", None)
     if find is None:
         raise RuntimeError(f"torch {torch.__version__} does not show the store of init_process_group; open "
@@ -33,7 +33,7 @@ def default_store() -> Any:
 
 
 def store_host(store: Any) -> Optional[str]:
-    """Returns the host of a store over TCP; None: it is of another kind. underlying_store: seen in 2.15."""
+    """Returns the host of a store over TCP; None: the store is of another kind. underlying_store: seen in 2.15."""
     seen = 0
     while seen < 8 and hasattr(store, "underlying_store"):
         store, seen = store.underlying_store, seen + 1
@@ -42,11 +42,11 @@ def store_host(store: Any) -> Optional[str]:
 
 
 class _Thread(threading.local):
-    """What FrameEvents knows of the compile of a thread."""
+    """What FrameEvents knows of a thread's compile."""
 
-    late: Optional[BaseException] = None     # what `started` raised, to be raised by the next hook
-    code: Optional[types.CodeType] = None    # of the compile that has started
-    handled: Optional[BaseException] = None  # the exception that the program is handling around the call
+    late: Optional[BaseException] = None     # what `started` raised; the next hook raises it
+    code: Optional[types.CodeType] = None    # the code whose compile has started
+    handled: Optional[BaseException] = None  # the exception that the program was handling when the compile started
 
 
 class FrameEvents:
@@ -58,13 +58,15 @@ class FrameEvents:
                  ended: Callable[[Optional[BaseException], bool], None],
                  backward: Callable[[bool], None],
                  unraised: Callable[[BaseException, types.CodeType], None]) -> None:
-        """`looked_up`(found), after look_up(True): the guards of a frame with versions have been tested; if False, it
-        will compile. Must not raise. `started`: a frame begins to compile, for the first time or because no version
-        fits; not called for compiles within a compile. `traced`: gets the code of a frame, the code that runs instead,
-        and the result of the trace, before anything of it runs; not called if nothing was traced. `ended`: the compile
-        has ended; gets its error, and whether the frame then runs without a graph; must not raise. `backward`(starts):
-        the build of a backward graph within the backward pass starts or has ended. `unraised`: gets the exception of
-        `started` if this version of torch does not propagate it, and the frame then runs without a graph."""
+        """The parameters are called at these events. `looked_up`(found): the guards of a frame with versions have been
+        tested; if `found` is False, the frame will compile. Called only after look_up(True); must not raise.
+        `started`: a frame begins to compile, for the first time or because no version fits. Not called for a compile
+        within another. `traced`: a frame has been traced, and nothing of it has run; gets the frame's code, the code
+        that runs instead, and the result of the trace. Not called if nothing was traced. `ended`: the compile has
+        ended; gets its error, and whether the frame then runs without a graph. Must not raise. `backward`(starts): the
+        build of a backward graph starts (True) or has ended (False), within the backward pass. `unraised`: `started`
+        raised, but this version of torch does not propagate that and runs the frame without a graph; gets the exception
+        and the frame's code."""
         try:
             callback: Any = importlib.import_module("torch._dynamo.callback")
             convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
@@ -79,7 +81,7 @@ class FrameEvents:
             raise RuntimeError(f"torch {torch.__version__} lacks a hook that lockstep.torch.watch() needs "
                                f"({error}); lockstep.agreed() and lockstep.torch.group() work "
                                "without it") from error
-        never_compile(__name__.split(".", 1)[0])  # functions of lockstep run between frames of the program
+        never_compile(__name__.split(".", 1)[0])  # lockstep's functions run between frames of the program
         self._started, self._traced, self._ended, self._backward = started, traced, ended, backward
         self._unraised = unraised
         self._of = _Thread()
@@ -97,7 +99,7 @@ class FrameEvents:
         return self._start in self._callbacks.start_callbacks
 
     def look_up(self, on: bool) -> None:
-        """Sets whether `looked_up` is called."""
+        """Sets whether the event `looked_up` is reported."""
         if on and self._before is None:
             self._before = (self._set_hook(self._looked_up),)
         elif not on and self._before is not None:
@@ -123,7 +125,7 @@ class FrameEvents:
             self._backward(True)
 
     def _begin(self) -> None:
-        self._of.handled = sys.exc_info()[1]  # the program handles it around the call
+        self._of.handled = sys.exc_info()[1]
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code is not self._entrance:
             frame = frame.f_back
@@ -138,7 +140,7 @@ class FrameEvents:
             raise late
         if not self._is_registered():
             self._register()
-            self._begin()  # late, but before anything runs
+            self._begin()  # after the trace, but before anything of the frame runs
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and _output_of(frame) is None:
             frame = frame.f_back
@@ -175,7 +177,8 @@ class FrameEvents:
 
 
 def _output_of(frame: types.FrameType) -> Optional[Any]:
-    """Returns the result of the trace if `frame` is that of the compile. Seen in 2.8, 2.11 (tracer_output) and 2.15."""
+    """Returns the result of the trace if `frame` is torch's function that compiles; else None. Seen in 2.8, 2.11
+    (tracer_output) and 2.15."""
     for output in (frame.f_locals.get("output"), getattr(frame.f_locals.get("tracer_output"), "output_graph", None)):
         if hasattr(output, "graph"):
             return output
@@ -187,7 +190,7 @@ class _Probe(Exception):
 
 
 def _passes_on(callback: Any) -> bool:
-    """Returns whether a compile propagates what its start callback raises. Not in 2.8; in 2.15."""
+    """Returns whether a compile propagates what its start callback raises. True in 2.15, not in 2.8."""
     def fails(args: Any) -> None:
         raise _Probe
     handler = callback.CompilationCallbackHandler()
@@ -202,8 +205,9 @@ def _passes_on(callback: Any) -> bool:
 
 
 class BackwardGraphs:
-    """Backward graphs as AOTAutograd splits them off. joint_custom_pass, which is called right before the split,
-    and the name of the local variable there: seen in 2.15. Other versions may show no graphs."""
+    """Collects backward graphs where AOTAutograd splits them from joint graphs. Uses joint_custom_pass, which torch
+    calls right before the split, and the name of a local variable there: seen in 2.15. Other versions may show no
+    graphs."""
 
     def __init__(self) -> None:
         self._config: Any = importlib.import_module("torch._functorch.config")
@@ -222,8 +226,9 @@ class BackwardGraphs:
         return self._before(joint, inputs) if callable(self._before) else joint
 
     def take(self) -> Optional[List[Any]]:
-        """Returns the graphs since the last call, as GraphModules; None: some are from a cache, or this version shows
-        none. Call it soon: a frame keeps alive what its callers hold."""
+        """Returns the backward graphs split off since the last take(), as GraphModules; None: torch took some from a
+        cache, or this version of torch shows none. Call it soon after a compile: until then the frames of the split are
+        kept alive, with all that their callers hold."""
         frames, self._frames = self._frames, []
         hits, self._hits = self._hits, _cache_hits()
         found = [frame.f_locals.get("bw_module") for frame in frames]
@@ -241,8 +246,8 @@ def _cache_hits() -> int:
 
 
 def _frame_state(code: types.CodeType, closure: Any) -> Any:
-    """Returns torch's record of the sizes of a frame's inputs, by source; None: this version does not show it.
-    torch._dynamo.pgo: seen in 2.8, 2.11 and 2.15."""
+    """Returns torch's record of the sizes of a frame's inputs, by source; None: this version of torch does not show the
+    record. torch._dynamo.pgo: seen in 2.8, 2.11 and 2.15."""
     try:
         pgo: Any = importlib.import_module("torch._dynamo.pgo")
         known = {"closure": closure} if "closure" in inspect.signature(pgo.CodeId.make).parameters else {}
@@ -252,7 +257,7 @@ def _frame_state(code: types.CodeType, closure: Any) -> Any:
 
 
 def sizes_seen(code: types.CodeType, closure: Any) -> Dict[str, Seen]:
-    """Returns the sizes of all compiles of a frame so far."""
+    """Returns the sizes of a frame's inputs in all its compiles so far, by source; None for a size that varied."""
     def one(value: Any) -> Optional[int]:
         return value if type(value) is int else None
     found: Dict[str, Seen] = {}
@@ -269,7 +274,8 @@ def _auto_dynamic() -> type:
 
 
 def see_sizes(code: types.CodeType, closure: Any, seen: Mapping[str, Seen]) -> None:
-    """Records sizes as though this process had compiled the frame for them, too: those that vary become symbols."""
+    """Merges `seen` into torch's record, as though this process had also compiled the frame for these sizes: sizes that
+    vary become symbols."""
     state = _frame_state(code, closure)
     if state is None:
         return
@@ -294,7 +300,8 @@ def never_compile(package: str) -> None:
 
 
 def wrapped_function(frame: types.FrameType) -> Optional[Any]:
-    """Returns the function that torch.compile has wrapped, if `frame` is the wrapper's. Seen in 2.15."""
+    """Returns the function that torch.compile has wrapped, if `frame` is that of the wrapper; else None. Seen in
+    2.15."""
     code = frame.f_code
     if code.co_name not in ("compile_wrapper", "_fn") or not code.co_filename.endswith("_dynamo/eval_frame.py"):
         return None
@@ -302,8 +309,8 @@ def wrapped_function(frame: types.FrameType) -> Optional[Any]:
 
 
 def called_module(frame: types.FrameType) -> Optional[Any]:
-    """Returns the module whose forward() is called, if `frame` is torch's code for that, with or without hooks. Seen in
-    2.15."""
+    """Returns the module whose forward() is being called, if `frame` is torch's code that calls it, with or without
+    hooks; else None. Seen in 2.15."""
     code = frame.f_code
     if code.co_name not in ("_call_impl", "inner") or not code.co_filename.endswith("nn/modules/module.py"):
         return None
@@ -311,8 +318,8 @@ def called_module(frame: types.FrameType) -> Optional[Any]:
 
 
 def passing(error: Exception) -> BaseException:
-    """Returns the error as an instance of a subclass that torch.compile passes to its caller unchanged; others it wraps
-    in an exception of its own. Seen in 2.15."""
+    """Returns the error as an instance of a subclass that torch.compile passes on to its caller unchanged. It wraps
+    other errors in an exception of its own. Seen in 2.15."""
     exc: Any = importlib.import_module("torch._dynamo.exc")
     kind = type(error)
     made = type(kind.__name__, (kind, exc.ShortenTraceback), {
@@ -325,8 +332,8 @@ def passing(error: Exception) -> BaseException:
 
 class Kernels:
     """Functions in front of operators of torch.distributed (namespace c10d), for eager and compiled
-    calls alike. Not a dispatch mode, under which torch would compile nothing. A kernel of the dispatch key
-    BackendSelect, which these operators leave free, and OpOverload.redispatch(): seen in 2.15."""
+    calls alike. They are kernels of the dispatch key BackendSelect, for which these operators have no kernel. (Under a
+    dispatch mode, torch would compile nothing.) This and OpOverload.redispatch(): seen in 2.15."""
 
     def __init__(self, before: Dict[str, Callable[..., Any]], after: Callable[[Any], None]) -> None:
         """`before`: functions by the name of an operator ("allreduce_"), called with its arguments. `after`: called
@@ -353,13 +360,13 @@ class Kernels:
 
 
 def group_of(handle: Any) -> Any:
-    """Returns the ProcessGroup of an operator's argument. Seen in 2.15."""
+    """Returns the ProcessGroup that an operator's argument stands for. Seen in 2.15."""
     return _torch.distributed.ProcessGroup.unbox(handle)
 
 
 def reduction(handle: Any) -> str:
-    """Returns the reduction of an operator's argument, such as "sum"; "": this version does not show it. Seen in 2.15,
-    not in 2.8."""
+    """Returns the reduction that an operator's argument stands for, such as "sum"; "": this version of torch does not
+    show it. Seen in 2.15, not in 2.8."""
     if not hasattr(_torch.distributed.ReduceOp, "unbox"):
         return ""
     op = _torch.distributed.ReduceOp.unbox(handle).op
@@ -372,7 +379,7 @@ _reductions: Dict[Any, str] = {}
 
 
 def group_named(name: str) -> Any:
-    """Returns the ProcessGroup that graphs call by this name; None: no such group. Seen in 2.15."""
+    """Returns the ProcessGroup that has this name in graphs; None: no such group. Seen in 2.15."""
     try:
         return _c10d._resolve_process_group(name)
     except (AttributeError, RuntimeError, ValueError):
@@ -380,25 +387,27 @@ def group_named(name: str) -> Any:
 
 
 def groups_made() -> List[Tuple[Any, List[int]]]:
-    """Returns the process groups of this process with their ranks of the job, in the order of their making. Seen in
-    2.15."""
+    """Returns the process groups of this process, each with its members' ranks in the job, in the order in which they
+    were made. Seen in 2.15."""
     return [(group, list(ranks)) for group, ranks in _c10d._world.pg_group_ranks.items()]
 
 
 def _groups_counted() -> Optional[int]:
-    """Returns the count by which torch names a group that only its ranks make, besides their ranks. Seen in 2.8, 2.11
-    (pg_names), 2.15 (group_count)."""
+    """Returns the count that torch uses, with the ranks, in the name of a group that only its members make; None: this
+    version of torch does not show it. Seen in 2.8, 2.11 (pg_names), 2.15 (group_count)."""
     code = getattr(getattr(_c10d, "_hash_ranks_to_str", None), "__code__", None)
     return None if code is None else (
         int(_c10d._world.group_count) if "group_count" in code.co_names else len(_c10d._world.pg_names))
 
 
 class GroupMaking:
-    """Wraps each call that makes a process group, new_group() and what uses it: every rank of the job makes the call,
-    or, with use_local_synchronization, the ranks of the group. _new_group_with_tag: seen in 2.8 and 2.15."""
+    """Wraps each call that makes a process group: new_group(), and functions that use it. Every rank of the job makes
+    the call, or, with use_local_synchronization, only the group's members. _new_group_with_tag: seen in 2.8 and
+    2.15."""
 
     def __init__(self, around: Callable[[List[int], List[int], Optional[int]], ContextManager[None]]) -> None:
-        """`around`(ranks of the group, ranks that make the call, number of groups of this rank if it must be equal)."""
+        """`around`(ranks of the group, ranks that make the call, number of groups of this rank): returns the context
+        for the call. The number is None if it need not be equal on the ranks that make the call."""
         self._makes: Any = getattr(_c10d, "_new_group_with_tag", None)
         if self._makes is None:
             return
@@ -435,8 +444,8 @@ def elements_of(node: Any) -> List[Any]:
 
 
 def sources_without_value(graph: Any) -> Dict[str, str]:
-    """Returns torch's names of the sources of input sizes that have no value during the trace, by symbol. grapharg:
-    seen in 2.15."""
+    """Returns, for the input sizes of a graph that are symbols, also those without a value during the trace, torch's
+    names of their sources, by symbol. grapharg: seen in 2.15."""
     found: Dict[str, str] = {}
     for node in graph.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None) if node.op == "placeholder" else None
@@ -452,7 +461,8 @@ def name_of_source(source: Any) -> str:
 
 
 def hint(size: Any) -> Optional[int]:
-    """Returns the value in this call of a tensor's size in a graph; None: not known before it runs. Seen in 2.15."""
+    """Returns the value that a tensor's size in a graph has in this call; None: not known before the graph runs. Seen
+    in 2.15."""
     if isinstance(size, int):
         return size
     try:
@@ -470,8 +480,8 @@ def nested_graphs(output: Any) -> Dict[str, Any]:
 
 
 def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: bool) -> None:
-    """Marks a size as a symbol. torch's symbols are never 0 or 1, so a size that may be has no value during
-    the trace. hint_override: since 2.10."""
+    """Marks a size as a symbol. torch's symbols are never 0 or 1, so a size that may be 0 or 1 (`least`) has no value
+    during the trace. `strictly`: torch raises if it cannot keep the size a symbol. hint_override: since 2.10."""
     if least is None or least < 2:
         unbacked = _torch._dynamo.decorators.mark_unbacked
         hinted = {"hint_override": hint} if "hint_override" in inspect.signature(unbacked).parameters else {}
@@ -487,7 +497,7 @@ def _stance() -> Any:
 
 
 def compiles() -> bool:
-    """Returns whether torch.compile compiles now: it is not disabled, and no stance forbids it. Seen in 2.15."""
+    """Returns whether torch.compile compiles now: compiling is not disabled, and no stance forbids it. Seen in 2.15."""
     config: Any = importlib.import_module("torch._dynamo.config")
     return not config.disable and _stance() == "default"
 
@@ -499,14 +509,14 @@ def looks_up() -> bool:
 
 
 def _at_once(aot: Any) -> Dict[str, bool]:
-    """Returns the setting by which the backward graph is built with the forward graph. Seen in 2.15."""
+    """Returns the setting that builds the backward graph together with the forward graph. Seen in 2.15."""
     return {"force_non_lazy_backward_lowering": True} if hasattr(aot, "force_non_lazy_backward_lowering") else {}
 
 
 @contextlib.contextmanager
 def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
-    """Within, only marked sizes and ints become symbols, each its own, and backward graphs are traced, not
-    taken from the cache of their builds. dynamic_sources: seen in 2.15."""
+    """Inside this context, only marked sizes and ints become symbols, each a symbol of its own, and backward graphs are
+    traced, not taken from torch's cache of builds. dynamic_sources: seen in 2.15."""
     dynamo: Any = importlib.import_module("torch._dynamo.config")
     shapes: Any = importlib.import_module("torch.fx.experimental._config")
     aot: Any = importlib.import_module("torch._functorch.config")
@@ -526,8 +536,8 @@ def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
 
 @contextlib.contextmanager
 def artifacts_apart() -> Iterator[Callable[[], Optional[bytes]]]:
-    """Yields a function that returns what inductor has cached within, and nothing else; None: nothing. The program's
-    own torch.compiler.save_cache_artifacts() does not include it. CacheArtifactManager.with_fresh_cache: seen in
+    """Yields a function that returns exactly what inductor has cached inside this context; None: nothing. The program's
+    own torch.compiler.save_cache_artifacts() does not include that. CacheArtifactManager.with_fresh_cache: seen in
     2.8 and 2.15."""
     manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
 
@@ -539,8 +549,8 @@ def artifacts_apart() -> Iterator[Callable[[], Optional[bytes]]]:
 
 
 def load_artifacts(saved: bytes) -> None:
-    """Loads artifacts of graphs and of kernels' settings; torch's other artifacts concern other frames as well. Seen in
-    2.15."""
+    """Loads the artifacts of graphs and of kernels' settings. torch's other artifacts are omitted, because they concern
+    other frames as well. Seen in 2.15."""
     manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
     found = manager.deserialize(saved) or {}
     manager.populate_caches({kind: found[kind] for kind in ("inductor", "autotune") if kind in found})
@@ -553,7 +563,7 @@ def inductor_folder() -> str:
 
 
 def inductor_builds() -> int:
-    """Returns how many graphs inductor has built rather than found in its cache on disk. Seen in 2.15."""
+    """Returns how many graphs inductor has built, not counting those found in its cache on disk. Seen in 2.15."""
     counters: Any = importlib.import_module("torch._dynamo.utils").counters
     return int(counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"])
 
@@ -566,12 +576,13 @@ def shape_env_of(inputs: Sequence[Any]) -> Any:
 
 
 def equals_of(shape_env: Any) -> List[Tuple[Any, Any]]:
-    """Returns the sizes that equal expressions of others, each with that expression. Seen in 2.15."""
+    """Returns the sizes that equal an expression of other sizes, each with that expression. Seen in 2.15."""
     return [(symbol, shape_env.simplify(symbol)) for symbol in shape_env.replacements]
 
 
 def ranges_of(shape_env: Any) -> Dict[Any, Tuple[Optional[int], Optional[int]]]:
-    """Returns the least and the largest value of each other size and int; None: no bound. Seen in 2.15."""
+    """Returns the least and the largest value of each size and int that is not in equals_of(); None: no bound. Seen in
+    2.15."""
     return {symbol: (int(allowed.lower) if allowed.lower.is_Integer else None,
                      int(allowed.upper) if allowed.upper.is_Integer else None)
             for symbol, allowed in shape_env.var_to_range.items() if symbol not in shape_env.replacements}
@@ -583,7 +594,7 @@ def least_size(shape_env: Any) -> int:
 
 
 def is_implied(condition: Any, ranges: Mapping[Any, Tuple[Optional[int], Optional[int]]]) -> bool:
-    """Returns whether the ranges of its sizes imply a condition. Seen in 2.15."""
+    """Returns whether the condition follows from the ranges of its sizes. Seen in 2.15."""
     values: Any = importlib.import_module("torch.utils._sympy.value_ranges")
     without_end = importlib.import_module("torch.utils._sympy.numbers").int_oo
     known = values.bound_sympy(condition, {

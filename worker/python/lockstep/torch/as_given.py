@@ -10,15 +10,15 @@ import torch
 
 
 def as_given(model: Any, agreed: Any) -> Any:
-    """Returns a function or module like `model` that calls `agreed`, which is its attribute."""
+    """Returns a function or a module, as `model` is, that calls `agreed` and has it as an attribute."""
     if not isinstance(model, torch.nn.Module):
         return _function(model, agreed)
     return _class_of(tuple(name for name in _CONTAINER if hasattr(type(model), name)))(model, agreed)
 
 
 def outside(function: Any, name: str, called: str, file: str, line: int) -> Any:
-    """Returns a copy of the function with a code of its own, outside the files of this package, which torch.compile
-    skips. `called`: its name in reports."""
+    """Returns a copy of the function with a code object of its own, whose file is not in this package: torch.compile
+    skips functions of this package. `called`: the copy's name in reports."""
     code = function.__code__.replace(co_name=name, co_filename=file, co_firstlineno=line)
     if hasattr(code, "co_qualname"):
         code = code.replace(co_qualname=called)
@@ -30,7 +30,7 @@ def _function(model: Any, agreed: Any, like: Any = None) -> Any:
     is_compiling = torch.compiler.is_compiling
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # within the compile of another function
+        if is_compiling():  # this call is part of another function that torch.compile traces
             return model(*args, **kwargs)
         return agreed(*args, **kwargs)
     made: Any = functools.update_wrapper(outside(call, "call", "call", f"<{agreed.name}>", 1),
@@ -44,9 +44,10 @@ def _plain(module: Any) -> Any:
 
 
 class CompiledModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """A module with the parameters, attributes and items of the compiled module, which is `_orig_mod`, as in
-    torch.compile. Not an instance of its class, so that modules() finds only one. It has its own `forward`, with the
-    signature of the compiled module's. Copying or saving it copies or saves `_orig_mod`, uncompiled."""
+    """A module with the parameters, attributes and items of the module given to compile(), which is its `_orig_mod`, as
+    in torch.compile. It is not an instance of that module's class, so that a search of modules() by class finds only
+    one. Its `forward` has the signature of that module's. Copying or saving it copies or saves `_orig_mod`,
+    uncompiled."""
 
     def __init__(self, module: torch.nn.Module, agreed: Any) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ CompiledModule.__getattr__ = outside(_getattr, "__getattr__", "__getattr__", "<a
 
 @functools.lru_cache(maxsize=None)
 def _class_of(container: Tuple[str, ...]) -> Type[CompiledModule]:
-    """Returns the class of compiled modules with these methods of a container."""
+    """Returns the class of compiled modules that have the methods `container`."""
     def method(name: str) -> Any:
         def call(self: Any, *args: Any) -> Any:
             return getattr(self._orig_mod, name)(*args)

@@ -15,8 +15,8 @@ _ISSUED = 3  # LOCKSTEP_COLLECTIVES_ISSUED
 
 
 class Ballot:
-    """The votes of the ranks of `group`, which reports call `title`. Every method except trouble(), finding() and
-    summary() is collective."""
+    """The votes of the ranks of `group`. `title`: the group's name in reports. Every method except trouble(), finding()
+    and summary() is collective."""
 
     def __init__(self, group: Group, title: str) -> None:
         self.group = group
@@ -24,16 +24,16 @@ class Ballot:
         self._handle = self._agreement._handle
 
     def enter(self, name: str, new: bool, issued: List[str]) -> int:
-        """Votes before the frame `name`: `new` says whether this rank needs a new version of it, `issued` are its
-        collectives since the last call. Returns how often the difference has been found; 0: no difference. Raises
-        FrameMismatch if a rank enters another frame."""
+        """Votes before the frame `name`. `new`: whether this rank needs a new version of the frame. `issued`: the
+        collectives that this rank has issued since the last enter(). Returns how often the ranks' difference has been
+        found so far; 0: no difference. Raises FrameMismatch if a rank enters another frame."""
         code, times = lib.audit(self._handle, name, None, _run_of(new, issued) if issued else _RUNS[new])
         check(code)
         return int(times)
 
     def compare(self, name: str, inputs: Optional[Observation], graph: GraphText, trouble: Optional[str]) -> int:
-        """Compares the graphs of the frame `name`, and returns and raises like enter(). `trouble`: why it was not
-        traced, or None."""
+        """Compares the graphs of the frame `name`, and returns and raises like enter(). `trouble`: why the frame was
+        not traced, or None."""
         times, _ = self._agreement.audit(name, inputs, compared(graph.nodes), graph.collectives, is_new=True,
                                          program_text="\n".join([f"{len(graph.nodes)} nodes", *graph.nodes]), trouble=trouble)
         return times
@@ -46,7 +46,7 @@ class Ballot:
         self.group.trouble(text, code)
 
     def finding(self) -> Finding:
-        """Returns the finding of the last call that found a difference."""
+        """Returns the finding of the last enter() or compare(), which must have found a difference."""
         return finding_of(lib.finding(self._handle))
 
     def summary(self) -> str:

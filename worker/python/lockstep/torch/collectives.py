@@ -1,4 +1,4 @@
-"""Collectives of torch.distributed in words, and places of the program."""
+"""Names of torch.distributed's collectives and of places in the program, for reports and comparisons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._hooks import inductor_folder
 
 #: Folders of torch and lockstep.
 INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
-#: Folders of Python's own modules that call functions of their callers.
+#: Folders of those modules of Python that call functions of the user.
 _STANDARD = tuple(os.path.dirname(str(module.__file__)) for module in (contextlib, concurrent.futures))
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
            torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
@@ -28,8 +28,8 @@ def dtype_name(dtype: Any) -> str:
 
 
 def tensor_text(dtype: Any, sizes: Optional[List[Any]]) -> str:
-    """Returns "f32[4, 16]". A size None is not known; without a list, sizes may differ between ranks and are
-    omitted."""
+    """Returns "f32[4, 16]". A size that is None is not known. `sizes` is None if sizes may differ between ranks; they
+    are then omitted."""
     if sizes is None:
         return dtype_name(dtype)
     return f"{dtype_name(dtype)}[{', '.join('?' if size is None else str(size) for size in sizes)}]"
@@ -47,7 +47,7 @@ def _generated() -> str:
 
 @functools.lru_cache(maxsize=8)
 def _folder(_: Optional[str]) -> str:
-    """Caches the folder by the setting that it depends on: torch creates the folder at each call."""
+    """Caches inductor's folder by the setting that determines it, because torch creates the folder at each call."""
     return inductor_folder()
 
 
@@ -59,8 +59,8 @@ def user_place(frame: Optional[types.FrameType]) -> str:
 
 
 def module_path(module: torch.nn.Module) -> str:
-    """Returns the path of `module`, which is being called, in the outermost module being called: "layers.3"; "" for the
-    outermost one."""
+    """Returns the path of `module`, which is being called, in the outermost module that is being called: "layers.3";
+    "": `module` is the outermost."""
     outermost: Any = module
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
@@ -71,16 +71,18 @@ def module_path(module: torch.nn.Module) -> str:
     return ".".join(part for part in path.split(".") if part not in ("_orig_mod", "_fsdp_wrapped_module"))
 
 
-#: Operations in graphs between two ranks.
+#: Words of operations in graphs that are between two ranks.
 POINT_TO_POINT = ("isend", "irecv", "batch_p2p_ops")
-#: Collectives in graphs: the word, and whether all ranks have the same sizes.
+#: Exceptions among the collectives in graphs, by operator: the word ("": no collective), and whether all ranks must
+#: have the same sizes.
 _IN_GRAPHS: Dict[str, Tuple[str, bool]] = {
     "all_to_all_single": ("all_to_all_single", False), "wait_tensor": ("", False),
 }
 
 
 def graph_word(operator: Any) -> Optional[Tuple[str, bool]]:
-    """Returns the word of a node's target and whether ranks must have the same sizes; None: not a collective."""
+    """Returns the word for a collective, given a node's target, and whether its ranks must have the same sizes; None:
+    the target is not a collective."""
     space = str(getattr(operator, "namespace", getattr(operator, "_qualified_op_name", "")))
     name = str(getattr(operator, "__name__", "")).split(".")[0]
     if not space.startswith("_c10d_functional"):
@@ -90,5 +92,5 @@ def graph_word(operator: Any) -> Optional[Tuple[str, bool]]:
 
 
 def needs_equal_sizes(word: str) -> bool:
-    """Returns whether a collective in graphs needs operands of the same sizes on all ranks."""
+    """Returns whether the collective `word` in a graph needs operands of the same sizes on all ranks."""
     return word not in ("all_to_all_single", *POINT_TO_POINT)

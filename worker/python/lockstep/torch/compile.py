@@ -44,39 +44,40 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
             marks: Optional[Marks] = None, fields: Optional[Fields] = None, recompile_limit: int = 8,
             process_group: Any = None, group: Any = None) -> Any:
     """Compiles a function or a module like torch.compile(model), for a job in which every rank compiles. Starts
-    watch() over `process_group`, if it has not been called.
+    watch() over `process_group`, if watch() has not been called.
 
-    While its graphs have no collectives, each rank compiles for itself, waits for no other, and may call it alone, as
-    under watch(). From the first graph with collectives on, or with `group`, `marks` or `fields` from the first call
-    on, ranks make each call together: those of `group`, else of the one process group that the first graph with
-    collectives uses, else (or if it uses several) the watched ranks.
+    As long as the graphs of `model` have no collectives, each rank compiles for itself, waits for no other rank, and
+    may call the result alone, as under watch(). From the first graph with collectives on, the ranks of a process group
+    make each call together; with `group`, `marks` or `fields` they do so from the first call on. These are the ranks
+    of `group`. Without `group`, they are those of the one process group that the first graph with collectives uses; if
+    there is no such graph, or it uses several groups, the watched ranks.
 
-    Before each such call the ranks agree on the sizes, ints, bools, dtypes, layouts and requires_grad of the
-    inputs, and on a version that fits all of them. If none does, all ranks trace one at the same sizes: sizes
-    that have been equal so far as numbers, others as symbols. The conditions on sizes that the graph
-    relies on are tested on every rank's inputs (else BranchDivergence), and the graphs compared (else
-    GraphDivergence), before anything runs. torch's other guards are voted on. Errors, equal on all ranks: those of
-    Agreement.agree(); CompileError for a failed trace or build. An exception of the function itself is this rank's own.
+    Before each call together the ranks agree on the sizes, ints, bools, dtypes, layouts and requires_grad of the
+    inputs, and on a version that fits them on all ranks. If no version fits, all ranks trace a new one at the same
+    sizes: sizes that have been equal so far are numbers, others symbols. Before anything runs, the conditions on sizes
+    that the graph relies on are tested on every rank's inputs (else BranchDivergence), and the graphs are compared
+    (else GraphDivergence). torch's other guards are voted on. Errors, equal on all ranks: those of Agreement.agree();
+    CompileError for a failed trace or build. An exception of the function itself is raised on its rank only.
 
-    A version is made for the order of dims in memory that a tensor has on all ranks. If ranks or calls differ in it,
-    or there are gaps between elements, the version runs on a contiguous copy; its writes to the copy are written
-    back, and a result that is a view of the tensor is a view of the copy. A tensor that shares memory with another
-    argument is not copied: if its layout is not that of the version, all ranks compile a version for it.
+    A version is made for the order of dims in memory that a tensor has on all ranks. If ranks or calls differ in this
+    order, or there are gaps between elements, the version runs on a contiguous copy. What it writes to the copy is
+    written back, and a result that is a view of the tensor is a view of the copy. A tensor that shares memory with
+    another argument is not copied: if its layout is not that of the version, all ranks compile another version.
 
-    `marks` as for Observation; marks set by torch._dynamo.mark_dynamic() and similar functions on the tensors of the
-    first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value. If
-    the model needs its value, calls with such sizes run without a compiled version, on all ranks, which is
-    reported once with the reason; then each collective is voted on before it is issued. The same applies past
+    `marks` are as for Observation; marks set by torch._dynamo.mark_dynamic() and similar functions on the tensors of
+    the first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value. If
+    the model needs that value, calls with such sizes run without a compiled version on all ranks, and each collective
+    is voted on before it is issued; this is reported once, with the reason. The same applies past
     `recompile_limit`. `fields` maps the arguments to values that the ranks join before each trace, such as
     {"capacity": (512, "max")} (Observation.observe()); the function reads the joined value in
     `agreed.fields["capacity"]`, also during the trace and without a compiled version.
     `dynamic`: False: every size is a number; True: every size is a symbol where the trace allows it. `consistency`:
     "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are compiled as they are
-    reached, with the agreed sizes as symbols. Other parameters as for torch.compile.
+    reached, with the agreed sizes as symbols. Other parameters are as for torch.compile.
 
-    The result for a function is a function; for a module, a module with its parameters, attributes and items and the
-    signature of its forward(), which has the original as `_orig_mod`. If the class counts,
-    `model.forward = compile(model.forward)` keeps it. The result's `agreed` has `last` (the Agreed of the last call
+    The result for a function is a function. For a module it is a module that has the original as `_orig_mod`, and the
+    original's parameters, attributes, items and signature of forward(). If the program depends on the module's class,
+    use `model.forward = compile(model.forward)`. The result's `agreed` has `last` (the Agreed of the last call
     that was made together), `fields`, `fallbacks` (number of calls without a compiled version) and `agreement`."""
     if model is None:  # used as a decorator with arguments
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
@@ -102,7 +103,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
 
 
 def _refuse_hooks(model: Any) -> None:
-    """Refuses wrappers of a model whose own code for communication breaks every graph."""
+    """Raises TypeError for models wrapped by DDP or FSDP2, whose code for communication breaks every graph."""
     fsdp = getattr(torch.distributed, "fsdp", None)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise TypeError("DistributedDataParallel runs code of its own that has no graph; wrap what is compiled, "
@@ -129,7 +130,7 @@ class _HasCollectives(BaseException):
 
 
 class _Left(Exception):
-    """A version was left before it ran: the ranks have agreed on something else."""
+    """Raised in a version before it runs, because the ranks have agreed on something else."""
 
 
 class _Call:
@@ -145,16 +146,16 @@ class _Call:
 
 
 class Compiled:
-    """A function compiled by compile(): `name`; `last`, the last call's Agreed; `fields`, the joined values of its
-    version, or of the one being traced; `fallbacks`, number of calls without a compiled version; `agreement`."""
+    """A function compiled by compile(). `last`: the last call's Agreed. `fields`: the joined values of that call's
+    version, or of the version being traced. `fallbacks`: number of calls without a compiled version."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
                  fields: Optional[Fields], dynamic: Optional[bool], fullgraph: bool, recompile_limit: int, group: Any,
                  backend: Any, built_with: Optional[str]) -> None:
-        """`group`: its ranks agree from the first call on; None: see compile(). `built_with`: options of inductor;
-        None: another backend."""
+        """`group`: process group whose ranks make all calls together; None: see compile(). `built_with`: the options of
+        inductor; None: another backend."""
         self._together = group is not None or fields is not None or bool(marks)
-        self._process_group = group if group is not None else watched.process_group  # its ranks make calls together
+        self._process_group = group if group is not None else watched.process_group  # of the calls made together
         self._apart: Optional[Callable[..., Any]] = None  # the function as each rank compiles it for itself
         self.fallbacks = 0
         self._recompile_limit = recompile_limit
@@ -224,8 +225,8 @@ class Compiled:
         return self._apart(*args, **kwargs)
 
     def _without_collectives(self, graph: Any, inputs: List[Any]) -> Any:
-        """The backend of a rank that compiles for itself. If a piece of a function (fullgraph=False) has collectives,
-        the next call is made together."""
+        """The backend of a rank that compiles for itself. Raises _HasCollectives for a graph with collectives; with
+        fullgraph=False, where a graph is only a piece of the function, the next call is made together instead."""
         groups = groups_of(graph)
         if groups:
             if len(groups) == 1 and groups[0] is not None and not self._together:
@@ -264,7 +265,8 @@ class Compiled:
                 call.until_the_end.close()
 
     def _agreed(self, call: _Call) -> Optional[Version]:
-        """Returns the version to run; votes on it unless that has been done."""
+        """Returns the version to run; None: the call runs uncompiled. The ranks agree on it unless they have done
+        so."""
         try:
             self._versions.settle(self._agree(call) if call.outcome is None else call.outcome)
         except GraphDivergence as error:
@@ -279,7 +281,7 @@ class Compiled:
         return self._versions.of_last
 
     def _slowly(self, call: _Call) -> Any:
-        """Runs a call with a vote on the version, and another one on its guards."""
+        """Runs a call with one vote on the version and another vote on the version's guards."""
         version = self._agreed(call)
         if version is None:
             self.fallbacks += 1
@@ -304,7 +306,8 @@ class Compiled:
         return copied
 
     def _run(self, version: Version, run: Callable[..., Any], call: _Call) -> Any:
-        """Runs a version. Collectives that the graph issues as in a run that the ranks have compared need no vote."""
+        """Runs a version by `run`. Drops the notes of the graph's collectives if they are those of a run that the ranks
+        have compared: these need no vote."""
         frames, votes = self._frames, self._frames.votes
         try:
             return run(*call.args, **call.kwargs)
@@ -315,8 +318,8 @@ class Compiled:
                     self._watch.notes.clear()
 
     def _tested(self, found: bool) -> Any:
-        """Votes on a call like the last one, after PyTorch has tested the guards of its version. Returns True, or a
-        class to be raised before the version runs."""
+        """Votes on a call that may run the last call's version. PyTorch has tested the version's guards; `found`: they
+        hold. Returns True, or a class to be raised before the version runs."""
         call, last = self._call, self.last
         assert call is not None and call.observation is not None and last is not None
         try:
@@ -332,13 +335,13 @@ class Compiled:
     def _read(self, call: _Call) -> bool:
         try:
             call.observation = self._site.read((call.args, call.kwargs))
-        except Exception:  # all ranks get it in the vote
+        except Exception:  # _agree() will raise this exception again, and report it to all ranks
             return False
         return call.observation is not None
 
     def _on_recompile(self) -> None:
-        """Called when a frame within a version compiles nonetheless, because of guards unknown to the decision: makes
-        the agreed sizes symbols there."""
+        """Called when a frame compiles although a version is being run: the frame has guards that the decision does not
+        cover, or is a piece of the function (fullgraph=False). Makes the agreed sizes symbols in that compile."""
         call = self._call
         decision = self._versions.decision
         if call is not None and decision is not None:
@@ -348,7 +351,7 @@ class Compiled:
             call.until_the_end.enter_context(tracing_as_decided(example.dynamic_ints))
 
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
-        """Returns the error with the first node in which the ranks' traced graphs differ. Collective."""
+        """Collective: returns the error, with the first node added in which the ranks' traced graphs differ."""
         lines, self._lines = self._lines, []
         _, seen = self.agreement.audit(f"the graph of {self.name}", None, compared(lines), None, is_new=True,
                                        program_text="\n".join([f"{len(lines)} nodes", *lines]))
@@ -360,7 +363,7 @@ class Compiled:
                                                       text=error.finding.text.replace(error.message, message)))
 
     def _agree(self, call: _Call) -> Agreed:
-        with self._frames.waiting(self.name):  # not on a frame
+        with self._frames.waiting(self.name):
             try:
                 read, observation = call.observation, None
                 if read is None and self._fields is None:  # no plan reads fields
@@ -403,13 +406,13 @@ class Compiled:
         return list(_named(self._signature, args, {}))
 
     def _make(self, entry: int, decision: Decision, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """Makes version `entry`; returns the text of it that ranks compare."""
+        """Makes version `entry`; returns the text by which ranks compare the version."""
         example = Example(decision, self._positional(args), args, kwargs)
         guards: List[SizeGuard] = []
         uniform: List[UniformSize] = []
         copy, backend = self._copy(f"v{entry}"), self._tracing(example.names, guards, uniform)
         version = torch.compile(copy, fullgraph=self._fullgraph, dynamic=self._dynamic, backend=backend)
-        # Finds the same compiled code at lower cost: with fullgraph PyTorch prepares a compile on every call.
+        # Runs the same compiled code at lower cost: with fullgraph PyTorch prepares a compile on every call.
         found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
         made = Version(version, found, made_contiguous(decision), [])
         if not self._fullgraph or not compiles():
@@ -438,14 +441,14 @@ class Compiled:
         return compared(self._lines) or "nothing"
 
     def _sharing(self, decision: Decision) -> contextlib.AbstractContextManager[None]:
-        """With inductor, lets rank 0 build once for all ranks."""
+        """Returns a context in which, with inductor, rank 0 builds for all ranks."""
         if self._built_with is None:
             return contextlib.nullcontext()
         name = f"{self.name} {self._nth} {self._built_with}"
         return SharedBuild(decision, name, self._frames.group.rank == 0, self._watch.progress.compile_starts).building()
 
     def _copy(self, which: str) -> Callable[..., Any]:
-        """Returns a copy of the function with its own code, by which torch keeps versions."""
+        """Returns a copy of the function with a code object of its own: torch keeps its versions by code object."""
         model = self._model
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -456,8 +459,8 @@ class Compiled:
         return made
 
     def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard], uniform: List[UniformSize]) -> Callable[..., Any]:
-        """Returns the backend. During the trace of a version its results do not run, and it adds what the graph relies
-        on to `guards` and `uniform`."""
+        """Returns the backend for a version. During the version's trace the functions that it returns do not run, and
+        it adds what the graph relies on to `guards` and `uniform`. `names`: see size_guards()."""
         def backend(graph: Any, inputs: List[Any]) -> Any:
             shape_env = shape_env_of(inputs) if self._is_tracing else None
             if shape_env is not None and self._consistency == "same_graph":  # before the backend changes the graph

@@ -1,4 +1,4 @@
-"""Inputs for the trace of a version: made from a decision, so equal on all ranks."""
+"""Inputs for the trace of a version. They are made from a decision, so their sizes are equal on all ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._hooks import mark_size
 from .layout import order_of
 from .nested import rebuilt
 
-#: Marks that a program sets on tensors: torch's attribute, and lockstep's word.
+#: Marks that a program sets on tensors: torch's attribute, and lockstep's name of the mark.
 _MARKED = (("_dynamo_weak_dynamic_indices", "maybe_dynamic"), ("_dynamo_dynamic_indices", "dynamic"),
            ("_dynamo_unbacked_indices", "unbacked"), ("_dynamo_static_indices", "static"))
 
@@ -22,12 +22,12 @@ class Example:
 
     def __init__(self, decision: Decision, names: List[str], args: Tuple[Any, ...], kwargs: Mapping[str, Any],
                  marks_only: bool = False) -> None:
-        """`names`: those of the positional arguments. `marks_only`: `args` and `kwargs` are those of the call,
-        with their sizes marked."""
+        """`names`: lockstep's names of the positional arguments. `marks_only`: keeps the call's own tensors, and only
+        marks their sizes."""
         self._decision, self._marks_only = decision, marks_only
         #: lockstep's names of sizes and ints on which a version may rely, by torch's names of their sources.
         self.names: Dict[str, str] = {}
-        self._made: Dict[int, torch.Tensor] = {}  # by the id of the call's tensor, which may occur twice
+        self._made: Dict[int, torch.Tensor] = {}  # by id of the call's tensor: one argument may occur twice
         #: torch's names of ints that are symbols.
         self.dynamic_ints: List[str] = []
         self.args = tuple(rebuilt(value, f"L['args'][{i}]", names[i], self._leaf) for i, value in enumerate(args))
@@ -51,7 +51,7 @@ class Example:
             self._mark(value, value._values, f"{path}._values", f"{name}.values()")
             self._mark(value, value._offsets, f"{path}._offsets", f"{name}.offsets()")
             rows = self._decision.size(f"{name}.offsets()", 0)
-            if isinstance(rows, Symbol):  # then the number of rows, one less, is a symbol too
+            if isinstance(rows, Symbol):  # then the number of rows (offsets less 1) is a symbol too
                 mark_size(value, 0, rows.min, rows.hint - 1, False)
             return value
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
@@ -76,7 +76,7 @@ class Example:
 
 
 def _zeros_like(value: torch.Tensor, sizes: List[int], order: Optional[List[int]]) -> torch.Tensor:
-    """Returns zeros with this order of dims in memory, or that of `value`."""
+    """Returns zeros like `value`, with these sizes and this order of dims in memory (None: that of `value`)."""
     strides = value.stride()
     if order is None:
         order = sorted(range(value.dim()), key=lambda dim: (-strides[dim], dim))

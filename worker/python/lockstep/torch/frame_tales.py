@@ -1,5 +1,5 @@
-"""What ranks report to each other about the frames that they compile: a running compile, inputs, sizes, the graph. The
-reports (tales) of peers are read, never waited for. Pure: without torch."""
+"""Tales: what ranks report to each other about the frames that they compile: a running compile, inputs, sizes, the
+graph. A rank reads the tales that peers have posted, and never waits for one. Pure: without torch."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import re
 import zlib
 from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
-#: What a rank has seen of a source in all its compiles of a frame: an int, or the sizes of a tensor; None for values
-#: that varied.
+#: What a rank has seen of a source in all its compiles of a frame: an int, or the sizes of a tensor. None in place of a
+#: number that varied.
 Seen = Union[None, int, List[Optional[int]]]
-#: Bytes that a rank reports in all. Of further graphs it reports only digests: that they differ, not where.
+#: Most bytes that a rank reports in all. Beyond it, a tale has only the digests of its graphs: they show that graphs
+#: differ, not where.
 MOST_TOLD = 1 << 20
-_Frame = Tuple[str, str]  # its name and its closure
+_Frame = Tuple[str, str]  # name and closure of a frame
 _MOST_SHOWN = 200  # characters of a node
-#: The name of a backward pass that is built when it is first needed.
+#: The frame's name in tales about a backward pass that is built when it is first needed.
 BACKWARD = "a backward pass"
 _NAMED = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): |waits for ranks? ([0-9,-]+)|rank ([0-9]+) does not move on")
 _VALUE = re.compile(r": \w+\[[^\]]*\]$")
 
 
-#: Nodes and collectives of a graph, a line each.
+#: The nodes and the collectives of a graph, one line for each.
 Lines = Tuple[Sequence[str], Sequence[str]]
 
 
@@ -40,21 +41,21 @@ class Told(NamedTuple):
 class Graph(NamedTuple):
     """The graph of a forward or a backward pass."""
 
-    digest: str       # of its nodes, without places
-    collectives: str  # digest of its collectives
-    nodes: str        # packed; text after a tab is the node's place. "": not reported
+    digest: str       # of the nodes, without places
+    collectives: str  # digest of the collectives
+    nodes: str        # the nodes' lines, packed; text after a tab is the node's place. "": not reported
 
 
 class Tale(NamedTuple):
     """What a rank has reported about a version of a frame."""
 
     frame: str              # "Block.forward (model.py:30)"
-    version: int            # of the frame on its rank, from 1
-    compiles: bool          # still compiling: the rest is not known yet
+    version: int            # number of the version on its rank, from 1; 0: the compile has ended without a version
+    compiles: bool          # True: the compile is running, and the graphs, inputs and sizes are not known yet
     forward: Optional[Graph] = None
-    backward: Optional[Graph] = None  # None: this rank does not know it
+    backward: Optional[Graph] = None  # None: the rank does not know its backward graph
     closure: str = ""       # distinguishes frames of one place in the program
-    inputs: Mapping[str, str] = {}  # "f32[3, 4]", in the call that it was compiled for
+    inputs: Mapping[str, str] = {}  # "f32[3, 4]" by name, in the call for which the version was compiled
     sizes: Mapping[str, Seen] = {}
 
     @property
@@ -68,7 +69,7 @@ class Tale(NamedTuple):
                     " ".join(graph.nodes or "-" for graph in graphs if graph), (self.version, int(self.compiles)))
 
     def differs(self, other: "Tale") -> bool:
-        """Returns whether graphs differ that both know."""
+        """Returns whether the forward or the backward graphs differ, as far as both tales have them."""
         return any(mine and theirs and mine.digest != theirs.digest for mine, theirs in self._pairs(other))
 
     def collectives_differ(self, other: "Tale") -> bool:
@@ -79,7 +80,7 @@ class Tale(NamedTuple):
 
 
 def tale_of(told: Told) -> Optional[Tale]:
-    """Returns the tale; None: it is not one."""
+    """Returns the posted tale; None: the post is not a tale."""
     try:
         about = json.loads(told.about)
         digests, nodes = told.digest.split(), told.graph.split()
@@ -107,8 +108,8 @@ def _unpacked(graph: Graph) -> List[str]:
 
 
 def ranks_named(text: str) -> List[int]:
-    """Returns the ranks named by the report of a refusal or of a wait: "[rank 0: …; ranks 2-3: …]", "waits for rank
-    1"."""
+    """Returns the ranks that are named in the report of a refusal or of a wait, as in "[rank 0: …; ranks 2-3: …]" and
+    "waits for rank 1"."""
     found: List[int] = []
     for phrases in _NAMED.findall(text):
         for part in filter(None, ",".join(phrases).split(",")):
@@ -127,20 +128,20 @@ class FrameTales:
 
     def __init__(self, rank: int, ranks: Sequence[int], tell: Callable[[Told], None], times: Callable[[int], int],
                  read: Callable[[int, int], Optional[Told]]) -> None:
-        """`ranks`: the watched ranks. `times`(rank): number of its posts; `read`(rank, number): its `number`-th post,
-        from 1."""
+        """`ranks`: the watched ranks. `tell`: posts a tale. `times`(rank): returns the number of a rank's posts.
+        `read`(rank, number): returns a rank's post of this number, from 1."""
         self._rank, self._peers = rank, [peer for peer in ranks if peer != rank]
         self._tell, self._times, self._read = tell, times, read
-        self._own: Dict[_Frame, Tale] = {}  # the last tale of each frame
-        self._theirs: Dict[int, Dict[_Frame, Tale]] = {peer: {} for peer in self._peers}
-        self._known = {peer: 0 for peer in self._peers}
+        self._own: Dict[_Frame, Tale] = {}  # this rank's last tale of each frame
+        self._theirs: Dict[int, Dict[_Frame, Tale]] = {peer: {} for peer in self._peers}  # each peer's last tales
+        self._known = {peer: 0 for peer in self._peers}  # number of posts read
         self._doing: Dict[int, List[str]] = {peer: [] for peer in self._peers}  # running compiles
-        self._room = MOST_TOLD  # for inputs, sizes and graphs
+        self._room = MOST_TOLD  # bytes left for inputs, sizes and graphs
         self._said: Set[_Frame] = set()  # frames whose graphs have been reported to differ
 
     def begins(self, frame: str, closure: str = "", first: bool = False) -> List[Mapping[str, Seen]]:
-        """Reports that this rank compiles a version. Returns the sizes that peers have seen, if this rank has a version
-        already, or `first` is set."""
+        """Reports that this rank begins to compile a version of a frame. If this rank has a version already, or `first`
+        is set, returns the sizes of the frame that each peer has seen."""
         known = self._own.get((frame, closure))
         self._tell(Tale(frame, 1 if known is None else known.version + 1, True).told())
         if known is None and not first:
@@ -151,8 +152,8 @@ class FrameTales:
 
     def has_traced(self, frame: str, forward: Lines, backward: Optional[Lines], inputs: Mapping[str, str],
                    sizes: Mapping[str, Seen], closure: str = "") -> Tuple[Tale, str]:
-        """Reports the version announced by begins(). Returns its tale and, once for each frame, how its graph differs
-        from those of peers; "": it does not."""
+        """Reports the version whose compile begins() has reported. Returns the version's tale and, once for each frame,
+        how its graph differs from a peer's graph of the same version number; "": no difference."""
         known = self._own.get((frame, closure))
         tale = Tale(frame, 1 if known is None else known.version + 1, False, _graph(forward),
                     None if backward is None else _graph(backward), closure, inputs, sizes)
@@ -177,8 +178,8 @@ class FrameTales:
         self._tell(Tale(frame, 0, False).told())
 
     def explained(self, tale: Tale, ranks: Sequence[int]) -> str:
-        """Returns how a version of this rank differs from the last version of the first of `ranks` that has another
-        graph. "": no difference."""
+        """Compares a version of this rank with the last version of each of `ranks`. Returns how it differs from the
+        first that has another graph; "": no difference."""
         self._look()
         for peer in ranks:
             theirs = self._theirs.get(peer, {}).get(tale.key)
@@ -192,7 +193,7 @@ class FrameTales:
         return ""
 
     def doing(self, rank: int) -> str:
-        """Returns the frame that a peer is compiling, "Block.forward (model.py:30)"; "": none, as far as is known."""
+        """Returns the frame that a peer is compiling, "Block.forward (model.py:30)"; "": no compile is known."""
         self._look()
         return next(iter(self._doing.get(rank, [])), "")
 
@@ -202,7 +203,7 @@ class FrameTales:
         return any(self._doing.values())
 
     def _nodes(self, tale: Tale, peer: int, theirs: Tale) -> str:
-        """Returns the first node that differs; if graphs differ only in sizes, the first size."""
+        """Returns the first node that differs. Sizes count only if the graphs do not differ otherwise."""
         lists = [(_unpacked(a), _unpacked(b)) for a, b in tale._pairs(theirs) if a and b and a.nodes and b.nodes]
         for shape in (_without_value, _without_place):
             before = 0

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, NamedTuple, Optional
 class Compile(NamedTuple):
     """A running compile."""
 
-    code: types.CodeType               # of the function
-    closure: Any                       # the cells of its closure
-    variables: Dict[str, Any]          # its local variables, by name
+    code: types.CodeType               # code of the function that is compiled
+    closure: Any                       # the cells of the function's closure
+    variables: Dict[str, Any]          # the function's local variables, by name
     caller: Optional[types.FrameType]  # the frame that calls the function
 
 

@@ -1,4 +1,4 @@
-"""Graphs of torch.fx as text that ranks compare line by line, and the lists of their collectives."""
+"""Graphs of torch.fx, and the lists of their collectives, as text that ranks compare line by line."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def graph_text(output: Any, watched: str) -> GraphText:
 
 
 def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
-    """Returns the text of backward graphs, whose inputs name the values saved for them. (Forward graphs are not usable
-    here: backends change them in place when they build them, but not when they find them in a cache.)"""
+    """Returns the text of backward graphs. Their inputs name the values that the forward graphs save for them. (The
+    forward graphs cannot be compared here: a backend changes a graph in place when it builds the graph, but not when it
+    finds it in a cache.)"""
     out = GraphText([], [])
     for backward in backwards:
         found = GraphText(out.nodes, [])
@@ -45,8 +46,9 @@ def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
 
 
 def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
-    """Returns the process groups whose ranks run a graph together: those of the collectives in it and in nested graphs,
-    each once; None for an unknown group. Empty if it sends or receives first: a peer may have to get there before."""
+    """Returns the process groups of the collectives in a graph and in its nested graphs, each once; None for an unknown
+    group. Their ranks run the graph together. Empty if a send or a receive comes before all collectives: a peer may
+    then have to run first."""
     found: List[Any] = []
     for word, node in collective_nodes(graph):
         if word in POINT_TO_POINT:
@@ -59,7 +61,7 @@ def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
 
 
 def collective_nodes(graph: torch.fx.GraphModule, within: bool = True) -> Iterator[Tuple[str, Any]]:
-    """Yields the collectives in a graph, and in nested graphs, each with its word."""
+    """Yields the nodes of the collectives in a graph, and (`within`) in its nested graphs, each after its word."""
     for module in graph.modules() if within else [graph]:
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             collective = graph_word(node.target) if node.op == "call_function" else None
@@ -68,13 +70,14 @@ def collective_nodes(graph: torch.fx.GraphModule, within: bool = True) -> Iterat
 
 
 def group_of(node: Any) -> Any:
-    """Returns the process group of a collective; None: not known."""
+    """Returns the process group of a collective's node; None: not known."""
     names = [str(arg) for arg in reversed(node.args) if isinstance(arg, str)]
     return next((group for group in map(group_named, names) if group is not None), None)
 
 
 def collective_places(output: Any) -> List[Tuple[str, str]]:
-    """Returns the collectives of a frame's graphs in order: the word of each and "train.py:41 (layers.3.mlp)"."""
+    """Returns the collectives of a frame's graphs in order, each as its word and place: "train.py:41
+    (layers.3.mlp)"."""
     found = []
     for graph in (output.graph, *(graph for _, graph in sorted(nested_graphs(output).items()))):
         for node in graph.nodes:
@@ -86,8 +89,8 @@ def collective_places(output: Any) -> List[Tuple[str, str]]:
 
 
 def _module(node: Any) -> str:
-    """Returns the path of the innermost module in which the node was called, "layers.3.mlp". Seen in 2.8, 2.11 and
-    2.15."""
+    """Returns the path of the innermost module that issues the node, such as "layers.3.mlp". nn_module_stack: seen in
+    2.8, 2.11 and 2.15."""
     modules = list((node.meta.get("nn_module_stack") or {}).values())
     path = _ITEM.sub(r".\1", str(modules[-1][0])) if modules else ""
     return _ROOT.sub("", path).strip(".")
@@ -138,7 +141,7 @@ def _example(node: Any) -> Any:
 
 
 def _tensor(node: Any, sizes: bool) -> str:
-    """Returns the text of a node's tensor, with the sizes of this call if `sizes`."""
+    """Returns the text of a node's tensor. `sizes`: with the tensor's sizes in this call."""
     value = _example(node)
     if not hasattr(value, "dtype"):
         return "?"
@@ -146,7 +149,7 @@ def _tensor(node: Any, sizes: bool) -> str:
 
 
 def place_of(node: Any) -> str:
-    """Returns "train.py:41"; "": not known."""
+    """Returns the user's line of a node, "train.py:41"; "": not known."""
     return _place(node)[4:]
 
 

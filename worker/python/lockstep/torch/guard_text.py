@@ -1,5 +1,5 @@
-"""Conditions on sizes that a compiled graph relies on, and sizes that its collectives need equal, in lockstep's names
-of the inputs."""
+"""The conditions on sizes that a compiled graph relies on, and the sizes that its collectives need equal, as text with
+lockstep's names of the inputs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SizeGuard(NamedTuple):
 
 
 def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
-    """Returns the guards of a ShapeEnv: what each size equals, the bounds of the others, then conditions that these
-    do not imply. A cached graph then has the guards of a built one, although the cache keeps a condition as the
-    bounds that imply it. `names`: names of sizes and ints, by torch's names of their sources
-    ("L['args'][0].size()[0]"). Conditions that lockstep's guards cannot express are omitted: torch tests them, and
-    the ranks vote on the result."""
+    """Returns the guards of a ShapeEnv, in this order: equations of sizes with expressions of others, bounds of all
+    other sizes, and conditions that these bounds do not imply. A graph has the same guards whether it was built or
+    found in a cache, although the cache keeps, in place of a condition, bounds that imply it. `names`: lockstep's names
+    of sizes and ints, by torch's names of their sources ("L['args'][0].size()[0]"). Conditions that lockstep's guards
+    cannot express are omitted: torch tests them, and the ranks vote on the result."""
     symbols = _symbols(shape_env, names)
     places: Dict[str, str] = {}
     simplified: List[Tuple[str, Any]] = []
@@ -58,16 +58,16 @@ class UniformSize(NamedTuple):
 
 
 def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, str]) -> List[UniformSize]:
-    """Returns the sizes of inputs that the collectives of a graph over `group` need equal on its ranks, each once; of
-    several sizes of a tensor, their product. Sizes from data, and those that lockstep's guards cannot express, are
-    compared when the collective is issued."""
+    """Returns the sizes of inputs that the collectives over `group` in a graph need equal on the group's ranks, each
+    once. For a tensor with several symbolic sizes this is their product. Sizes that depend on data, and sizes that
+    lockstep's guards cannot express, are compared only when the collective is issued."""
     symbols = {**_symbols(shape_env, names), **{
         symbol: names[source] for symbol, source in sources_without_value(graph).items() if source in names}}
     found: Dict[str, UniformSize] = {}
     for word, node in collective_nodes(graph, within=False):  # a nested graph may be a branch that is not taken
         if not needs_equal_sizes(word) or group_of(node) != group:
             continue
-        for elements in elements_of(node):  # also compared when they are issued
+        for elements in elements_of(node):
             text = _text(shape_env.simplify(elements), symbols)
             if text is not None and not text.isdecimal():
                 found.setdefault(text, UniformSize(text, word, place_of(node)))

@@ -1,6 +1,6 @@
-"""Python kernels in front of each operator of torch.distributed, for a torch without a part of its own (lines.py). They
-post and compare operations before they are issued, but cannot end waits. Operators are read as in
-native/torch_operators.h."""
+"""Python kernels in front of each operator of torch.distributed, for a release of torch for which the package has no
+native part (part.py). They post and compare operations before these are issued, but cannot end waits. The arguments of
+each operator are read as in native/torch_operators.h."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .collectives import dtype_name, tensor_text, user_place
 from .part import Marks
 
 NEEDS_ALL, NEEDS_ROOT, NEEDS_SENDERS, NEEDS_NOBODY = range(4)  # lockstep_needs
-#: Beyond this number, lines are kept only as their fingerprint.
+#: Beyond this number, only the count and a fingerprint of the notes are kept.
 _MOST_LINES = 4096
 _SHOWN_TENSORS = 4
 
@@ -41,7 +41,7 @@ class Operation(NamedTuple):
 class Read:
     """An operation as read from an operator's arguments."""
 
-    payload: List[torch.Tensor] = []  # tensors equal on all members, or those that this rank sends
+    payload: List[torch.Tensor] = []  # tensors shown in texts: of equal sizes on all members, or sent by this rank
     elements: Sequence[int] = ()
     to: Sequence[int] = ()
     of: Sequence[int] = ()
@@ -136,7 +136,7 @@ def _exchange(a: _Arguments, rank: int, size: int) -> Read:
 class _Operator(NamedTuple):
     kind: str
     read: Callable[[_Arguments, int, int], Read]
-    sizes: bool = True  # equal on all members
+    sizes: bool = True  # texts show the payload's sizes, which are equal on all members
 
 
 _OPERATORS = {
@@ -170,11 +170,11 @@ class PythonKernels:
     def __init__(self, handle: int, group: Callable[[str, str, int, int, int], int], watched: str,
                  before: Callable[[str, str], bool], after: Callable[[str, str], bool], error: Callable[[], Error],
                  issued: Callable[[], None]) -> None:
-        """`handle`: that of the lines; `group`: like Lines._group(). `before`(what, place) is called before each
-        operation on the group `watched`, on any thread, and returns whether the operation counts. If it does, and is
-        not refused, `after`(what, place) returns whether it is noted. `error`: returns the error of this thread's
-        last call, which is raised unless `marks.audits` is set; `issued`: called after each operation that was not
-        refused."""
+        """`handle`: address of the library's lines. `group`: Lines._group(). `before`(what, place): called before each
+        operation on the process group `watched`, on any thread; returns whether the operation counts. `after`(what,
+        place): called for an operation that counts and has been posted; returns whether it is noted. `error`: returns
+        the error of this thread's last call of the library, which is raised unless `marks.audits` is set. `issued`:
+        called after each posted operation that was not refused."""
         self._handle, self._group, self._watched, self._before, self._after = handle, group, watched, before, after
         self._error, self._goes_on = error, issued
         self.marks = Marks()
@@ -203,7 +203,8 @@ class PythonKernels:
         return around
 
     def _issue(self, operator: _Operator, given: _Arguments, group: Any) -> Optional[int]:
-        """Posts an operation and returns the number of its group; None: it is not compared."""
+        """Posts an operation and returns the number of its group; None: the operation is not compared, or is refused
+        under audit."""
         rank = group.rank()
         read = operator.read(given, rank, group.size())
         reduces = reduction(given["reduce_op"]) if "reduce_op" in given else ""
@@ -238,8 +239,8 @@ class PythonKernels:
         return number
 
     def _pair(self, operator: _Operator, given: _Arguments, rank: int, group: Any) -> Optional[Tuple[int, int, int]]:
-        """Returns sender, receiver and tag of a directed pair; -1, -1, 0: it is a collective. None: the send that a
-        receive will take is not known yet."""
+        """Returns the sender, receiver and tag of a send or a receive; -1, -1, 0 for a collective. None: it is not
+        known which send a receive will take, so it is not compared."""
         if operator.kind not in ("send", "receive", "receive from any"):
             return -1, -1, 0
         tag = given.get("tag", 0)
@@ -265,7 +266,8 @@ class PythonKernels:
         self._notes = []
 
     def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
-        """Does nothing: the place of a graph's collectives is the line of the compiled function."""
+        """Does nothing: these kernels report the line of the compiled function as the place of a graph's
+        collectives."""
 
     def forget(self) -> None:
         """Stops in a copy of the process after a fork."""

@@ -14,7 +14,8 @@ _END = ".layout"
 
 
 def order_of(decision: Decision, name: str, dims: int) -> Optional[List[int]]:
-    """Returns the dims of a tensor from the outermost to the innermost; None: their order was not observed."""
+    """Returns the dims of a tensor from the outermost to the innermost in memory, as a version has them; None: the
+    order was not observed."""
     code = decision.inputs.get(name + _END)
     if code is None:
         return None
@@ -24,8 +25,8 @@ def order_of(decision: Decision, name: str, dims: int) -> Optional[List[int]]:
 
 
 def made_contiguous(decision: Decision) -> FrozenSet[str]:
-    """Returns the names of the tensors that must be contiguous when the version runs: ranks or calls differ in their
-    layout, or they have gaps."""
+    """Returns the names of the tensors that must be contiguous when the version runs, because ranks or calls differ in
+    their layout, or their elements have gaps."""
     tensors = [source[:-len(_END)] for source, code in decision.inputs.items()
                if source.endswith(_END) and (isinstance(code, str) or code == 0)]
     return frozenset(name for name in tensors if isinstance(decision.inputs.get(name), list))
@@ -36,8 +37,8 @@ def is_layout(source: str, decision: Decision) -> bool:
 
 
 class Contiguous:
-    """`args` and `kwargs` with contiguous copies of the named tensors, except those that share memory with another
-    argument. Lists, mappings and dataclasses are those of the call, and hold the copies until restore()."""
+    """`args` and `kwargs` with contiguous copies of the named tensors, except tensors that share memory with another
+    argument. The call's own lists, mappings and dataclasses hold the copies until restore()."""
 
     def __init__(self, names: FrozenSet[str], positional: List[str], args: Tuple[Any, ...],
                  kwargs: Dict[str, Any]) -> None:
@@ -55,7 +56,8 @@ class Contiguous:
             raise
 
     def restore(self) -> None:
-        """Copies what was written to the copies into the tensors of the call, and puts these back in place."""
+        """Puts the tensors of the call back into its containers, and writes to them what was written to their
+        copies."""
         for undo in reversed(self._undo):
             undo()
         for value, copy, version in self._copies:
@@ -113,6 +115,6 @@ def _is_plain(value: torch.Tensor) -> bool:
 
 
 def _put_back(holder: Any, key: Any, old: Any, new: Any) -> None:
-    """Puts back a member, unless the function has replaced it."""
+    """Puts back `old` in place of `new`, unless the function has replaced `new`."""
     if any(known == key and item is new for known, item in members_of(holder)):
         put(holder, key, old)

@@ -10,8 +10,8 @@ from .watch import Watch, watch_where_none_is
 
 
 class WatchCallback(Callback):  # type: ignore[misc, unused-ignore]
-    """Watches from the meeting of the ranks to the end of fit(), validate(), test() or predict(). The parameters are
-    those of watch(). Does nothing if the program has called watch()."""
+    """Watches from setup(), when the ranks have met, to the end of fit(), validate(), test() or predict(). The
+    parameters are those of watch(). Does nothing if the program has called watch()."""
 
     def __init__(self, policy: Any = "recompile", process_group: Any = None, **options: Any) -> None:
         self._policy, self._process_group, self._options = policy, process_group, options

@@ -1,5 +1,5 @@
-"""Compares the operations of this process, on every process group, with those of its peers before they are issued
-(collectives/lines). No rank waits for that."""
+"""Compares each operation of this process, on every process group, with those of its peers before it is issued
+(collectives/lines). No rank waits for the comparison."""
 
 from __future__ import annotations
 
@@ -26,31 +26,32 @@ from .rendezvous import meeting_place
 _log = logging.getLogger("lockstep.torch")
 #: Seconds between two checks whether a wait can end.
 _LOOK = 0.02
-#: The key of the posts of frame_tales.py.
+#: The key under which the tales of frame_tales.py are posted.
 _TALES = lib.fingerprint_of(b"frames")
 
 
 class Lines:
-    """The lines of this process, which it posts from now on. Collective over the ranks that `exchange` reaches."""
+    """The lines of this process: it posts its operations from the making of this object on. Making it is collective
+    over the ranks that `exchange` reaches."""
 
     def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
                  asked: Callable[[str, str], None], before: Callable[[str, str], bool], after: Callable[[str, str], bool],
                  patience: float, audits: bool,
                  explained: Callable[[Finding], str], apart: Callable[[str], None],
                  compiling: Callable[[], bool]) -> None:
-        """`exchange`: sends this rank's word and returns those of all, by rank of the job. Hosts must meet within
-        `patience` seconds. Operations of the calling thread on the process group `watched` are reported to the group
-        `watching` of its ranks (None: no such group). `asked`(what, place): see Part; `before`, `after`: see
-        PythonKernels. `audits`: errors are logged; nothing is raised, and no process ended. `explained`: returns what
-        is known of a refusal beyond its text. `apart`: called for equal operations at different places. `compiling`:
-        whether a peer is compiling."""
+        """`exchange`: sends this rank's word and returns the words of all ranks, by rank of the job. Hosts must meet
+        within `patience` seconds. The calling thread's operations on the process group `watched` are reported to the
+        library's group `watching` of the same ranks (None: no such group). `asked`(what, place): the `before` of
+        Part.install(). `before`, `after`: see PythonKernels. `audits`: errors are only logged; nothing is raised, and
+        no process is ended. `explained`: returns what is known of a refusal beyond its text. `apart`: called with a
+        report of equal operations at different places. `compiling`: returns whether a peer is compiling."""
         self._apart, self._apart_told = apart, 0
         self._audits, self._explained = audits, explained
         self._explanations: Dict[str, Error] = {}  # explained errors, by their text
         self._audited: Set[str] = set()            # texts of errors that have been logged
         self._looking = threading.Lock()           # guards _apart_told
         self._votes: Dict[Tuple[int, Tuple[int, ...], str], ContextManager[None]] = {}
-        self._start = 0  # number of the current start of torch.distributed
+        self._start = 0  # how often torch.distributed has been started again
         self._last: Optional[Error] = None  # the error raised last
         self._world: Any = dist.group.WORLD
         self._patience = patience
@@ -65,9 +66,9 @@ class Lines:
             _log.warning("lockstep.torch: this package has no part for torch %s, so that each eager collective takes some "
                          "40 us more, and a wait that cannot end is ended by torch or by the deadline; scripts/torch-lines "
                          "builds it", torch.__version__)
-        #: All waits of this process in collectives are posted, and end if they cannot complete.
+        #: True if all waits of this process in collectives are posted, and end if they cannot complete.
         self.sees_waits = part is not None and dist.get_backend() == "gloo"
-        if self.sees_waits:  # then the watchdog need not see them
+        if self.sees_waits:  # then the watchdog need not know of the operations
             watching = None
         self.kernels: Kernels
         if part is None:
@@ -80,14 +81,15 @@ class Lines:
         self._group_making = GroupMaking(self._making)
 
     def _error(self) -> Error:
-        """Returns the error of this thread's last call; logs it at once under audit."""
+        """Returns the error of this thread's last call of the library, with its explanation. Under audit, logs it
+        once."""
         found = _error()
         known = self._explanations.get(found.finding.text)
         if known is None:
             why = self._explained(found.finding)
             text = found.finding.text + (f" ({why})" if why else "")
             known = ERRORS[found.code](found.finding._replace(message=found.message + (f" ({why})" if why else ""), text=text))
-            if why:  # else another thread may know the reason
+            if why:  # without a reason, the error is explained anew: another thread may know one
                 self._explanations[found.finding.text] = known
             if self._audits and found.finding.text not in self._audited:
                 self._audited.add(found.finding.text)
@@ -96,11 +98,11 @@ class Lines:
         return self._last
 
     def within(self, error: BaseException) -> Optional[Error]:
-        """Returns the refusal that torch has raised as an exception of its own (in a hook of DDP)."""
+        """Returns the last refusal, if torch has put it into `error`, an exception of its own (in a hook of DDP)."""
         return self._last if self._last is not None and str(self._last) in str(error) else None
 
     def voting(self, members: List[int], name: str) -> ContextManager[None]:
-        """Posts, within, that this rank waits for `members` in a vote on `name`: ranks that wait for it see that."""
+        """Returns a context in which peers see that this rank waits for `members` in a vote on `name`."""
         key = (self._start_now(), tuple(members), name)
         known = self._votes.get(key)
         if known is None:
@@ -116,24 +118,24 @@ class Lines:
 
     def tell(self, tale: Told) -> None:
         """Posts a tale of this rank's frames for peers."""
-        lib.lines_tell(self._handle, _TALES, Operation(  # without room for it, peers know less
+        lib.lines_tell(self._handle, _TALES, Operation(  # if there is no room to post it, peers only know less
             tale.frame, tale.digest, tale.about, tale.graph, needs=NEEDS_NOBODY, to=tale.numbers))
 
     def times_told(self, rank: int) -> int:
-        """Returns the number of a rank's tales."""
+        """Returns how many tales a rank has posted."""
         code, told = lib.lines_told(self._handle, _TALES, rank, 0)
         check(code)
         return int(told[0])
 
     def told(self, rank: int, number: int) -> Optional[Told]:
-        """Returns a rank's `number`-th tale, from 1; None: it is not kept."""
+        """Returns a rank's tale `number`, from 1; None: the tale is not kept."""
         code, (_, frame, digest, about, graph, numbers) = lib.lines_told(self._handle, _TALES, rank, number)
         check(code)
         return Told(frame, digest, about, graph, numbers) if frame else None
 
     def _meet(self, exchange: Callable[[str], List[str]]) -> None:
-        """Connects hosts, if ranks cannot read each other's posts: the lowest rank of each host sends its host's
-        posts to those of the others."""
+        """Connects the hosts, if ranks cannot read each other's posts: the lowest rank of each host sends the posts of
+        its host to the lowest ranks of the other hosts."""
         code, head = lib.lines_head(self._handle)
         heads = [int(word) if word else -1 for word in exchange(str(head) if code == 0 else f"! {_error()}")]
         first = min(head for head in heads if head >= 0)
@@ -150,9 +152,9 @@ class Lines:
 
     @contextlib.contextmanager
     def _making(self, ranks: List[int], come: List[int], counted: Optional[int]) -> Iterator[None]:
-        """Posts the call that makes a process group: as an operation of the ranks that make the call, and then as one
-        of the group's members, who wait for each other. They wait in C++, where nothing can be raised, so a wait that
-        cannot complete ends this process."""
+        """Wraps the call that makes a process group. Posts it as an operation of the ranks that make the call, `come`,
+        and then as an operation of the group's members, `ranks`, which wait for each other. They wait in C++, where
+        nothing can be raised, so a wait that cannot complete ends this process. `counted`: see GroupMaking."""
         which = "" if counted is None else f", process group {counted + 1} of this rank"
         told = Operation(f"new_group of {_phrase(ranks)}{which}", place=user_place(sys._getframe(1)), needs=NEEDS_NOBODY)
         self._issue(self._line(come, f"groups made by {_phrase(come)}"), told)
@@ -187,17 +189,17 @@ class Lines:
         lib.lines_issued(self._handle, group)
 
     def _line(self, members: List[int], name: str) -> int:
-        """Returns the line of these ranks that belongs to no process group."""
+        """Returns the number of a line of the ranks `members` that belongs to no process group."""
         return self._made(f"{self._start_now()}\n{name}", members, name)
 
     def _made(self, key: str, members: List[int], name: str) -> int:
-        """Returns the number of the line with this key."""
+        """Declares the line with this key, unless it has been declared, and returns its number."""
         code, line = lib.lines_group(self._handle, lib.fingerprint_of(key.encode()), members, name)
         check(code)
         return int(line)
 
     def _issue(self, line: int, operation: Operation) -> Optional[int]:
-        """Posts an operation and returns its number on the line; None: it was refused, under audit."""
+        """Posts an operation and returns its number on the line. Raises if it is refused; under audit returns None."""
         code, number = lib.lines_issue(self._handle, line, operation)
         if code == 0:
             return int(number)
@@ -223,7 +225,7 @@ class Lines:
         return self._made(f"{start}\n{name}\n{ranks}\n{device}\n{pair}", members, called)
 
     def _start_now(self) -> int:
-        """Returns the number of the current start of torch.distributed: groups of different starts may have equal
+        """Returns how often torch.distributed has been started again so far: groups of different starts may have equal
         names."""
         if dist.group.WORLD is not self._world:
             self._world = dist.group.WORLD
@@ -237,33 +239,33 @@ class Lines:
         lib.lines_threads_beside(self._handle, beside)
 
     def deadline(self, seconds: float) -> None:
-        """Sets the time after which a rank that others wait for, and that is not alive(), is named."""
+        """Sets the time after which a rank that others wait for is named, if it does not call alive()."""
         lib.lines_deadline(self._handle, seconds)
 
     def alive(self, seconds: float) -> None:
-        """This process makes progress, as far as is known, for `seconds` from now."""
+        """Says that this process makes progress, as far as is known, for `seconds` from now."""
         lib.lines_alive(self._handle, seconds)
 
     def gone(self, text: str) -> None:
-        """This process ends by a failure, and issues nothing more."""
+        """Says that this process ends by a failure, and issues nothing more."""
         lib.lines_gone(self._handle, text)
 
     def end(self, error: Error) -> NoReturn:
-        """Ends this process, as the watchdog would, where nothing can be raised."""
+        """Ends this process, as the watchdog would. For places where nothing can be raised."""
         self.gone(str(error))
         print(f"lockstep: {error}", file=sys.stderr, flush=True)
         sys.stdout.flush()
         os._exit(error.exit_code)
 
     def forget(self) -> None:
-        """Called in a copy of the process after a fork, which takes no part."""
+        """Called in a copy of the process after a fork: the copy takes no part."""
         atexit.unregister(self.leave)
         self._group_making.remove()
         self.kernels.forget()
 
     def remove(self) -> Optional[Error]:
-        """Stops posting. The memory stays readable for peers until the process ends. Returns the error of an
-        operation that was issued before it was refused elsewhere, if any."""
+        """Stops posting. Peers can read the posts until the process ends. Returns the error of an operation that this
+        rank issued before another rank refused it, if there is one and it has not been raised."""
         self._group_making.remove()
         self.kernels.remove()
         if lib.lines_finish(self._handle) == 0:
@@ -273,7 +275,7 @@ class Lines:
 
 
 class _Vote:
-    """Posts the wait in a vote, as a context manager; one at a time."""
+    """A context in which this rank's wait in a vote is posted. Used for one vote at a time."""
 
     def __init__(self, lines: Lines, members: List[int], name: str) -> None:
         self._lines, self._line = lines, lines._line(members, f"votes of {_phrase(members)}")

@@ -9,8 +9,8 @@ from ..observation import is_jagged, is_scalar
 
 
 def readable(name: str, value: Any) -> Dict[str, Any]:
-    """Returns the readable parts of a leaf, by name: a scalar, or a tensor with sizes; for a jagged tensor its values
-    and offsets; for anything else nothing."""
+    """Returns the parts of a leaf whose sizes or values can be read, by name: a scalar or a tensor itself, the values
+    and offsets of a jagged tensor, nothing of any other leaf."""
     if is_scalar(value):
         return {name: value}
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
@@ -23,8 +23,8 @@ def readable(name: str, value: Any) -> Dict[str, Any]:
 
 
 def rebuilt(value: Any, path: str, name: str, leaf: Callable[[Any, str, str], Any]) -> Any:
-    """Returns a nested value whose leaves are replaced by the results of `leaf`(value, torch's name of the place,
-    lockstep's name)."""
+    """Returns a copy of a nested value in which each leaf is replaced by the result of `leaf`(the leaf, torch's name of
+    its place, lockstep's name)."""
     kind = kind_of(value)
     if kind is None or kind == ITEMS and type(value) not in (list, tuple):
         return leaf(value, path, name)

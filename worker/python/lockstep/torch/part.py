@@ -1,5 +1,5 @@
-"""The part for one release of torch (native/torch_lines.cpp): an extension module that posts the operations of this
-process, ends waits that cannot complete, and notes the operations of the watched thread on the watched group."""
+"""The part (native/torch_lines.cpp): an extension module, built for one release of torch, that posts the operations of
+this process, ends waits that cannot complete, and notes the operations of the watched thread on the watched group."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import torch
 
 @dataclass
 class Marks:
-    """Flags shared by watch.py and the kernels. `within`: running calls of this package, whose operations are not
-    noted; `asks`: call `before`; `noted`: number of notes; `waits`: the watched thread is waiting, and polls;
-    `votes`: note operations; `audits`: log errors instead of raising them; `patience`: seconds beyond its time-out
-    for which an operation waits for ranks that compile."""
+    """Numbers and flags shared by watch.py and the kernels. `within`: number of running calls of this package, whose
+    operations are not noted. `noted`: number of notes. `patience`: seconds beyond its time-out for which an operation
+    waits for ranks that compile. Flags: `asks`: `before` is called before each operation; `waits`: the watched thread
+    is waiting, and wakes only to poll; `votes`: operations are noted; `audits`: errors are logged, not raised."""
 
     within: int = 0
     asks: int = 0
@@ -32,7 +32,7 @@ class Marks:
 
 
 class Kernels(Protocol):
-    """Kernels in front of each operator of torch.distributed: those of the part, or of kernels.py without one."""
+    """Kernels in front of each operator of torch.distributed: those of the part, or, without a part, of kernels.py."""
 
     marks: Marks
 
@@ -42,7 +42,8 @@ class Kernels(Protocol):
     def clear(self) -> None: ...
 
     def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
-        """Declares that the compiled code runs a graph with these collectives, word and place, in order."""
+        """Declares that `code`, made by a compile, runs a graph with these collectives (word and place), in this
+        order."""
 
     def forget(self) -> None:
         """Stops in a copy of the process after a fork."""
@@ -60,14 +61,15 @@ class Part(Kernels, Protocol):
                 group: Callable[..., int], error: Callable[[], Exception], is_user: Callable[[str], bool],
                 module_path: Callable[[Any], str], before: Callable[[str, str], None], threads: Callable[[], None],
                 apart_grows: Callable[[], None], compiling: Callable[[], bool]) -> None:
-        """See native/torch_python.h. `before`(what, place) is called before each noted operation while `marks.asks`
-        is set; its exceptions are raised there."""
+        """Starts to post. Most parameters are those of Given in native/torch_python.h. `before`(what, place) is called
+        before each operation of the watched thread on the watched group while `marks.asks` is set; its exceptions are
+        raised from the operation's call."""
 
 
 @functools.lru_cache(None)
 def load_part() -> Optional[Part]:
-    """Loads the part; None: there is none for this torch."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # objects have another layout there
+    """Loads the part; None: the package has none for this release of torch."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # Python's objects have another layout in such a build
         return None
     minor = ".".join(torch.__version__.split("+", 1)[0].split(".")[:2])
     path = pathlib.Path(__file__).with_name(f"_lines_{minor}.so")

@@ -1,4 +1,4 @@
-"""Reports to the group's watchdog whether this process makes progress: its main thread moves on, or it compiles."""
+"""Reports whether this process makes progress: its watched thread moves on, or it compiles."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..group import Group
 
 
 class Progress:
-    """A thread that renews the rank's lease whenever the rank's own thread has reached another place of its program.
-    A rank that waits in one call (a collective without its partners) gets no lease, so that it is named after
-    the deadline; a rank that compiles, on any thread, has `compile_deadline` seconds."""
+    """A thread that renews this rank's lease whenever the watched thread has reached another place of its program. A
+    rank that waits in one call (such as a collective that its peers do not issue) gets no lease, so it is named after
+    the deadline. A rank that compiles, on any thread, is named after `compile_deadline` seconds."""
 
     def __init__(self, deadline: float, compile_deadline: float, agreeing: Callable[[], bool], waits: Callable[[], bool],
                  alive: Callable[[float], None]) -> None:
-        """`agreeing`: whether the rank is within lockstep, which watches its own waits. `waits`: whether its thread
-        waits in an operation, and wakes only to poll. `alive`(seconds): reports progress to ranks that wait in
-        operations for this rank."""
+        """`agreeing`: returns whether this rank is in a call of lockstep, which watches its own waits. `waits`: returns
+        whether the watched thread waits in an operation, and wakes only to poll. `alive`(seconds): reports progress to
+        ranks that wait in operations for this rank."""
         #: Groups whose watchdogs get the reports, too.
         self.groups: List[Group] = []
-        #: Whether these also get a report when this rank makes no progress.
+        #: True: these groups also get a report when this rank makes no progress.
         self.tells_stalls = True
         self._waits, self._alive = waits, alive
         alive(deadline)
@@ -74,7 +74,8 @@ class Progress:
             before = now
 
     def _place(self) -> Any:
-        """Returns the place of the watched thread, and how often it has slept, for a loop over one short wait."""
+        """Returns the place of the watched thread in its program, and how often the thread has slept: a loop over one
+        short wait is always seen at the same place, but makes progress."""
         frame = sys._current_frames().get(self._watched)
         return None if frame is None else (id(frame), frame.f_code, frame.f_lasti, "" if self._waits() else self._slept())
 

@@ -24,8 +24,8 @@ _opened: Dict[str, int] = {}
 
 
 def group_of_mesh(given: Any) -> Any:
-    """Returns the process group of a DeviceMesh of one dim, such as mesh["tp"], or of all ranks; anything else
-    unchanged."""
+    """Returns the process group of a DeviceMesh that has one dim, such as mesh["tp"], or has all ranks; returns
+    anything else unchanged."""
     if not hasattr(given, "get_group") or not hasattr(given, "mesh_dim_names"):
         return given
     if given.ndim == 1:
@@ -44,11 +44,12 @@ def needs_start(function: str) -> None:
 
 
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
-    """Returns the ranks of `process_group` (default: all; or a dim of a DeviceMesh) as a lockstep group. Collective
-    over that group; other ranks take no part. The store of init_process_group carries the address and a secret
-    for it. Unless OMP_NUM_THREADS is set, the threads of torch, OpenMP and BLAS are limited to this rank's share of
-    the host's cores. Raises RuntimeError if torch.distributed has not been initialised, this process is not in the
-    group, or a rank (named) is missing after five deadlines; errors of the rendezvous are those of Group."""
+    """Returns the ranks of `process_group` (default: all ranks; also a dim of a DeviceMesh) as a lockstep group.
+    Collective over the process group; other ranks take no part. The ranks exchange the group's address and a secret
+    through the store of init_process_group(). Unless OMP_NUM_THREADS is set, the threads of torch, OpenMP and BLAS are
+    limited to this rank's share of the host's cores. Raises RuntimeError if torch.distributed has not been initialised,
+    this process is not in the process group, or a rank, which the error names, is missing after five deadlines. Errors
+    of the rendezvous are those of Group."""
     needs_start("group")
     process_group = group_of_mesh(process_group)
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
@@ -59,7 +60,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
         return Group(alone=True)
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/" + ",".join(map(str, members))
-    _opened[name] = _opened.get(name, 0) + 1  # members open the groups of one set in one order
+    _opened[name] = _opened.get(name, 0) + 1  # members open all groups of these ranks in the same order
     meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, 5 * deadline, "lockstep.torch.group()")
     meeting.tell(f"host/{rank}", _host())
     if rank > 0:
@@ -88,8 +89,8 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
 
 
 def meeting_place() -> str:
-    """Returns an address of this host and a secret for the ranks that get it, as two words; without an address, a word
-    that exchange() raises."""
+    """Returns two words: an address of this host, and a secret for the ranks that receive these words. If there is no
+    address, returns a text for which exchange() raises RuntimeError on the ranks that receive it."""
     try:
         return f"{_address(default_store())} {secrets.token_hex(32)}"
     except OSError as error:
@@ -97,8 +98,8 @@ def meeting_place() -> str:
 
 
 def exchange(process_group: Any, word: str, patience: float) -> List[str]:
-    """Returns each member's word, by rank of the job; "" for ranks that are no members. Collective over the group;
-    raises RuntimeError if a member (named) is missing after `patience` seconds."""
+    """Returns each member's word, by rank of the job; "" for ranks that are no members. Collective over the process
+    group. Raises RuntimeError if a member, which the error names, is missing after `patience` seconds."""
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/words/" + ",".join(map(str, members))
     _opened[name] = _opened.get(name, 0) + 1
@@ -111,10 +112,10 @@ def exchange(process_group: Any, word: str, patience: float) -> List[str]:
 
 
 class _Meeting:
-    """Messages between the members through the store. Every wait ends after `patience` seconds."""
+    """Messages between the members, through the store. All waits together take at most `patience` seconds."""
 
     def __init__(self, store: Any, key: str, members: List[int], patience: float, call: str) -> None:
-        """`call`: the user's call in which they meet."""
+        """`call`: the user's call in which the members meet, for errors."""
         self._call = call
         self.store, self._key, self._members = store, key, members
         self._patience, self._until = patience, time.monotonic() + patience
@@ -123,7 +124,8 @@ class _Meeting:
         self.store.set(f"{self._key}/{what}", text)
 
     def hear(self, what: str, member: int) -> str:
-        """Waits for a message of the group's `member`-th rank; names that rank if none arrives."""
+        """Waits for the message `what` of the group's rank `member`, and returns it. Raises RuntimeError, which names
+        that rank, if no message arrives."""
         left = max(self._until - time.monotonic(), 0.01)
         try:
             self.store.wait([f"{self._key}/{what}"], datetime.timedelta(seconds=left))
@@ -137,7 +139,7 @@ class _Meeting:
 
 
 def _share_cores(ranks: int) -> None:
-    """Limits the threads of torch and of numerical libraries to this rank's share of the cores, on a host with `ranks`
+    """Limits the threads of torch and of numerical libraries to this rank's share of the cores of a host with `ranks`
     ranks, unless the environment sets the number."""
     share = share_of_cores(ranks)
     if share is not None:
@@ -146,7 +148,7 @@ def _share_cores(ranks: int) -> None:
 
 
 def _host() -> str:
-    """Returns a text that is equal on ranks that share a folder for temporary files, and so can meet by a file in
+    """Returns a text that is equal on ranks with the same folder for temporary files: such ranks can meet by a file in
     it."""
     folder = os.stat(tempfile.gettempdir())
     boot = ""
@@ -156,8 +158,8 @@ def _host() -> str:
 
 
 def _address(store: Any) -> str:
-    """Returns the address from which this host reaches the store, which all ranks reach, with a port that is free now.
-    (A host's own name often means its loopback.)"""
+    """Returns the address of this host on its way to the store, which all ranks can reach, with a port that is free
+    now. (A host's own name often stands for its loopback.)"""
     at = store_host(store)
     host = "" if at is None else _way_to(at)
     if not host or host.startswith("127."):
@@ -178,7 +180,7 @@ def _way_to(host: str) -> str:
 
 
 def _own_address() -> str:
-    """Returns the address of this host if it keeps the store: that of its name or of its default route."""
+    """Returns the address of this host if the store is on it: the address of its name, or of its default route."""
     try:
         named = socket.gethostbyname(socket.gethostname())
     except OSError:

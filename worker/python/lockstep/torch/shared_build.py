@@ -1,4 +1,4 @@
-"""Shares what inductor builds for a version: built on one rank of the job, used by all."""
+"""Shares inductor's builds: one rank of the job builds a version, and all ranks use the result."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _OBJECT = re.compile(r"[a-z0-9]{2}/\w[\w.]*\.so")
 
 
 class SharedBuild:
-    """The first rank builds, and shares what inductor keeps in its caches on disk, and the objects of kernels.
-    Ranks with the same processor and versions load that into their caches, and build nothing. It is kept in this
-    user's own files for the next run. Like those caches, it only saves time."""
+    """The first rank builds, and shares what inductor keeps in its caches on disk, with the objects of kernels. Ranks
+    with the same processor and versions load this into their own caches, and build nothing. Each rank also keeps it, in
+    files of this user, for the next run. Like inductor's caches, it only saves time."""
 
     def __init__(self, decision: Decision, name: str, is_first: bool, shared: Callable[[], None]) -> None:
-        """`name`: name of what is compiled, unique among builds with the same inputs. `shared` is called
-        when this rank has received the first rank's part and goes on to build."""
+        """`name`: name of the compiled function, unique among builds with the same inputs. `is_first`: this rank is the
+        one that builds. `shared`: called when this rank has received the build, if any, and goes on."""
         self._decision, self._is_first, self._shared = decision, is_first, shared
-        symbols = [f"{s.source} {s.min}" for s in decision.symbols.values()]  # without examples of this run
+        symbols = [f"{s.source} {s.min}" for s in decision.symbols.values()]  # without hints, which vary between runs
         self._of = "\n".join([_FORMAT, name, json.dumps(decision.inputs, sort_keys=True), *symbols, _platform()])
 
     @contextlib.contextmanager
@@ -58,7 +58,7 @@ class SharedBuild:
 
 
 def _platform() -> str:
-    """Returns all that objects depend on besides their source text."""
+    """Returns all that built objects depend on besides their source text."""
     features: Set[str] = set()
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as text:
         features = {line for line in text if line.startswith(("flags", "model name", "Features"))}
@@ -70,7 +70,7 @@ def _platform() -> str:
 
 
 def _objects_in_use() -> Set[str]:
-    """Returns the objects in inductor's folder that this process has mapped, by their names there."""
+    """Returns the names, relative to inductor's folder, of the shared objects in it that this process has mapped."""
     folder = inductor_folder() + os.sep
     with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
         paths = {line.rstrip("\n").split(maxsplit=5)[-1] for line in maps}
@@ -79,13 +79,15 @@ def _objects_in_use() -> Set[str]:
 
 
 def _probes() -> Set[str]:
-    """Returns the objects with which inductor probes what the processor can do, and which it has marked as loadable."""
+    """Returns the names of the shared objects with which inductor probes what the processor can do, as far as inductor
+    has marked them as loadable."""
     folder, mark = inductor_folder(), ".load_ok"
     return {os.path.relpath(path, folder)[:-len(mark)] for path in glob.glob(f"{folder}/??/*.so{mark}")}
 
 
 def _saved(artifacts: Callable[[], Optional[bytes]], before: Set[str]) -> Optional[bytes]:
-    """Returns the artifacts with the objects that this process has loaded since `before`, which are complete files."""
+    """Returns the artifacts, packed with the objects that this process has loaded and that are not in `before`. (A
+    loaded object is a complete file.) None: there is nothing to share."""
     try:
         saved = artifacts()
         if saved is None:

@@ -1,5 +1,6 @@
-"""Names of compiled frames that are about to run. At that time a frame's versions and code are not visible, but
-its call site is, which is the same whether the frame is compiled or found in a cache."""
+"""Names of frames, and of compiled frames that are about to run. Just before a frame runs, torch shows neither its
+versions nor its code. So such a frame is named by its call site, which is the same whether the frame then compiles or
+has a version."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+$")
 
 def frame_name(code: types.CodeType) -> str:
     """Returns the name of the frame with this code: "Block.forward (model.py:30)", or, after a graph break,
-    "Block.forward after line 41 (model.py:30)"; the same on all ranks of a program."""
+    "Block.forward after line 41 (model.py:30)". It is the same on all ranks of a program."""
     *folders, own = str(getattr(code, "co_qualname", code.co_name)).split(".")
     after, resumed = "", _RESUMED.search(own)
     while resumed:
@@ -29,7 +30,8 @@ def frame_name(code: types.CodeType) -> str:
 
 
 def closure_text(closure: Any) -> str:
-    """Returns the functions in the cells of a closure, which distinguish frames of one code; the same on all ranks."""
+    """Returns the names of the functions in the cells of a closure. They distinguish frames with the same code, and are
+    the same on all ranks."""
     names = []
     for cell in closure or ():
         with contextlib.suppress(ValueError):  # an empty cell
@@ -39,12 +41,12 @@ def closure_text(closure: Any) -> str:
 
 
 class FrameNames:
-    """Names of frames. Functions and modules of one name are numbered in the order in which they are met, which is the
-    same on ranks that are in step."""
+    """Names of frames that are about to run. Functions and modules with the same name are numbered in the order in
+    which they first run, which is the same on ranks that are in step."""
 
     def __init__(self) -> None:
-        self._known: Dict[int, Tuple[Any, str]] = {}  # by id: a weak reference, and the name
-        self._count: Dict[str, int] = {}
+        self._known: Dict[int, Tuple[Any, str]] = {}  # by id of the function or module: a weak reference, and its name
+        self._count: Dict[str, int] = {}  # by name: how many functions or modules have it
 
     def of(self, caller: types.FrameType) -> str:
         """Returns the name of the frame that `caller` is about to run: "train_step", "Block.forward (2)" for the second
@@ -89,7 +91,8 @@ def _place_name(caller: types.FrameType) -> str:
 
 
 def _inner(function: Any) -> Any:
-    """Returns the function that torch.compile was given, if it has wrapped that in a function of its own."""
+    """Returns the function that torch.compile was given, if `function` is torch's own wrapper of it; else
+    `function`."""
     if getattr(function, "__qualname__", "").startswith("wrap_inline."):
         for cell in function.__closure__ or ():
             if callable(cell.cell_contents):
@@ -98,7 +101,8 @@ def _inner(function: Any) -> Any:
 
 
 def _called(caller: types.FrameType) -> Optional[str]:
-    """Returns what the caller's source text calls at its current instruction; None: the compiler has made this call."""
+    """Returns the text of the call in the caller's source at its current instruction; None: no source text is known, as
+    for a call that torch has made after a graph break."""
     positions: Any = getattr(caller.f_code, "co_positions", None)  # Python 3.11
     if positions is None:
         return None

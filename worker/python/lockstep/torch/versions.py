@@ -1,4 +1,5 @@
-"""The versions of a function that ranks call together (compile.py), and the agreements on its calls. Without torch."""
+"""The versions of a function that ranks call together (compile.py), and what the ranks have agreed on for its last
+call. Without torch."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, U
 from ..agreement import Agreed
 from ..decision import Decision
 
-#: Part of the error of all ranks if a trace needed the value of a size without one.
+#: Part of the error that all ranks get if a trace needs the value of a size that has none.
 NEEDS = "cannot be traced for sizes that may be 0 or 1"
 
 
@@ -17,13 +18,13 @@ class NeedsValue(Exception):
 
 class Version(NamedTuple):
     run: Callable[..., Any]
-    found: Callable[..., Any]   # the version for calls that must not compile
-    contiguous: FrozenSet[str]  # tensors that are passed as contiguous copies
-    issued: List[str]           # its collectives, without sizes
+    found: Callable[..., Any]   # runs the same compiled code, at lower cost, if it fits
+    contiguous: FrozenSet[str]  # names of tensors that are passed as contiguous copies
+    issued: List[str]           # collectives of the first compared run, without sizes
 
     def issues_as_known(self, issued: List[str]) -> bool:
-        """Returns whether the version has issued the collectives of the first run that the ranks have compared: then
-        they need no vote."""
+        """Returns whether the collectives that a run has `issued` are, in order, the first of those in `self.issued`:
+        then they need no vote. Before the first such run, keeps `issued` and returns False."""
         operations = [line.split("[", 1)[0] for line in issued]
         if self.issued[:len(operations)] == operations:
             return True
@@ -33,14 +34,15 @@ class Version(NamedTuple):
 
 
 class Versions:
-    """`last`: the last call's Agreed; `fields`: the joined values of its version, or of the one being traced, always
-    in the same dict."""
+    """The versions of one function. `last`: the last call's Agreed. `fields`: the joined values of that call's version,
+    or of the version being traced; always the same dict."""
 
     def __init__(self, joins_fields: bool) -> None:
-        """`joins_fields`: each call joins fields, so no call is known to be like the last one before the vote."""
+        """`joins_fields`: calls have fields, so it is not known before the agreement whether a call runs the version of
+        the last call."""
         self._joins_fields = joins_fields
         self._made: Dict[int, Version] = {}
-        self._needs: Dict[FrozenSet[str], str] = {}  # sizes whose values every trace needs, and why
+        self._needs: Dict[FrozenSet[str], str] = {}  # by sets of small sizes: why a trace needed their values
         self._like_last: Optional[Version] = None
         self.last: Optional[Agreed] = None
         self.fields: Dict[str, Any] = {}
@@ -51,11 +53,11 @@ class Versions:
 
     @property
     def like_last(self) -> Optional[Version]:
-        """Returns the version for a call like the last one; None: ranks have to agree first."""
+        """The version of the last call, if the next call may try it before the ranks agree; else None."""
         return self._like_last
 
     def settle(self, outcome: Union[Agreed, BaseException]) -> None:
-        """Records what the ranks have agreed on for a call. Raises it if it is an error."""
+        """Records what the ranks have agreed on for a call; raises `outcome` if it is an error."""
         if isinstance(outcome, BaseException):
             raise outcome
         self.last = outcome
@@ -65,19 +67,19 @@ class Versions:
         self._like_last = None if version is None or version.contiguous or self._joins_fields else version
 
     def hit(self) -> None:
-        """Records that the ranks have voted that a call is like the last one."""
+        """Records that the ranks have voted to run the last call's version again."""
         assert self.last is not None
         if self.last.is_new:
             self.last = self.last._replace(is_new=False)
 
     @property
     def of_last(self) -> Optional[Version]:
-        """Returns the version of the last call; None: it runs the function uncompiled."""
+        """The version of the last call; None: the call runs the function uncompiled."""
         return None if self.last is None or self.last.entry is None else self._made.get(self.last.entry)
 
     @property
     def decision(self) -> Optional[Decision]:
-        """Returns the decision of the last call; None: it has no version."""
+        """The decision of the last call's version; None: the call has no version."""
         return None if self.last is None or self.last.entry is None else self.last.decision
 
     def keep(self, entry: int, version: Version) -> None:
@@ -85,9 +87,9 @@ class Versions:
 
     def make(self, entry: int, decision: Decision, small: FrozenSet[str], trace: Callable[[], str],
              needs_a_value: Callable[[Exception], Optional[str]]) -> str:
-        """Returns the result of `trace` for version `entry`, which replaces a version of that number. Raises
-        NeedsValue if `needs_a_value`(error) gives a reason why the trace needs values of the sizes `small`, which may
-        be 0 or 1; it is then not traced again for these."""
+        """Returns the result of `trace` for version `entry`, which replaces an earlier version of that number. `small`:
+        the sizes that may be 0 or 1. If the trace fails and `needs_a_value`(error) returns a reason why it needs their
+        values, raises NeedsValue; later calls with the same `small` raise it without a trace."""
         self._made.pop(entry, None)
         self._join(decision)
         if small in self._needs:

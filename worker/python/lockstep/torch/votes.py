@@ -1,5 +1,5 @@
-"""Votes of the ranks before frames: those of policy "error", and those within calls of functions of compile(). Pure:
-without torch."""
+"""Votes of the ranks before frames: under policy "error", and within calls that ranks make together of a function of
+compile(). Pure: without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .nested import readable
 
 
 class Ballot(Protocol):
-    """The interface of ballot.py, or of a test."""
+    """The interface of ballot.Ballot; tests have a class of their own."""
 
     group: Group
 
@@ -37,7 +37,8 @@ class Notes(Protocol):
 
 
 class Watched(Protocol):
-    """What votes need of the watch. Frames of `thread` are voted on, except `within` calls of this package."""
+    """What votes need of the watch. Only frames on the thread `thread` are voted on, and only while `within`, the
+    number of running calls of this package, is 0."""
 
     thread: int
     marks: Any
@@ -55,33 +56,36 @@ class Watched(Protocol):
 
 
 class _Pending(NamedTuple):
+    """An error that the other ranks have raised for a frame, while this rank runs the frame without a graph."""
+
     error: Error
-    code: types.CodeType  # of the frame that runs without a graph here, but not on all ranks
+    code: types.CodeType  # code of that frame
 
 
 class FrameVotes:
-    """The votes of the ranks of a group, on the watched thread. `votes`: their number; `elsewhere`: number of frames
-    that ran on other threads, without a vote."""
+    """The votes of the ranks of a group, on the watched thread. `votes`: number of votes so far. `elsewhere`: number of
+    frames that ran on other threads, without a vote."""
 
     def __init__(self, watch: Watched, ballot: Ballot, members: List[int], raises: bool,
                  name_of: Callable[[types.FrameType], str], passing: Callable[[Error], BaseException]) -> None:
-        """`members`: the ranks of the job. `raises`: differences that make no rank wait are errors, and each
-        collective is voted on (policy "error"). `name_of`: returns the name of the frame that a caller calls;
-        `passing`: returns an error that torch passes on unchanged."""
+        """`members`: the group's ranks, by their numbers in the job. `raises`: differences that make no rank wait are
+        errors, and each collective is voted on (policy "error"). `name_of`: returns the name of the frame that a caller
+        is about to run. `passing`: turns an error into one that torch passes on unchanged."""
         self.votes = self.elsewhere = 0
         self.group = ballot.group
         self._watch, self._ballot, self._members, self._raises = watch, ballot, members, raises
         self._name_of, self._passing = name_of, passing
-        self._on = int(raises)                  # users of the votes
-        self._alone = 0
-        self._strict = 0                        # active strictly() blocks
-        self._looked_up: Optional[str] = None   # the frame that was voted on, until its compile starts
-        self._compile: Optional[Compile] = None # running and voted on
-        self._compared = False                  # its graph has been compared
-        self._pending: Optional[_Pending] = None  # error of the compile that has ended, for the next event; see _asks()
-        #: Replaces the next frame's vote, and returns its result like guards_tested().
+        self._on = int(raises)                  # not 0: frames are voted on
+        self._alone = 0                         # number of active alone() blocks
+        self._strict = 0                        # number of active strictly() blocks
+        self._looked_up: Optional[str] = None   # the frame that was voted on and will compile, until its compile starts
+        self._compile: Optional[Compile] = None # the running compile of a frame that was voted on
+        self._compared = False                  # the graph of that compile has been compared
+        self._pending: Optional[_Pending] = None  # is raised at the next event; see _asks()
+        #: Called once in place of the next frame's vote, with whether a version was found; its result is that of
+        #: guards_tested().
         self.instead: Optional[Callable[[bool], Any]] = None
-        #: Called before a frame that has versions compiles another one; may be None.
+        #: Called before a frame that has versions compiles another version; may be None.
         self.on_recompile: Optional[Callable[[], None]] = None
         watch.marks.votes |= int(raises)
         self._asks()
@@ -89,7 +93,7 @@ class FrameVotes:
     # What is voted on.
 
     def __enter__(self) -> None:
-        """Frames within are voted on."""
+        """Inside this context, frames are voted on."""
         self._on += 1
         self._watch.votes_begin(self)
 
@@ -99,7 +103,7 @@ class FrameVotes:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Within, nothing that this thread does is voted on."""
+        """Inside this context, nothing that this thread does is voted on."""
         self._alone += 1
         self._asks()
         try:
@@ -109,7 +113,7 @@ class FrameVotes:
             self._asks()
 
     def votes_here(self) -> bool:
-        """Returns whether a frame of this thread is voted on now."""
+        """Returns whether a frame that this thread runs now is voted on."""
         if self._on == 0 or self._alone > 0 or self._watch.within > 0 or not self._watch.votes_stand():
             return False
         if threading.get_ident() == self._watch.thread:
@@ -118,13 +122,13 @@ class FrameVotes:
         return False
 
     def waiting(self, name: str) -> ContextManager[None]:
-        """Posts, within, that this rank waits for the others in a vote."""
+        """Returns a context in which peers see that this rank waits for the others in a vote on `name`."""
         return self._watch.waiting(self._members, name.split("[", 1)[0])  # a collective without its sizes, which vary
 
     @contextlib.contextmanager
     def strictly(self, name: str) -> Iterator[None]:
-        """Each collective within is voted on before it is issued, and the end of the block after the last; an
-        exception becomes the error of all ranks there. Collective."""
+        """Inside this context, each collective is voted on before it is issued. The end of the block is voted on, too:
+        an exception of the block becomes the error of all ranks there. Collective."""
         self._strict += 1
         self._asks()
         try:
@@ -139,13 +143,14 @@ class FrameVotes:
         self._vote(f"the end of {name}", False)
 
     def fails(self, name: str, error: Exception) -> None:
-        """Votes with an error: this rank cannot run the frame on which the others are about to vote."""
+        """Votes with an error, because this rank cannot run the frame `name`, on which the others are about to vote."""
         self._ballot.trouble(said(error))
         with contextlib.suppress(Error):
             self._vote(name, False)
 
     def votes_next(self) -> bool:
-        """Returns whether the next frame of this thread that has versions is voted on, with nothing else to report."""
+        """Returns whether the next frame of this thread that has versions is voted on, and nothing else is to be
+        reported in that vote."""
         return (threading.get_ident() == self._watch.thread and self._watch.within == 0 and self._compile is None
                 and self._pending is None and not self._watch.notes.notes())
 
@@ -155,8 +160,8 @@ class FrameVotes:
     # Events of torch.compile.
 
     def guards_tested(self, found: bool, caller: types.FrameType) -> Any:
-        """The guards of the frame that `caller` calls have been tested. Returns a bool, or the class of an
-        exception."""
+        """Called when the guards of the frame that `caller` is about to run have been tested; `found`: a version fits.
+        Returns whether the frame runs without a compile, or the class of an exception that it raises."""
         if not self.votes_here() or self._compile is not None:
             return True
         instead, self.instead = self.instead, None
@@ -175,12 +180,12 @@ class FrameVotes:
 
     def compile_starts(self, compiled: Compile) -> None:
         instead, self.instead = self.instead, None
-        if instead is not None:  # the frame's versions are gone
+        if instead is not None:  # torch has dropped the frame's versions
             raise self._passing(instead(False)())
         name = "a frame" if compiled.caller is None else self._name_of(compiled.caller)
         looked_up, self._looked_up = self._looked_up, None
         try:
-            if looked_up != name:  # the first time that this rank meets the frame
+            if looked_up != name:  # this rank has no version of the frame yet
                 self._vote(name, True)
         except Error as error:
             raise self._passing(error) from None
@@ -200,7 +205,7 @@ class FrameVotes:
         if compiled is None or threading.get_ident() != self._watch.thread:
             return
         try:
-            interrupted = error is not None and not isinstance(error, Exception)  # ends this rank
+            interrupted = error is not None and not isinstance(error, Exception)  # such an error ends this rank
             if not self._compared and not interrupted and not isinstance(error, Error):
                 failed = isinstance(error, Exception) and not goes_on
                 self._compare(UNTRACED, [], said(error) if failed and error is not None else None)
@@ -211,7 +216,7 @@ class FrameVotes:
             self._compile = None
 
     def unraised(self, error: BaseException, code: types.CodeType) -> None:
-        if isinstance(error, Error):  # the frame runs now, and the others have raised it
+        if isinstance(error, Error):  # the frame runs now, although the other ranks have raised this error
             self._pends(_Pending(error, code))
 
     def asked(self, what: str, _: str) -> None:
@@ -221,7 +226,7 @@ class FrameVotes:
             self._vote(what, False)
 
     def _asks(self) -> None:
-        """Sets the mark that says whether asked() has something to do."""
+        """Sets the mark by which the kernels call asked(): it has a vote to make, or an error to raise."""
         votes = self._alone == 0 and (self._raises or self._strict > 0)
         self._watch.marks.asks = votes or self._pending is not None
 
@@ -232,20 +237,21 @@ class FrameVotes:
     # What the ranks compare.
 
     def _vote(self, name: str, new: bool) -> Optional[bool]:
-        """Votes. Returns whether all (True), no (False) or some (None) ranks need a version of the frame."""
+        """Votes on the frame `name`; `new`: this rank needs a new version of it. Returns True if all ranks need one,
+        False if no rank does, None if only some do."""
         self._raise_pending()
         issued = self._watch.notes.notes()
         self._watch.notes.clear()
         self.votes += 1
         with self.waiting(name), _own_words():
             times = self._ballot.enter(name, new, issued)
-        if times > 0 and self._raises:  # else nothing differs after it
+        if times > 0 and self._raises:  # under other policies, all ranks then compile
             self._differs(times)
         return None if times > 0 else new
 
     def _raise_pending(self) -> None:
-        """Raises the error that the other ranks have raised for a frame that runs here, if it still runs; else all
-        ranks raise the error once more, so that they stay in step."""
+        """Raises the pending error if its frame is still running. Otherwise reports the error, so that all ranks raise
+        it, the other ranks once more, and stay in step."""
         pending = self._pending
         if pending is None:
             return
@@ -259,7 +265,7 @@ class FrameVotes:
 
     def _compare(self, graph: GraphText, backwards: Optional[List[Any]], trouble: Optional[str] = None) -> None:
         with self.waiting(f"the graph of {self._name}"):
-            if self._ballot.all(backwards is not None):  # else some ranks do not know their backward pass
+            if self._ballot.all(backwards is not None):  # all ranks know their backward graphs
                 graph = self._watch.training(graph, backwards)
         compile_ = self._compile
         assert compile_ is not None
@@ -269,7 +275,8 @@ class FrameVotes:
             self._differs(times)
 
     def _differs(self, times: int) -> None:
-        """Handles the finding of the last vote, which all ranks have, made `times` times so far."""
+        """Raises or reports the finding of the last vote, which is the same on all ranks. `times`: how often it has
+        been made so far."""
         finding = self._ballot.finding()
         if self._raises:
             raise ERRORS[finding.code](finding)
@@ -279,7 +286,7 @@ class FrameVotes:
 
 @contextlib.contextmanager
 def _own_words() -> Iterator[None]:
-    """Replaces the advice of a FrameMismatch within by one in the terms of this package."""
+    """Inside this context, a FrameMismatch gets advice in the terms of this package."""
     try:
         yield
     except FrameMismatch as error:
@@ -291,7 +298,8 @@ def _own_words() -> Iterator[None]:
 
 
 def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
-    """Returns an observation of variables by which ranks may differ; None: there are none."""
+    """Returns an observation of the variables that may explain why graphs differ; None: there are no such variables, or
+    they cannot be observed."""
     seen: Dict[str, Any] = {}
     for name, value in variables.items():
         if not name.startswith("_"):
@@ -299,10 +307,9 @@ def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
     try:
         return Observation(None, **seen) if seen else None
     except (TypeError, ValueError, Error):
-        return None  # what differs is shown without a guess at its cause
+        return None  # the report of a difference then names no input as its cause
 
 
 def _raising(error: BaseException) -> type:
-    """Returns a class that returns this very exception when called, with the current exception as argument or
-    without."""
+    """Returns a class that returns `error` itself when it is called, with an exception as argument or without."""
     return type(type(error).__name__, (type(error),), {"__new__": lambda kind, *_: error})

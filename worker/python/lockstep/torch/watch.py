@@ -1,4 +1,4 @@
-"""watch(): keeps ranks in step in a program that uses torch.compile and torch.distributed unchanged."""
+"""watch(): keeps the ranks of an unchanged program with torch.compile and torch.distributed in step."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ _watch: Optional["Watch"] = None
 
 def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: float = 60.0,
           compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
-    """Compares the collectives of this process with those of its peers before they are issued, from now on, and reports
-    to them what it compiles. Collective over `process_group`, the ranks that compare what they compile (default: all).
-    A DeviceMesh, or a dim of one, will do, also as the first argument: watch(mesh). Call it after
-    torch.distributed.init_process_group(). The program needs no other change.
+    """From now on compares each collective of this process with those of its peers before it is issued, and reports to
+    the peers what this process compiles. Collective over `process_group`, the ranks that compare what they compile
+    (default: all ranks). A DeviceMesh, or a dim of a mesh, can stand for a process group, also as the first argument:
+    watch(mesh). Call it after torch.distributed.init_process_group(). The program needs no other change.
 
-    No rank waits for this. A collective of any process group, on any thread, and the making of a group, is compared
-    with those that peers have issued (on other hosts some milliseconds late). Of ranks that differ, at least one
-    raises GraphDivergence. If this package has a native part for this version of torch, ranks that wait for that rank
-    on gloo raise, too: the same error, or Stuck, or Gone if it has ended. The error says how compiled graphs differ, if
-    they do. Frames may be run by some ranks alone, and in any order. When a rank compiles a frame again, sizes that are
-    different on its peers become symbols.
+    No rank waits for the comparison. A collective of any process group, on any thread, and the making of a group, is
+    compared with those that peers have issued (peers on other hosts some milliseconds late). If ranks differ, at least
+    one of them raises GraphDivergence. If this package has a native part for this version of torch, ranks that wait for
+    that rank on gloo raise, too: the same error, or Stuck, or Gone if that rank has ended. If compiled graphs differ,
+    the error says how. Some ranks may run frames that others do not run, and in any order. When a rank compiles a frame
+    again, sizes that are different on its peers become symbols.
 
     `policy`:
       "recompile": as above;
       "audit":     nothing is raised, no process is ended: differences are logged;
       "error":     versions, graphs and calls of frames must be the same on all ranks of `process_group`, on the thread
-                   that calls this: they vote before each frame and each collective, and any difference is FrameMismatch or
-                   GraphDivergence, on all ranks; a program that catches it can go on. Watch.alone() is for work of one
-                   rank by itself.
+                   that calls watch(). The ranks vote before each frame and each collective. Any difference is
+                   FrameMismatch or GraphDivergence on all ranks; a program that catches the error can go on.
+                   Watch.alone() is for work that one rank does by itself.
     `report` receives differences that are not raised, on the rank that sees them, once for a frame; default: logging,
-    "lockstep.torch", at INFO (under "audit", would-be errors at WARNING).
+    "lockstep.torch", at INFO (under "audit", differences that would be errors at WARNING).
 
-    A rank that others wait for in a collective, and that makes no progress for `deadline` seconds, or compiles for longer
-    than `compile_deadline`, is named, and the job ends with exit code 4; if its process has been killed, with 5.
+    A rank that others wait for in a collective is named if it makes no progress for `deadline` seconds, or compiles for
+    longer than `compile_deadline`. The job then ends with exit code 4, or 5 if the rank's process has been killed.
     `Watch.close()` ends the watch; a program that ends normally closes it automatically."""
     if not isinstance(policy, str):  # watch(mesh)
         policy, process_group = "recompile", policy
@@ -90,7 +90,8 @@ def alone() -> ContextManager[None]:
 
 
 def watch_where_none_is(policy: Any, process_group: Any, options: Mapping[str, Any]) -> Optional["Watch"]:
-    """Calls watch(), for callbacks; None: the program has called it, or torch.distributed is not initialised."""
+    """Calls watch() for a trainer's callback. Returns None if the program has called watch(), or torch.distributed is
+    not initialised."""
     if not dist.is_available() or not dist.is_initialized() or (_watch is not None and not _watch.is_for_script):
         return None
     return watch(policy, process_group, **options)
@@ -117,13 +118,13 @@ class Watch:
         self.compiles = 0
         self.thread = threading.get_ident()             # the watched thread; 0: this is a copy after a fork
         self._counts: Dict[str, int] = {}
-        self._traced: Optional[List[GraphText]] = None  # graphs, while tracing() collects them
-        self._told: List[str] = []
-        self._compiling = threading.local()             # .compile: what this thread compiles, .traced: whether it is traced
-        self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs instead of the frame
+        self._traced: Optional[List[GraphText]] = None  # the graphs that tracing() collects, while it is active
+        self._told: List[str] = []                      # texts of the reported differences
+        self._compiling = threading.local()             # .compile: this thread's compile; .traced: it has been traced
+        self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs instead of a frame's own
         self._telling = threading.Lock()                # guards _tales
-        #: Frames whose sizes become symbols already in the first version if they differ on peers. The value
-        #: distinguishes frames of one name.
+        #: Frames in whose first version, too, sizes that differ on peers become symbols. The value distinguishes frames
+        #: of one name.
         self.decided_from_tales: Dict[types.CodeType, str] = {}
         self._group: Optional[Group] = None
         self._voting: List[FrameVotes] = []             # a stack: the last one votes on frames now
@@ -132,7 +133,7 @@ class Watch:
             self._open_group()
         self._members: List[int] = dist.get_process_group_ranks(self._watched)
         self._world: Any = dist.group.WORLD
-        self._job_size: int = dist.get_world_size()   # 0: torch.distributed was begun again with another size
+        self._job_size: int = dist.get_world_size()   # 0: torch.distributed was started again with another size
         self._tales = FrameTales(dist.get_rank(), self._members, lambda told: self.lines.tell(told),
                                  lambda rank: self.lines.times_told(rank), lambda rank, number: self.lines.told(rank, number))
         self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
@@ -197,7 +198,8 @@ class Watch:
         return self._group
 
     def votes_of(self, process_group: Any) -> FrameVotes:
-        """The votes of the ranks of a process group before frames. Collective over it at its first use."""
+        """Returns the votes of the ranks of a process group before frames. The first call for a process group is
+        collective over it."""
         found = self._votes_of.get(process_group)
         if found is not None:
             return found
@@ -214,7 +216,7 @@ class Watch:
         return found
 
     def votes_begin(self, votes: FrameVotes) -> None:
-        """Frames are voted on by these votes until votes_end()."""
+        """Has `votes` vote on frames until votes_end()."""
         self._voting.append(votes)
         self._events.look_up(True)
 
@@ -234,7 +236,7 @@ class Watch:
 
     @property
     def votes(self) -> int:
-        """Number of votes of the ranks before frames and collectives: under "error", and for compile()."""
+        """Number of votes before frames and collectives so far: under "error", and for compile()."""
         return sum(votes.votes for votes in self._votes_of.values())
 
     @property
@@ -244,14 +246,15 @@ class Watch:
         return sum(votes.elsewhere for votes in self._votes_of.values())
 
     def alone(self) -> ContextManager[None]:
-        """Inside this context, nothing that this rank does on this thread is voted on under "error". It is for an
-        evaluation on one rank, or a number of batches that differs. Collectives are still compared."""
+        """Returns a context for an evaluation on one rank, or for batches whose number differs between ranks. Inside
+        it, nothing that this thread does is voted on under "error". Collectives are still compared."""
         standing = self._votes_of.get(self._watched)
         return contextlib.nullcontext() if standing is None else standing.alone()
 
     @property
     def within(self) -> int:
-        """Number of running calls of this package, within which frames are not voted on and operations do not count."""
+        """Number of running calls of this package. While it is not 0, frames are not voted on and operations are not
+        noted."""
         within: int = self.marks.within
         return within
 
@@ -269,8 +272,8 @@ class Watch:
             self.within -= 1
 
     def close(self) -> None:
-        """Ends the watch; collective under "error" and if compile() has been used. Raises GraphDivergence if an
-        operation of this rank was refused by others after it had been issued."""
+        """Ends the watch. Collective under "error", and if calls of compile() were made together. Raises
+        GraphDivergence if an operation of this rank was refused by other ranks after this rank had issued it."""
         if _watch is not self:
             return
         refused = self._remove()
@@ -285,7 +288,7 @@ class Watch:
         self.lines.leave()
 
     def summary(self) -> str:
-        """Returns what was reported, in a few lines."""
+        """Returns the reported differences, and a summary of the votes, in a few lines."""
         return "\n".join(self._told + [votes.summary() for votes in self._votes_of.values()])
 
     def _groups(self) -> List[Group]:
@@ -293,13 +296,13 @@ class Watch:
         return watched + [votes.group for votes in self._votes_of.values() if votes.group is not self._group]
 
     def count(self, name: str) -> int:
-        """Returns how often this was called with this name."""
+        """Returns how often count() has been called with this name."""
         self._counts[name] = self._counts.get(name, 0) + 1
         return self._counts[name]
 
     @property
     def issued(self) -> List[str]:
-        """Collectives since the last vote, one per line, if they are voted on."""
+        """The collectives that this rank has issued since the last vote, one per line, if ranks vote on them."""
         return self.notes.notes()
 
     @property
@@ -309,7 +312,8 @@ class Watch:
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[List[GraphText]]:
-        """Yields the graphs that are compiled within: the caller compares them, and ranks do not vote on them."""
+        """Yields a list that receives the graphs compiled inside this context. The caller compares them; the ranks do
+        not vote on these frames."""
         graphs: List[GraphText] = []
         self._backwards.take()
         self._traced = graphs
@@ -320,7 +324,7 @@ class Watch:
             self._traced = None
 
     def training(self, graph: GraphText, backwards: Optional[List[Any]]) -> GraphText:
-        """Returns a graph with its backward pass."""
+        """Returns `graph` with the text of its backward graphs added."""
         backward = backward_text(backwards or [], self._watched.group_name)
         return GraphText(graph.nodes + backward.nodes, graph.collectives + backward.collectives)
 
@@ -336,8 +340,8 @@ class Watch:
             traceback.print_exc()
 
     def votes_stand(self) -> bool:
-        """Returns whether the voting ranks are still those of the job: torch.distributed may have been begun again with
-        another number."""
+        """Returns whether the ranks can still vote: not if torch.distributed has been started again with another number
+        of ranks."""
         if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
             self._world = dist.group.WORLD
             size = dist.get_world_size()
@@ -364,7 +368,7 @@ class Watch:
             group.__exit__(kind, error, trace)
 
     def forget(self) -> None:
-        """Called in a copy of the process after a fork, such as a worker of a data loader, which takes no part."""
+        """Called in a copy of the process after a fork, such as a worker of a data loader: the copy takes no part."""
         self.thread = 0
         self._events.remove()
         self._backwards.remove()
@@ -384,7 +388,8 @@ class Watch:
         return refused
 
     def _of(self, error: BaseException) -> Optional[Error]:
-        """Returns `error` if lockstep raised it, or the lockstep error that torch has put into an exception of its own."""
+        """Returns `error` if lockstep raised it, or the lockstep error that torch has put into an exception of its
+        own."""
         return error if isinstance(error, Error) else self.lines.within(error)
 
     def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
@@ -392,7 +397,7 @@ class Watch:
         self._hook(kind, error, trace)
         own = self._of(error)
         if own is not None:
-            if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # torch's hook captured it and ends here
+            if isinstance(sys.stderr, io.StringIO) and sys.__stderr__ is not None:  # torch's hook has captured stderr
                 sys.__stderr__.write(sys.stderr.getvalue())
             raise SystemExit(own.exit_code)
 
@@ -402,7 +407,7 @@ class Watch:
             self.lines.gone(said(failure))
             self.notes.end()
         if failure is not None or self.thread == 0:
-            return  # the group leaves, with this process's error; or this is a copy after a fork
+            return  # after a failure the group leaves with its text; a copy after a fork does nothing
         try:
             self.close()
         except GraphDivergence as error:
@@ -424,7 +429,7 @@ class Watch:
             self._votes.compile_starts(compiled)
         if threading.get_ident() == self.thread:
             self._backwards.take()
-            if self.within > 0:  # compile() compares the graph and reports progress
+            if self.within > 0:  # a trace of compile(), which compares the graph and reports progress itself
                 return
         self.progress.compile_starts()
         self.compiles += 1
@@ -475,7 +480,7 @@ class Watch:
 
     @contextlib.contextmanager
     def _tells(self) -> Iterator[None]:
-        """Wraps code that only reports: if it fails, peers know less."""
+        """Inside this context, an exception is only logged: the code only reports, and if it fails, peers know less."""
         try:
             with self._telling:
                 yield
@@ -517,7 +522,8 @@ class Watch:
             return self._tales.is_compiled_elsewhere()
 
     def _explained(self, finding: Finding) -> str:
-        """Returns what is known of why operations of this rank and its peers differ, or are missing."""
+        """Returns what is known of why operations of this rank and its peers differ, or why a rank does not issue
+        one."""
         named, why = ranks_named(finding.text), ""
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code not in self._frames:
@@ -532,7 +538,7 @@ class Watch:
 
 
 def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
-    """Returns the variables by which ranks may differ, as "f32[3, 4]"."""
+    """Returns the variables that can be read, and their parts, by name: tensors as "f32[3, 4]", scalars as text."""
     def leaves() -> Iterator[Tuple[str, Any]]:
         for name, value in variables.items():
             with contextlib.suppress(Exception):  # an object that cannot be read now
@@ -545,7 +551,7 @@ def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
 
 
 def the_watch(process_group: Any) -> Optional[Watch]:
-    """Returns the current watch, or a new one; None: nothing is watched."""
+    """Returns the current watch, or starts one; None: nothing is watched (LOCKSTEP_COORDINATION=off)."""
     watched = _watch if _watch is not None else watch(process_group=process_group)
     if isinstance(watched, _Off):
         return None
@@ -556,7 +562,8 @@ def the_watch(process_group: Any) -> Optional[Watch]:
 
 
 class _Off(Watch):
-    """The watch under LOCKSTEP_COORDINATION=off: nothing is watched, to show what goes wrong."""
+    """The watch under LOCKSTEP_COORDINATION=off. It watches nothing, so that one sees what goes wrong without a
+    watch."""
 
     def __init__(self, *_: Any) -> None:
         self.compiles = 0
@@ -587,7 +594,7 @@ def _set(current: Optional[Watch]) -> None:
 
 
 def _in_child() -> None:
-    """Called after a fork, as in the workers of a data loader, which take no part."""
+    """Called in a copy of the process after a fork, such as a worker of a data loader."""
     if _watch is not None:
         _watch.forget()
 
