@@ -1,5 +1,5 @@
-// lockstep dryrun --calibrate: if mpirun has started this program, becomes the one that is linked
-// with MPI.
+// lockstep dryrun --calibrate: if mpirun has started this process, it becomes the program that is
+// linked with MPI (network_probe.cpp).
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

@@ -18,19 +18,19 @@ struct Check {
 /// All checks, in the order printed.
 [[nodiscard]] std::vector<Check> check_machine();
 
-/// Checks that the compiler of jobs, LOCKSTEP_CXX or c++, builds a shared object which this process
-/// can load and call. Without c++ jobs interpret kernels.
+/// Checks that the compiler of jobs, LOCKSTEP_CXX or c++, builds a shared object that this process
+/// can load and call. Without a compiler, jobs interpret kernels.
 [[nodiscard]] Check check_compiler();
-/// Checks optional libraries: loads them to ask their version.
+/// Checks the optional libraries: loads each and reads its version.
 [[nodiscard]] std::vector<Check> check_libraries();
 /// True if this build joins the ranks of mpirun by MPI; else they meet over TCP.
 [[nodiscard]] bool built_with_mpi();
-/// Checks "cuda" (the driver and its devices; only this is initialised), "nvrtc" and "cublas", all
-/// optional.
+/// Checks "cuda" (the driver and its devices), "nvrtc" and "cublas". All are optional; only the
+/// driver is initialised.
 [[nodiscard]] std::vector<Check> check_cuda(const CudaPlaces& places);
 [[nodiscard]] Check check_nccl(const CudaPlaces& places);
-/// Runs ranks under mpirun: the ordered tree, and MPI's own reductions with an operation that does
-/// not commute. Takes about a second.
+/// Runs ranks under mpirun to check that lockstep's ordered tree, and MPI's own reductions, keep
+/// rank order with an operation that does not commute. Takes about a second.
 [[nodiscard]] Check check_mpi_order();
 /// Checks the cache directory, open files and shared memory.
 [[nodiscard]] std::vector<Check> check_limits();

@@ -1,5 +1,5 @@
-// lockstep --completion: the script by which a shell completes command lines, made from the options
-// themselves.
+// lockstep --completion: the script by which a shell completes command lines, made from the
+// declarations of the options.
 #include <sstream>
 #include <string>
 
@@ -11,7 +11,8 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// $before is the word before the cursor: empty after `lockstep`, "-" where an option begins.
+/// In the script, $before is the word before the one being completed: empty directly after
+/// `lockstep`, "-" if the word being completed is an option.
 constexpr std::string_view kScript =
     R"(# Completion of lockstep in bash; zsh runs bashcompinit before.
 _lockstep() {{
@@ -35,8 +36,8 @@ _lockstep() {{
 complete -F _lockstep lockstep
 )";
 
-/// Returns the completions of a value of kind "shm|tcp|NAME": FILE if it is a file, else its
-/// lower-case words.
+/// Returns the completions of a value of kind "shm|tcp|NAME": "FILE" if the value is a file, else
+/// the lower-case words of the kind.
 std::string words_of(const std::string& kind) {
   std::string out;
   std::istringstream choices(kind.substr(0, kind.find(':')));
@@ -48,7 +49,8 @@ std::string words_of(const std::string& kind) {
   return out;
 }
 
-/// The cases of one command by the word before; the last is for any other word.
+/// Returns the script's cases for one command. Each gives the completions after one word; the last
+/// is for all other words.
 std::string cases_of(const CLI::App& app, const std::string& words) {
   std::string options, rows, others = words;
   for (const CLI::Option* option : app.get_options()) {

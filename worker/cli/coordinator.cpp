@@ -31,8 +31,8 @@ struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0", port_file, token_file, events, store;
 };
 
-/// Appends the events of jobs to a file, a line of JSON each. If a write fails, reports that once,
-/// and the coordinator goes on.
+/// Appends the events of jobs to a file, a line of JSON each. If a write fails, reports that once;
+/// the coordinator goes on.
 class EventFile {
  public:
   [[nodiscard]] static Result<std::shared_ptr<EventFile>> open(const std::string& path) {
@@ -67,8 +67,8 @@ class EventFile {
   bool full_ = false;
 };
 
-/// Raises the descriptor limit to what this process may have, since each rank needs one. Returns
-/// the limit, at most 1,000,000.
+/// Raises the limit of file descriptors as far as this process may, since each rank needs one.
+/// Returns the limit, at most 1,000,000.
 std::size_t raise_descriptor_limit() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
@@ -78,8 +78,8 @@ std::size_t raise_descriptor_limit() {
   return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
 }
 
-/// Returns the secret from a file or the environment; nullopt: anybody who can read the port file
-/// may connect.
+/// Returns the secret from a file or the environment; nullopt: none is given, so one is made, and
+/// anybody who can read the port file may connect.
 Result<std::optional<Secret>> shared_secret(const CoordinatorOptions& options,
                                             const Settings& settings) {
   const bool told = options.token_file.empty() && !settings.token.empty();
@@ -98,7 +98,7 @@ Status open_to_strangers(const Endpoint& endpoint) {
                       endpoint.text())};
 }
 
-/// Removes the port file, unless another coordinator has written its own since.
+/// Removes the port file, unless another coordinator has since written its own there.
 void remove_port_file(const std::string& file, const Endpoint& endpoint) {
   if (const auto found = PortFile::read(file); found && found->endpoint == endpoint)
     ::unlink(file.c_str());

@@ -59,8 +59,8 @@ const CLI::Validator kDecimal(
     },
     "0 to 18446744073709551615");
 
-/// A line on stderr that shows the progress of a long run, if that is a terminal; erased at the
-/// end.
+/// A line on stderr that shows the progress of a long run, if stderr is a terminal. It is erased at
+/// the end.
 class ProgressLine {
  public:
   ProgressLine() = default;
@@ -148,8 +148,8 @@ std::optional<std::string> same_file(const Options& options) {
   return std::nullopt;
 }
 
-/// Returns, before anything runs, why a file that is to be written at the end cannot be; nullopt:
-/// all can.
+/// Checks, before anything runs, the files that are to be written at the end. Returns why one of
+/// them cannot be written; nullopt: all can.
 std::optional<Status> cannot_write(const Options& options) {
   for (const auto& [what, file] : {std::pair{"The report", &options.report},
                                    {"The trace", &options.trace},
@@ -159,7 +159,7 @@ std::optional<Status> cannot_write(const Options& options) {
   return std::nullopt;
 }
 
-/// Answers for a recorded job on another number of ranks.
+/// Prints what a recorded job would do on another number of ranks (--ranks). Returns the exit code.
 int draw(const Options& options, simulator::RecordQuestions& questions,
          const simulator::RecordedInputs& inputs, const std::vector<simulator::RankRecord>& record,
          const simulator::Replay& replay) {
@@ -177,7 +177,7 @@ int draw(const Options& options, simulator::RecordQuestions& questions,
                 {.result = run->result, .variants = run->variants, .sweep = {}});
 }
 
-/// Replays a recorded job, and answers other questions about it.
+/// Replays a recorded job, and prints the other answers that were asked for. Returns the exit code.
 int replay(const Options& options, const std::string& networks) {
   if (options.sweep)
     return complain("--sweep takes a scenario with a generator; a record takes --ranks and --seed.",
@@ -236,7 +236,7 @@ int replay(const Options& options, const std::string& networks) {
                 {.result = replay->result, .variants = *variants, .sweep = {}});
 }
 
-/// Runs the scenario; if asked for, in several ways or at several values.
+/// Runs the scenario; if asked for, in several ways or with several values. Returns the exit code.
 int run(const Options& options, const simulator::ScenarioOptions& read,
         const simulator::Scenario& scenario) {
   std::optional<ProgressLine> line(std::in_place);
@@ -348,7 +348,7 @@ void add_runs(CLI::App& app, Options& options) {
       ->type_name("ranks=VALUES|seed=VALUES");
 }
 
-/// Declares the options that ask for more than the result.
+/// Declares the options that ask for more than the result of the run.
 void add_answers(CLI::App& app, Options& options) {
   app.add_option("--report", options.report,
                  "HTML file to write, too: a page with what compiled, why, and what to mark")

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Time to wait for an answer: five seconds less the time to start and to print.
+/// Time to wait for an answer. With its start and its output, the command takes less than 5 s.
 constexpr std::chrono::seconds kPatience{4};
 
 struct DumpOptions {
@@ -33,7 +33,7 @@ std::string operation_of(const json& rank) {
   return out;
 }
 
-/// "3  n0  4711  waiting  vote 12  for 5.2 s  call 6 of train_step"
+/// Returns the line of a rank: "3  n0  4711  waiting  vote 12  for 5.2 s  call 6 of train_step".
 std::string line_of(const json& rank) {
   const std::string link = rank.value("link", "");
   const bool waiting = rank.value("waiting", false);

@@ -20,7 +20,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// Returns the watchdogs' reports, by rank: "report-00003.txt".
+/// Returns the watchdogs' reports in a directory, in the order of ranks ("report-00003.txt").
 std::vector<std::string> reports_in(const std::string& directory) {
   std::vector<std::string> out;
   std::error_code error;
@@ -49,7 +49,7 @@ Result<void> write_page(const ExplainOptions& options,
   return write_whole("The report", options.report, coordinator::page_with(*status, false));
 }
 
-/// Returns "job nightly:" if the folder holds the reports of several jobs; else nothing.
+/// Returns "job nightly:" if the given folder holds the reports of several jobs; else nothing.
 std::string heading(const std::string& given, const std::string& directory) {
   if (given == directory) return {};
   return "job " + std::filesystem::path(directory).filename().string() + ":\n";

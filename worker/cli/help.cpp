@@ -1,4 +1,4 @@
-// The layout of --help for all subcommands, and what their notes share.
+// The layout of --help for all subcommands, and the texts that their notes share.
 #include <map>
 #include <memory>
 #include <sstream>
@@ -58,7 +58,7 @@ constexpr std::pair<std::string_view, std::string_view> kVariables[] = {
     {"NO_COLOR", "set: no colours on a terminal"},
 };
 
-/// Lines of at most `width` columns, broken at spaces.
+/// Returns the text in lines of at most `width` columns, broken at spaces.
 std::string wrapped(const std::string& text, std::size_t width) {
   std::string out;
   std::size_t used = 0;
@@ -111,7 +111,7 @@ class Layout : public CLI::Formatter {
   }
 
  private:
-  /// Splits the type name of CLI11, which holds both: "N:1 to 8".
+  /// Returns kind and range of a value, which CLI11 has in one type name: "N:1 to 8".
   static std::pair<std::string, std::string> kind_and_range(const CLI::Option& option) {
     const std::string text = option.get_type_name();
     const std::size_t colon = text.find(':');

@@ -20,8 +20,7 @@ struct HistoryOptions {
   bool json = false;
 };
 
-/// Returns the stored profile of a job; empty if there is none (jobs without an id, some
-/// directories).
+/// Returns the stored profile of a job; empty if none is stored, as for a job without an id.
 std::vector<std::pair<FrameKey, Profile>> profile_of(const std::string& directory,
                                                      const std::string& job) {
   auto store =

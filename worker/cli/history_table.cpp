@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kWatched{30};
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
-/// Formats a time in this machine's zone, for people.
+/// Formats a time for people, in this machine's time zone.
 std::string local(HistoryTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}",
                      fmt::localtime(std::chrono::system_clock::to_time_t(
@@ -34,7 +34,8 @@ std::string utc(HistoryTime time) {
                      (time - whole).count());
 }
 
-/// Replaces control characters: texts of ranks, perhaps altered on disk, go to a terminal.
+/// Replaces control characters, because the text is shown on a terminal: it comes from a rank, and
+/// may have been altered on disk.
 std::string plain(std::string text) {
   for (char& c : text)
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
@@ -52,7 +53,7 @@ std::string lasted(const HistoryRun& run) {
 std::string end_of(const HistoryRun& run, HistoryTime now) {
   if (run.ended) return run.word == "OK" || run.word == "WAITING" ? "LEFT" : run.word;
   if (now - run.seen <= kWatched) return "running, " + run.word;
-  // Rank 0 took its coordinator with it, or somebody killed one.
+  // The coordinator ended before the run: it ended with rank 0, or was killed.
   const bool well = run.word == "OK" || run.word == "WAITING";
   return fmt::format("{}; last watched {}", well ? "not known" : run.word, local(run.seen));
 }
@@ -103,7 +104,7 @@ std::string cell(const shapes::Seen& seen, std::int64_t smallest) {
   return fmt::format("dynamic>={}", smallest);
 }
 
-/// Returns "x = [dynamic>=4, 8]"; empty if nothing of the source varies.
+/// Returns what varies of a source, as "x = [dynamic>=4, 8]"; empty if nothing does.
 std::string varying(const std::string& name, const shapes::Dynamism& seen) {
   if (seen.scalar.state == shapes::Seen::State::Dynamic &&
       seen.size.state != shapes::SeenDims::State::Tuple)

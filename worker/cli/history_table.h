@@ -1,4 +1,5 @@
-// The stores' histories of jobs, as a table and as one JSON document ("lockstep.history/1").
+// The histories of jobs in a coordinator's store, as a table and as one JSON document
+// ("lockstep.history/1").
 #pragma once
 
 #include <string>
@@ -18,9 +19,9 @@ struct RecordedRun {
 };
 
 struct RecordedJobs {
-  std::string job;  // asked for; empty: all
+  std::string job;  // the job that was asked for; empty: all jobs
   std::vector<RecordedRun> runs;
-  std::vector<std::pair<coordinator::FrameKey, coordinator::Profile>> profile;  // of that job
+  std::vector<std::pair<coordinator::FrameKey, coordinator::Profile>> profile;  // of `job`
   coordinator::HistoryTime now;
 };
 

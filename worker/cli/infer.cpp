@@ -44,14 +44,14 @@ std::optional<shapes::Range> box_of(std::string_view text) {
   return out;
 }
 
-/// True if only this user can have written there.
+/// True if only this user can have written to the path.
 bool is_own(const std::string& path) {
   struct stat seen {};
   return ::stat(path.c_str(), &seen) == 0 && seen.st_uid == ::geteuid() &&
          (seen.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// Returns why the recorded program cannot be started; empty: it can.
+/// Returns why the recorded program is not started; empty: it is.
 std::string hindrance(const InferOptions& options, const RankRecord& record) {
   if (options.no_program) return "the program was not to be started";
   if (!record.header.program)
@@ -76,7 +76,7 @@ std::string command_line(const RecordHeader::Program& program) {
   return out;
 }
 
-/// One question per structure of a frame.
+/// Returns the request to the program: one question for each structure of each frame's inputs.
 InferRequest request_for(const std::vector<RecordedClasses>& recorded, const shapes::Range& box) {
   InferRequest out{.box = box, .frames = {}};
   for (const RecordedClasses& one : recorded)

@@ -34,7 +34,8 @@ Json entry_json(const RecordedClasses& of, const ServedSizes& entry) {
           {"given", entry.given}};
 }
 
-/// The recorded entries of one structure; put_answer() adds the program's results.
+/// Returns the document of one structure of a frame's inputs, with its recorded entries;
+/// put_answer() adds the program's results.
 Json frame_json(const RecordedClasses& of) {
   Json entries = Json::array();
   for (const ServedSizes& entry : of.entries) entries.push_back(entry_json(of, entry));
@@ -50,7 +51,7 @@ Json frame_json(const RecordedClasses& of) {
           {"inferred", nullptr}};
 }
 
-/// Adds an answer of the program to its frame and structure.
+/// Adds a line of the program's answer to the document of its frame and structure.
 void put_answer(Json& frames, const std::vector<RecordedClasses>& recorded,
                 const std::string& line) {
   const std::size_t tab = std::min(line.find('\t'), line.size());
@@ -74,7 +75,7 @@ std::string point_words(const Json& point) {
   return out.empty() ? "every size a constant" : out;
 }
 
-/// "2,016 of 4,225 points"
+/// Returns the share of a box's points: "2,016 of 4,225 points", with a percentage.
 std::string share(const Json& points, const Json& all) {
   if (points.is_null()) return "not counted";
   if (all.is_null() || all == 0) return fmt::format("{} points", points.get<std::uint64_t>());

@@ -29,7 +29,7 @@ constexpr Subcommand kSubcommands[] = {
     {"dump", "say what every rank of running jobs is doing", declare_dump},
 };
 
-/// Returns CLI11's text as one sentence on one line.
+/// Returns CLI11's error as one sentence on one line.
 std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
   std::string text = error.what();
   for (char& c : text)
@@ -45,8 +45,8 @@ std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
   return text + "; see lockstep" + of + " --help.";
 }
 
-/// Returns the first option on the command line that `app` does not have; empty if there is none.
-/// An unknown option is reported before a missing one.
+/// Returns the first option on the command line that `app` does not have; empty if `app` has all.
+/// An unknown option is reported rather than a missing one.
 std::string unknown_option(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];
@@ -56,7 +56,7 @@ std::string unknown_option(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
-/// Declares the options of the command itself.
+/// Declares the options of `lockstep` itself, without a subcommand.
 void declare_command(CLI::App& app) {
   app.set_help_flag("-h,--help", "print this help");
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION, "print the version");

@@ -29,7 +29,7 @@ using collectives::Communicator;
 
 constexpr int kSources = 1000;
 
-/// Number of processors that any rank may run on. Collective.
+/// Returns the number of processors on which at least one rank may run. Collective.
 int cores() {
   cpu_set_t mine, all;
   CPU_ZERO(&mine);
@@ -48,7 +48,7 @@ void meet_asleep() {
   }
 }
 
-/// Returns the time of the slowest rank. Collective.
+/// Returns the longest of the ranks' times. Collective.
 std::int64_t slowest(std::int64_t ns) {
   std::int64_t out = 0;
   MPI_Allreduce(&ns, &out, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
@@ -59,7 +59,7 @@ class Probe {
  public:
   explicit Probe(Communicator& all) : all_(all) {}
 
-  /// Errors: those of the rounds; Environment.
+  /// Measures at each number of ranks. Errors: those of the rounds; Environment.
   Result<void> run() {
     measured_.cores = cores();
     for (int ranks = 2; ranks <= all_.size(); ranks = next(ranks))
@@ -69,7 +69,8 @@ class Probe {
   [[nodiscard]] const simulator::Measured& measured() const { return measured_; }
 
  private:
-  /// The next power of two; the number of all ranks is the last.
+  /// Returns the number of ranks to measure next: twice as many, but at most all ranks. After all
+  /// ranks, returns a greater number, which ends the loop.
   [[nodiscard]] int next(int ranks) const {
     if (ranks == all_.size()) return ranks + 1;
     return std::min(2 * ranks, all_.size());

@@ -1,6 +1,6 @@
-// Run by `lockstep doctor` under mpirun: checks that reductions keep rank order here. Tuned
-// algorithms of Open MPI can silently break it for an operation that does not commute. Exit code 0,
-// or 3 if the order is broken.
+// Run by `lockstep doctor` under mpirun: checks that reductions keep rank order on this machine.
+// Tuned algorithms of Open MPI can silently break this order for an operation that does not
+// commute. Exit code 0, or 3 if the order is broken.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

@@ -65,7 +65,7 @@ int complain(const Status& failure) { return complain(failure.message, exit_code
 Result<void> write_whole(std::string_view what, const std::string& path, std::string_view text,
                          unsigned mode) {
   std::error_code none;
-  // Follows a link, and writes to what is not a regular file, rather than replacing either.
+  // A link is followed, and a device or pipe is written to: neither is replaced.
   const auto known = std::filesystem::canonical(path, none);
   const std::string file = none ? path : known.string();
   struct stat there {};

@@ -1,4 +1,4 @@
-// A private folder of this user, removed with the object.
+// A private folder of this user, which is removed, with its contents, by the object's destructor.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace lockstep::worker::cli {
 
 class Scratch {
  public:
-  /// Makes it in the folder for temporary files; its name begins with `name`.
+  /// Makes the folder, in the one for temporary files; its name begins with `name`.
   explicit Scratch(const std::string& name);
   ~Scratch();
   Scratch(const Scratch&) = delete;

@@ -16,7 +16,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// Time to wait for an answer: five seconds less the time to start and to print.
+/// Time to wait for an answer. With its start and its output, the command takes less than 5 s.
 constexpr std::chrono::seconds kPatience{4};
 
 struct StatusOptions {
@@ -24,8 +24,8 @@ struct StatusOptions {
   bool json = false, watch = false, page = false;
 };
 
-/// Prints the address of the status page, and the password for others than this user on this
-/// machine.
+/// Prints the address of the status page, and its password, which is not asked of this user's own
+/// processes on the coordinator's machine.
 int show_page(const CoordinatorAddress& at) {
   return print_result(
       fmt::format("http://{}/\nuser lockstep, password {} (not asked of this user's "

@@ -11,14 +11,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Most lines per section at a terminal; the document has them all.
+/// Most lines of a section in the table; the JSON document has all of them.
 constexpr std::size_t kMostLines = 20;
 constexpr std::string_view kRed = "\033[31m", kYellow = "\033[33m", kGreen = "\033[32m",
                            kPlain = "\033[0m";
 
 std::string text(const Json& json, const char* key) { return json.at(key).get<std::string>(); }
 
-/// Shortens a long list of ranges to its beginning; the document has all of it.
+/// Shortens a long list of ranges to its beginning; the JSON document has all of it.
 std::string shortened(const std::string& ranks) {
   constexpr std::size_t kMost = 40;
   if (ranks.size() <= kMost) return ranks;
@@ -56,7 +56,7 @@ std::string head(const Json& job, bool colour) {
   return out + "\n";
 }
 
-/// Lines under a title, at most kMostLines of them.
+/// Returns a section: the title, then a line for each item, at most kMostLines.
 template <class Line>
 std::string section(const Json& list, std::string_view title, const Line& line) {
   if (list.empty()) return {};

@@ -5,8 +5,8 @@
 
 namespace lockstep::worker::cli {
 
-/// Returns the jobs, each with what is wrong first. Empty if `document` is not a lockstep.status/1
-/// document.
+/// Returns the table of jobs; what is wrong with a job comes first. Empty if `document` is not a
+/// lockstep.status/1 document.
 [[nodiscard]] std::string status_table(const std::string& document, bool colour);
 
 }  // namespace lockstep::worker::cli

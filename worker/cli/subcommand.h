@@ -27,8 +27,8 @@ inline constexpr int kOk = 0, kUsage = 2, kDiverged = 3, kEnvironment = 7;
 
 struct Subcommand {
   std::string_view name, summary;
-  /// Declares options and arguments on `app`. Returns the function that runs the subcommand once
-  /// they are parsed, and returns the exit code.
+  /// Declares options and arguments on `app`. Returns the function that, once they are parsed, runs
+  /// the subcommand and returns the exit code.
   std::function<int()> (*declare)(CLI::App& app);
 };
 
@@ -42,7 +42,7 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
-// In the folder files.
+// Implemented in the folder files.
 [[nodiscard]] std::function<int()> declare_run(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_show(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_worker(CLI::App& app);
@@ -54,10 +54,10 @@ struct Subcommand {
 
 /// The text of --help besides the options.
 struct HelpNotes {
-  std::vector<std::string> usage;        // whole command lines; empty: made of the options
+  std::vector<std::string> usage;        // whole command lines; empty: made from the options
   std::string text;                      // a paragraph
   std::map<int, std::string> codes;      // exit codes besides 0, 2 and 7, or other texts for these
-  std::set<std::string_view> variables;  // of the environment; empty: all
+  std::set<std::string_view> variables;  // environment variables that are read; empty: all
   std::vector<std::string> examples;
 };
 void describe(CLI::App& app, HelpNotes notes);
@@ -69,7 +69,8 @@ struct AskedCoordinator {
   std::string address, token_file;
   [[nodiscard]] Result<CoordinatorAddress> find() const;
 };
-/// Declares both and describes `app` by `notes`, to which it adds variables and exit codes.
+/// Declares the options of `asked`, and describes `app` by `notes`, to which it adds the variables
+/// and exit codes of these options.
 void ask_coordinator(CLI::App& app, AskedCoordinator& asked, HelpNotes notes);
 
 /// Returns one document and a line feed; invalid UTF-8 is replaced. `indent`: -1 for one line.
@@ -78,16 +79,16 @@ void ask_coordinator(CLI::App& app, AskedCoordinator& asked, HelpNotes notes);
 [[nodiscard]] int print_result(std::string_view text, int code);
 /// Prints one sentence on stderr. Returns `code`.
 int complain(std::string_view sentence, int code);
-/// Prints the sentence of a failure on stderr. Returns its exit code.
+/// Prints the sentence of a failure on stderr. Returns the failure's exit code.
 int complain(const Status& failure);
 /// Writes the file atomically, even if this process is interrupted; an existing device or pipe is
 /// written to. `what` begins the error message: "The report". Errors: Environment.
 [[nodiscard]] Result<void> write_whole(std::string_view what, const std::string& file,
                                        std::string_view text, unsigned mode = 0644);
-/// Checks that the file, or a new one in its folder, can be written now. Errors: those of
-/// write_whole().
+/// Checks that the file could be written now: an existing one, or a new one in its folder. Errors:
+/// those of write_whole().
 [[nodiscard]] Result<void> writable(std::string_view what, const std::string& file);
-/// True if writing to the file would replace what a rank recorded in the directory.
+/// True if writing to the file would replace a file that a rank has recorded in the directory.
 [[nodiscard]] bool part_of_record(const std::string& file, const std::string& directory);
 /// True if stdout is a terminal that shows colours.
 [[nodiscard]] bool colourful();

@@ -37,7 +37,7 @@ bool can_be_run(const std::string& path) {
   return std::filesystem::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
 }
 
-/// Finds a program like a shell; empty: not found.
+/// Finds a program as a shell does; empty: not found.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return can_be_run(name) ? name : "";
   const char* path = std::getenv("PATH");
@@ -48,7 +48,7 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-/// Returns what is wrong with the options; empty: nothing.
+/// Returns what is wrong with the options; empty: nothing is.
 std::string usage_error(const TraceOptions& options, const std::vector<std::string>& words) {
   if (options.app->count("--of") == 0)
     return "it is not said how many ranks the job is to have (--of N)";

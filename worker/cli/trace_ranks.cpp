@@ -28,14 +28,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kGrace = 10s, kTick = 200ms;
-/// Number of ticks after which ranks are killed if all that still run are stopped.
+/// Number of ticks after which the ranks are killed, if some rank has ended and all others are
+/// stopped (by SIGSTOP, say).
 constexpr int kStoppedTicks = 5;
 
 Status cannot(const char* what) {
   return environment_error(fmt::format("cannot {}: {}.", what, std::strerror(errno)));
 }
 
-/// Returns the environment of one rank, without variables that would lead it to another job.
+/// Returns the environment of one rank, without variables that would make it join another job.
 std::vector<std::string> environment_of(const TraceRun& run, int rank) {
   std::map<std::string, std::string> own{
       {"LOCKSTEP_TRACE", run.folder},
@@ -43,7 +44,7 @@ std::vector<std::string> environment_of(const TraceRun& run, int rank) {
       {"LOCKSTEP_WORLD_SIZE", std::to_string(run.size)},
       {"LOCKSTEP_RANK", std::to_string(rank)},
       {"LOCKSTEP_RENDEZVOUS", run.alone ? "" : run.folder + "/rendezvous"},
-      // A program that starts MPI is a job of one rank for MPI, whose files are in the folder.
+      // For MPI, a program that starts it is a job of one rank; MPI's files are in the folder.
       {"OMPI_MCA_ess_singleton_isolated", "1"},
       {"OMPI_MCA_orte_tmpdir_base", run.folder}};
   if (run.saves) own["LOCKSTEP_TRACE_SAVE"] = "on";
@@ -71,7 +72,7 @@ class Lines {
   Lines(int from, std::string prefix) : from_(from), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] int from() const { return from_; }
-  /// Reads and prints more. False at the end.
+  /// Reads more output and prints its whole lines. False at the end of the output.
   [[nodiscard]] bool take() {
     std::array<char, 16384> chunk;
     const ssize_t n = ::read(from_, chunk.data(), chunk.size());
@@ -115,7 +116,7 @@ struct RankProcess {
   std::optional<RankEnd> end;
 };
 
-/// Receives signals by a descriptor while it lives.
+/// Receives this process's signals by a descriptor while it lives.
 class Signals {
  public:
   Signals() {
@@ -194,7 +195,7 @@ class Ranks {
   std::vector<std::string> words = run.command, variables = environment_of(run, rank);
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // the parent ended before
+  if (::getppid() != parent) ::_exit(127);  // the parent has ended already
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -221,7 +222,7 @@ Result<void> Ranks::start(int rank) {
     ::close(ends[0]);
     return cannot("start that many ranks (see ulimit -u, or take fewer)");
   }
-  ::setpgid(pid, pid);  // also called by the child, whichever is first
+  ::setpgid(pid, pid);  // the child calls it, too: either may be first
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   ranks_.push_back(
       {pid, Lines(ends[0], run_.alone ? "" : fmt::format("[rank {}] ", rank)), std::nullopt});
@@ -254,7 +255,7 @@ void Ranks::reap() {
     end.by_us = end.signal != 0 && (killed_ || end.signal == told_);
     if (!end.well() && !bad_since_) bad_since_ = clock_.now();
     if (!made_job(i) && !jobless_since_) jobless_since_ = clock_.now();
-    ::kill(-rank.pid, SIGKILL);  // processes that it has left behind
+    ::kill(-rank.pid, SIGKILL);  // ends processes that the rank has left behind
     rank.end = end;
     rank.lines.close();
   }
@@ -280,8 +281,8 @@ void Ranks::say_that_it_waits() {
              std::chrono::duration<double>(run_.deadline).count());
 }
 
-/// Kills ranks that do not end by themselves. For example, the others cannot meet a rank that ended
-/// without making a job.
+/// Kills the ranks if they will not end by themselves: for example, because they wait for a rank
+/// that has ended without making a job.
 void Ranks::press() {
   say_that_it_waits();
   const Instant now = clock_.now();

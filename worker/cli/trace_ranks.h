@@ -15,12 +15,12 @@ namespace lockstep::worker::cli {
 
 /// The program to trace, and the ranks to trace it as.
 struct TraceRun {
-  int size = 1;                      // ranks of the job
-  std::optional<int> alone;          // one process as this rank, which the others mirror; else all
-  std::uint64_t calls = 8;           // most calls of each rank
-  bool saves = false;                // each rank leaves its frames' programs in the folder
+  int size = 1;              // ranks of the job
+  std::optional<int> alone;  // the only rank with a process, which its peers mirror; else all
+  std::uint64_t calls = 8;   // most calls of each rank
+  bool saves = false;        // each rank leaves its frames' programs in the folder
   std::vector<std::string> command;  // the program as a path, and its arguments
-  std::string folder;                // private and empty: for the sheets, and the rendezvous
+  std::string folder;                // a private, empty folder for the sheets and the rendezvous
   Duration deadline{0};
   std::string directory{};                         // where the program starts; empty: here
   std::map<std::string, std::string> variables{};  // additions to the environment
@@ -31,7 +31,7 @@ struct TraceRun {
 struct RankEnd {
   int rank = 0;
   int exit_code = 0;
-  int signal = 0;      // that ended it; 0: it exited
+  int signal = 0;      // the signal that ended the process; 0: it exited
   bool by_us = false;  // this command sent that signal
   [[nodiscard]] bool well() const { return exit_code == 0 && signal == 0; }
 };
@@ -42,11 +42,11 @@ struct RanksEnd {
 };
 
 /// Runs the ranks to their end, each in a process group of its own, with /dev/null as input. Their
-/// output goes to stderr, by whole lines, after the rank's name if there are several. They get this
-/// command's SIGINT, SIGTERM and SIGHUP and then ten seconds to end; a second signal, or any end of
-/// this command, kills them. After a rank has ended badly, the others get the time that a job's
-/// start may take. Only one call at a time in a process, which must have no other children. Errors:
-/// Environment (no process or pipe available).
+/// output goes to stderr, by whole lines, after the rank's name if there are several ranks. SIGINT,
+/// SIGTERM and SIGHUP of this command are passed on to the ranks, which then have ten seconds to
+/// end. A second signal, or the end of this command, kills them. Once a rank has ended badly, the
+/// others have only the time that a job's start may take. Only one call at a time in a process,
+/// which must have no other children. Errors: Environment (no process or pipe available).
 [[nodiscard]] Result<RanksEnd> run_traced_ranks(const TraceRun& run);
 
 }  // namespace lockstep::worker::cli

@@ -17,11 +17,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// One rank, from its sheet and the end of its process.
+/// What is known of one rank, from its sheet and the end of its process.
 struct Sheet {
   RankEnd end;
   bool made_job = false, finished = false;
-  std::optional<std::string> stopped;  // why
+  std::optional<std::string> stopped;  // why the trace of this rank stopped
   std::vector<Json> calls, failures, graphs, notes;
 };
 
@@ -52,10 +52,10 @@ Result<Sheet> read_sheet(const std::string& folder, const RankEnd& end) {
   return sheet;
 }
 
-/// Items of all ranks, equal ones once, in order of their place on the first rank that has them.
+/// Items of all ranks. Equal items are kept once, at their place on the first rank that has them.
 class Shared {
  public:
-  /// `place`: the item's place on this rank.
+  /// Adds an item of a rank. `place`: the item's place among those of this rank.
   void add(int rank, Json thing, std::size_t place) {
     const auto [at, fresh] = known_.try_emplace(thing.dump(), things_.size());
     if (fresh) things_.push_back({{}, std::move(thing), place});
@@ -84,7 +84,7 @@ class Shared {
   std::vector<Thing> things_;
 };
 
-/// Returns an error in the form of the dry-run result.
+/// Returns an error in the form that it has in a dry-run result.
 Json error_of(const Json& error) {
   Json out;
   for (const char* key : {"code", "source", "groups", "message"}) out[key] = error.at(key);
@@ -94,8 +94,8 @@ Json error_of(const Json& error) {
 Json calls_of(const std::vector<Sheet>& sheets) {
   Shared calls;
   for (const Sheet& sheet : sheets) {
-    std::map<std::string, std::size_t> made;  // per frame
-    std::map<std::string, Json> collectives;  // per graph
+    std::map<std::string, std::size_t> made;  // number of calls so far, by frame
+    std::map<std::string, Json> collectives;  // by graph
     for (const Json& graph : sheet.graphs)
       collectives[graph.at("fingerprint")] = graph.at("collectives");
     for (std::size_t i = 0; i < sheet.calls.size(); ++i) {
@@ -109,7 +109,7 @@ Json calls_of(const std::vector<Sheet>& sheets) {
   return std::move(calls).take();
 }
 
-/// Returns the items of one kind of all ranks, in the order of the lowest rank.
+/// Returns the items of one kind of all ranks, ordered by the lowest rank that has each.
 Json shared_of(const std::vector<Sheet>& sheets, std::vector<Json> Sheet::*which) {
   Shared shared;
   for (const Sheet& sheet : sheets)
@@ -142,7 +142,8 @@ Json end_of(const Sheet& sheet) {
   return out;
 }
 
-/// Returns the error of the first failure, of the lowest rank that has one, or null.
+/// Returns the error of the earliest failing call; of several, that of the lowest rank. Null: no
+/// rank has failed.
 Json first_error(const std::vector<Sheet>& sheets) {
   Json first;
   std::size_t place = 0;

@@ -1,5 +1,5 @@
-// The results of `lockstep trace`: the sheets of all ranks (trace_sheet.h) and the ends of their
-// processes as one document, in which equal items of several ranks appear once.
+// The results of `lockstep trace`, as one document: the sheets of all ranks (trace_sheet.h), and
+// how their processes ended. Equal items of several ranks appear once.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ namespace lockstep::worker::cli {
 struct TraceReport {
   std::string json;  // lockstep.trace/1, one line
   std::string text;  // for people
-  /// Why the command does not exit with 0, in one sentence; empty: it does.
+  /// Why the exit code is not 0, in one sentence; empty: it is 0.
   std::string complaint;
   int exit_code = 0;
-  bool made_job = false;  // some rank made one; else there is nothing to report but the complaint
+  bool made_job = false;  // some rank made a job; else there is nothing to report but `complaint`
 };
 
 /// `graphs`: the text includes the graphs. Errors: Environment (a sheet cannot be read).

@@ -25,8 +25,8 @@ struct CheckpointOptionsOfCommand {
   bool json = false;
 };
 
-/// Returns the checkpoints that the command is about; the folder itself may be one. Errors:
-/// BadInput if there is none.
+/// Returns the checkpoints in the given folder, or the folder itself if it is a checkpoint. Errors:
+/// BadInput (there is no checkpoint).
 Result<std::vector<FoundCheckpoint>> chosen(const CheckpointOptionsOfCommand& options) {
   std::filesystem::path path(options.folder);
   if (!path.has_filename()) path = path.parent_path();  // "DIR/"

@@ -1,4 +1,4 @@
-// Subcommands that are jobs: the command becomes another program in its folder, because the command
+// Subcommands that are jobs: `lockstep` becomes another program in its folder, because `lockstep`
 // starts faster without the libraries of jobs.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace lockstep::worker::cli {
 
-/// Does not return, unless the program cannot be started: then prints a sentence and returns the
-/// exit code.
+/// Runs `program` in place of this one. Returns only if `program` cannot be started: then prints a
+/// sentence and returns the exit code.
 [[nodiscard]] int become_program(std::string_view program,
                                  const std::vector<std::string>& arguments);
 

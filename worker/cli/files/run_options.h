@@ -1,5 +1,5 @@
-// The options of `lockstep run`: parsed by the command, which then becomes the program
-// lockstep_program, and parsed again by that.
+// The options of `lockstep run`. They are parsed twice: by `lockstep`, and by the program
+// lockstep_program, which it then becomes.
 #pragma once
 
 #include <string>

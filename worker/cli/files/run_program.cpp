@@ -1,5 +1,5 @@
-// What `lockstep run` becomes: a separate program, because it is a job, and the command starts
-// faster without the libraries of jobs.
+// The program that `lockstep run` becomes. It is separate from `lockstep`, which starts faster
+// without the libraries of jobs.
 //
 // usage: lockstep_program, with the options of lockstep run
 #include <cstdlib>
@@ -37,7 +37,7 @@ bool is_written(const std::string& path, int rank) {
   return !path.empty() && (rank == 0 || path.find(kRank) != path.npos);
 }
 
-/// This rank's set of a group that the command line declares.
+/// Returns the name of a group that the command line declares, and this rank's set of it.
 Result<std::pair<std::string, RankSet>> group_of(const std::string& text, const Job& job) {
   const std::size_t equals = text.find('=');
   const auto wrong = [&](const std::string& why) {
@@ -78,7 +78,7 @@ Result<void> write_outputs(const std::string& path, const NamedValues& outputs) 
   return write_safetensors(path, tensors);
 }
 
-/// "loss: f64[] = 2.5"
+/// Returns the line of an output: "loss: f64[] = 2.5".
 std::string line_of(const std::string& name, const Array& array) {
   std::string out =
       fmt::format("{}: {}[{}]", name, dtype_name(array.dtype()), fmt::join(array.sizes(), ", "));
@@ -124,13 +124,14 @@ class ProgramRun {
     auto outputs = trouble ? Result<NamedValues>(frame->refuse(*trouble)) : (*frame)(*inputs);
     if (!outputs) return outputs.error();
     outputs_ = *std::move(outputs);
-    for (const auto& [name, array] : outputs_) (void)array.data();  // while the device is there
+    for (const auto& [name, array] : outputs_)
+      (void)array.data();  // copied while the device exists
     if (is_written(options_.pack, job_.rank()))
       packed_ = frame->save(of_rank(options_.pack, job_.rank()), {.objects = true});
     return {};
   }
 
-  /// Called after the job: an error here is this rank's own.
+  /// Writes and prints the results. Called after the end of the job: an error is this rank's alone.
   int finish() {
     if (!packed_) return complain_once(packed_.error());
     if (is_written(options_.outputs, job_.rank()))
@@ -145,7 +146,8 @@ class ProgramRun {
                     exit_code(error.code));
   }
 
-  /// Declares all groups of the command line; the frame's group is the one that its file names.
+  /// Declares all groups of the command line. Sets `of_frame` to the group that the program's file
+  /// names.
   Result<void> declare_groups(Group& of_frame) {
     const auto program =
         read_program(of_rank(options_.file, job_.rank()), {.known = {}, .stand_ins = true});
@@ -167,7 +169,7 @@ class ProgramRun {
 };
 
 int run_job(const RunOptions& options) {
-  // Errors that a rank finds without the others are reported before they meet.
+  // An error that rank 0 can find by itself is reported before the ranks meet.
   if (const int rank = rank_told(); rank == 0) {
     if (auto read = read_program(of_rank(options.file, 0), {.known = {}, .stand_ins = true}); !read)
       return complain(read.error().message + ".", exit_code(read.error().code));

@@ -20,14 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A program, and the ranks that have it.
+/// A program of a frame, and the ranks that have it.
 struct Version {
   SavedProgram program;
   RankSet ranks;
 };
 using Frames = std::map<std::pair<std::string, std::string>, std::map<Bytes, Version>>;
 
-/// Returns the rank of "rank-00003.frame-0.lsp"; nullopt: another file.
+/// Returns the rank in a file name such as "rank-00003.frame-0.lsp"; nullopt: another kind of file.
 std::optional<Rank> rank_of(const fs::path& file) {
   const std::string name = file.filename().string();
   constexpr std::string_view kStart = "rank-";

@@ -1,5 +1,5 @@
-// The options of `lockstep worker`: parsed by the command, which then becomes the program
-// lockstep_worker_program, and parsed again by that.
+// The options of `lockstep worker`. They are parsed twice: by `lockstep`, and by the program
+// lockstep_worker_program, which it then becomes.
 #pragma once
 
 #include <string>

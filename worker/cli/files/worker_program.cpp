@@ -1,4 +1,4 @@
-// What `lockstep worker` becomes (job_program.h).
+// The program that `lockstep worker` becomes (job_program.h).
 //
 // usage: lockstep_worker_program, with the options of lockstep worker
 #include <cstdlib>
