@@ -15,8 +15,9 @@
 using namespace lockstep;
 using namespace lockstep::worker;
 
-/// Like the compilers of many frameworks: static sizes at first, dynamic from the second size on.
-/// Long batches take a path with one more collective: a branch on a local size.
+/// Behaves like the compilers of many frameworks: a size is static at first, and dynamic once a
+/// second value is seen. Long batches take a path with one more collective: a branch on a local
+/// size.
 class OwnCompiler {
  public:
   AuditedCall compile(std::int64_t rows) {
@@ -39,8 +40,8 @@ class OwnCompiler {
   bool dynamic_ = false;
 };
 
-/// Calls of a step; on the last rank the second batch is longer, and the fifth much longer. True:
-/// the audit found what it should find.
+/// Makes five calls of a step. On the last rank batches are longer from the second on, and the
+/// fifth is much longer. True: the audit found what it should find.
 bool train(collectives::Communicator& group) {
   Agreement agreement(group, "world", {});
   OwnCompiler compiler;

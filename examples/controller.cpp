@@ -1,6 +1,6 @@
 // One controller, many workers: this process traces a step of a linear model, and the workers run
-// it. Each worker keeps its rows, a different number on each. The steps are issued without waiting
-// for results, and only losses are fetched.
+// it. Each worker keeps rows of its own, and their number differs between workers. The steps are
+// issued without waiting for results, and only losses are fetched.
 //
 //   mpirun -n 4 lockstep worker --address-file workers.address     in one terminal
 //   controller workers.address                                     in another
@@ -31,7 +31,8 @@ struct StepOut {
   }
 };
 
-/// The mean square over the rows of all workers, and a step down its gradient.
+/// Returns the mean square error over the rows of all workers, and the weights after a step of
+/// gradient descent.
 StepOut step(StepIn in) {
   const Tensor off = matmul(in.x, in.weights) - in.y;
   const Tensor rows = all_reduce(sum(in.y * 0.0 + 1.0));
@@ -40,7 +41,8 @@ StepOut step(StepIn in) {
   return {all_reduce(loss) / rows, in.weights - slope * 0.2};
 }
 
-/// y = x0 - 2 x1, at points of a small grid.
+/// Returns the rows of each worker: points (x0, x1) of a small grid, or the values x0 - 2 x1 at
+/// these points.
 std::vector<Array> rows_of(int workers, bool points) {
   std::vector<Array> out;
   for (int w = 0; w < workers; ++w) {
@@ -65,14 +67,15 @@ lockstep::Result<bool> train(Controller& controller) {
   Tensor weights = Array::zeros(lockstep::DType::F64, {2, 1});
   std::vector<Tensor> losses;
   for (int i = 0; i < 20; ++i) {
-    auto out = (*frame)({*x, *y, weights});  // the first one is traced and compiled
+    auto out = (*frame)({*x, *y, weights});  // the first call is traced and compiled
     if (!out) return out.error();
     weights = out->weights;
     losses.push_back(out->loss);
   }
   const auto first = controller.fetch(losses.front()), last = controller.fetch(losses.back());
   if (!first || !last) return first ? last.error() : first.error();
-  std::printf("%d workers: loss %.6f, then %.6f\n", controller.workers(), first->at(0), last->at(0));
+  std::printf("%d workers: loss %.6f, then %.6f\n", controller.workers(), first->at(0),
+              last->at(0));
   if (auto ended = controller.finish(); !ended) return ended.error();
   return last->at(0) < 0.1 * first->at(0);
 }

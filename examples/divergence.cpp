@@ -5,8 +5,8 @@
 //   LOCKSTEP_COORDINATION=off mpirun -n 4 divergence   collectives pair with the wrong partner: a
 //                                                      wrong sum, then stuck; the watchdog ends it,
 //                                                      exit code 4
-//   mpirun -n 4 divergence --group-any                 the same branch, decided by the group: all
-//                                                      ranks train on
+//   mpirun -n 4 divergence --group-any                 the group decides the branch: all ranks take
+//                                                      the same side, and the job goes on
 #include <cstdio>
 #include <cstring>
 #include <vector>

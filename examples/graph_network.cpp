@@ -1,6 +1,6 @@
-// A graph network: each edge carries a message made from both its ends, and each graph gives one
-// number, a sum over its edges. Every rank has different graphs in every step, with different
-// numbers of graphs, nodes and edges, down to zero; only the first steps compile.
+// A graph network: each edge carries a message made from the nodes at its two ends, and the network
+// learns one number per graph, a sum over its edges. Every rank has other graphs in every step; the
+// numbers of graphs, nodes and edges vary, down to zero. Only the first steps compile.
 //
 //   mpirun -n 4 graph_network    prints two losses; exit code 7 if the second is no smaller
 #include <cmath>
@@ -19,8 +19,8 @@ enum { In, Message, News, Out };  // the weights of the model
 struct Input {
   std::vector<Tensor> model;
   AdamState adam;
-  Tensor nodes, from, to;  // [nodes, 1]; i32 [edges] each: the numbers of an edge's nodes
-  Tensor sizes, targets;   // i32 [graphs]: numbers of nodes of the graphs, in order; [graphs]
+  Tensor nodes, from, to;  // [nodes, 1]; i32 [edges]: for each edge, the indices of its two nodes
+  Tensor sizes, targets;   // i32 [graphs]: number of nodes of each graph; [graphs]
   template <class V>
   void fields(V& v) {
     v("model", model), v("adam", adam), v("nodes", nodes), v("from", from), v("to", to);
@@ -38,7 +38,7 @@ struct Output {
   }
 };
 
-/// One number per graph.
+/// Returns the network's number for each graph.
 Tensor read_out(const Input& in) {
   const SymInt nodes = in.nodes.size(0);
   Tensor state = tanh(matmul(in.nodes, in.model[In]));

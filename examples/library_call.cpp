@@ -2,7 +2,7 @@
 // The program links no tracer and no code generation, and calls MPI_Init itself.
 //
 //   mpirun -n 4 library_call                 rank 0 prints the decision of each call
-//   mpirun -n 4 library_call --every-rank    all ranks print; the lines of a call are equal
+//   mpirun -n 4 library_call --every-rank    all ranks print; their lines for a call are equal
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -16,7 +16,7 @@
 using namespace lockstep;
 using namespace lockstep::worker;
 
-/// Five calls; the number of rows differs between ranks and between calls.
+/// Makes five calls; the number of rows differs between ranks and between calls.
 Result<void> train(collectives::Communicator& group, bool speaks) {
   Agreement agreement(group, "world", {});
   std::map<int, std::string> programs;  // the framework's compiled programs, by entry

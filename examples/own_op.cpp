@@ -1,8 +1,8 @@
 // A user's own op: squareplus, (x + sqrt(x * x + 4)) / 2, a smooth relu. It is defined by a name, a
 // shape rule and a reference; kernel text makes it as fast as the ops of lockstep, on host and
-// GPUs. Its gradient is a traced function that calls a second own op. opcheck tests the op before
-// use: at many sizes, in every way it can run, and whether it keeps its promises.
-// Then all ranks fit a small model with it, and each stores its losses by a host call.
+// GPUs. Its gradient is a traced function that calls a second own op. Before use, opcheck tests the
+// op at many sizes, in every way in which it can run, and that it keeps its promises.
+// Then all ranks fit a small model with the op, and each rank stores its losses by a host call.
 //
 //   mpirun -n 4 own_op     prints what was tested and the losses; exit code 7 if they do not fall
 #include <cmath>
@@ -18,8 +18,9 @@ using lockstep::DType;
 using lockstep::Result;
 using lockstep::Status;
 
-/// An op that makes each element of its result from one element of its input: by `element` in the
-/// reference, by `text` (of in0[i]) in compiled programs.
+/// Defines an op that makes each element of its result from the same element of its input.
+/// `element` computes it in the reference; `text`, an expression in x, computes it in compiled
+/// programs.
 OwnDefinition by_element(const char* name, double (*element)(double), const std::string& text) {
   OwnDefinition op;
   op.name = name;
@@ -72,7 +73,7 @@ Result<void> run(Job& job) {
   if (!checked) return checked.error();
   if (job.rank() == 0) std::printf("%s\n", checked->text.c_str());
 
-  std::vector<double> losses;  // of this rank
+  std::vector<double> losses;  // this rank's
   const double rate = 1.5 / job.size();
   auto step = job.frame<Input, Output>("step", [&losses, rate](const Input& in) {
     const Tensor error = squareplus()({matmul(in.x, in.w)}) - in.wanted;

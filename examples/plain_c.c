@@ -1,5 +1,6 @@
-/* The agreement from plain C: a program with a compiler of its own asks, before each step, which of
- * its compiled versions all ranks run, and compiles the next one for the decision that it gets.
+/* The agreement from plain C, for a program with a compiler of its own. Before each step the
+ * program asks which of its compiled versions all ranks run; if none fits, it compiles a new one
+ * for the decision that it gets.
  *
  *   mpirun -n 4 plain_c          exit code 0 if all ranks agreed */
 #include <lockstep.h>
@@ -51,10 +52,10 @@ static int train(lockstep_group* group, lockstep_agreement* agreement,
     if (rank == 0)
       printf("call %d: %s version %d: %s\n", call, is_new ? "compiled" : "runs", entry,
              compiler.versions[entry]);
-    /* ... here it runs compiler.versions[entry] on the batch ... */
+    /* ... here the program runs compiler.versions[entry] on the batch ... */
   }
   if (call != 4 + lockstep_group_size(group) - 1) return report("more");
-  /* Whatever the sizes: at most one static version, one for any rows and one for empty batches. */
+  /* At most three versions: one with static sizes, one for any rows, and one for empty batches. */
   return compiler.compiled <= 3 ? 0 : 1;
 }
 

@@ -1,5 +1,6 @@
-// Prefetch: agrees on the next call while this one runs. The same steps on jagged batches without
-// and with prefetch give equal results, but different waiting times for the agreement.
+// Prefetch: the ranks agree on the next call while this call runs. The program makes the same
+// steps, on batches of varying sizes, without and with prefetch. The results are equal, but the
+// ranks wait less for the agreement with prefetch.
 //
 //   mpirun -n 2 prefetch [STEPS]     default 200; prints the times of agreements on rank 0
 #include <algorithm>
@@ -55,7 +56,7 @@ Result<Ran> run(Job& job, int steps, bool prefetch) {
   auto step = job.frame<Input, Output>(prefetch ? "ahead" : "plain", layers);
   Ran out;
   for (int s = 0; s < steps; ++s) {
-    // Commits to the call after this one; this call itself keeps the commitment made before it.
+    // Commits to the next call. The call of this step was committed to in the step before.
     if (prefetch && s == 0) step.prefetch(batch(job, s));
     if (prefetch && s + 1 < steps) step.prefetch(batch(job, s + 1));
     const auto done = step(batch(job, s));

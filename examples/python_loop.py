@@ -3,8 +3,8 @@ batches whose sizes differ between ranks. lockstep.agreed() wraps the step; noth
 
     PYTHONPATH=build/release/lib mpirun -n 4 /usr/bin/python3 examples/python_loop.py
 
-Exit code 0 if the model was learnt, if all ranks compiled the same versions, if a rank that goes another
-way is an error on all ranks instead of a hang, and if all ranks go on after one has failed.
+Exit code 0 if the model was learnt, all ranks compiled the same versions, a rank that calls another
+function was an error on all ranks instead of a hang, and all ranks went on after one had failed.
 """
 
 import sys
@@ -28,7 +28,7 @@ def compile_step(entry, decision):
         error = x @ weights - y
         return x.T @ error, float(error @ error)
 
-    # Compared between the ranks: what they compiled must be the same.
+    # The ranks compare this text: all must have compiled the same version.
     version.program_text = f"step {entry}: rows {rows if isinstance(rows, int) else rows.name}"
     return version
 

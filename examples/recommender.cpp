@@ -1,7 +1,8 @@
 // A recommender with 26 features whose numbers of values differ from sample to sample. The tables
-// of embeddings are spread over the ranks by feature; lengths and values go to the ranks that own
-// them, and sums of embeddings return. Everything is one compiled graph: exchange, lookup, a
-// layer of weights that all ranks share, loss, gradients and SGD.
+// of embeddings are spread over the ranks by feature. Each rank sends the lengths and values of a
+// feature to the rank that owns its table, and gets back sums of embeddings. Everything is one
+// compiled graph: exchange, lookup, a layer of weights that all ranks share, loss, gradients and
+// SGD.
 //
 //   mpirun -n 4 recommender [--losses]     exit code 7 if the loss does not fall
 #include <cmath>
@@ -48,21 +49,21 @@ Output step(const Input& in, const std::vector<Rank>& owner) {
   const Tensor each = binary_cross_entropy_with_logits(mv(flat, in.weight), in.clicked,
                                                        {.reduction = Reduction::Sum});
   const Tensor loss =
-      each / cast(all_reduce(scalar(samples)), DType::F64);  // of all ranks' samples
+      each / cast(all_reduce(scalar(samples)), DType::F64);  // divided by all ranks' samples
   const std::vector<Tensor> slope = grad(loss, {in.table, in.weight});
   // A table belongs to one rank, whose gradient covers all samples; all ranks share the weights.
   return {in.table - 2.0 * slope[0], in.weight - 2.0 * all_reduce(slope[1]), all_reduce(loss)};
 }
 
-/// A number in [-0.5, 0.5) that depends on these three only, not on the number of ranks.
+/// Returns a number in [-0.5, 0.5) that depends on the parameters only, not on the number of ranks.
 double number(std::int64_t what, std::int64_t a, std::int64_t b) {
   auto bits = static_cast<std::uint64_t>((what * 1000 + a) * 1'000'000 + b);
   for (int i = 0; i < 3; ++i) bits = (bits ^ bits >> 31) * 0x9E3779B97F4A7C15U;
   return static_cast<double>(bits >> 11) * 0x1p-53 - 0.5;
 }
 
-/// Reads samples [first, first + count) of a batch. A sample is a click if it has an even value of
-/// feature 3.
+/// Reads samples [first, first + count) of a batch into `in`. A sample is a click if it has an even
+/// value of feature 3.
 void read(Input& in, std::int64_t batch, std::int64_t first, std::int64_t count) {
   Array lengths(DType::I64, {kFeatures, count}), clicked(DType::F64, {count});
   std::vector<double> values;

@@ -1,9 +1,9 @@
 // Random numbers by keys. A table of 12 x 6 numbers is spread over the ranks unevenly, by rows in
 // one frame and by columns in another, and each rank draws its part: noise, dropped elements and
-// tokens. The key is an input, so each step draws new numbers with the same program. Gathered, the
-// parts equal the draws of one rank for the whole table.
+// tokens. The key is an input, so each step draws new numbers with the same program. Put together,
+// the parts equal what one rank draws for the whole table.
 //
-//   mpirun -n 4 sampling     prints a row of each step; exit code 7 if a part differs from that
+//   mpirun -n 4 sampling     prints a row of each step; exit code 7 if a part differs
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -37,13 +37,13 @@ struct Output {
 };
 
 Output sample(const Input& in) {
-  const std::vector<Key> keys = in.key.split(5);  // one key, one draw
+  const std::vector<Key> keys = in.key.split(5);  // one key for each draw
   const Sizes sizes{in.part.size(0), in.part.size(1)};
   const Part part{{kRows, kColumns}, {in.row, in.column}};
   return {uniform(keys[0], sizes, -1, 1, {.dtype = DType::F64, .part = part}),
           dropout(in.part, 0.25, keys[1], part), randint(keys[2], sizes, 0, kClasses, part),
-          permutation(keys[3], kRows),  // of all rows, on every rank
-          // Each rank has draws of its own: its number goes into the key.
+          permutation(keys[3], kRows),  // of all rows: equal on all ranks
+          // Here each rank draws other numbers, because its own number goes into the key.
           bernoulli(keys[4].fold_in(group_rank(in.part)), {in.part.size(0)}, 0.5)};
 }
 
@@ -68,7 +68,7 @@ bool is_part(const Tensor& part, const Tensor& whole, std::int64_t row, std::int
 }
 
 Result<void> run(Job& job) {
-  // The draws of one rank alone: calls of this frame involve no other rank.
+  // Draws the whole table: calls of this frame involve no other rank.
   auto alone = job.frame<Input, Output>("alone", {.consistency = Consistency::Local}, sample);
   auto by_rows = job.frame<Input, Output>("by_rows", sample);
   auto by_columns = job.frame<Input, Output>("by_columns", sample);

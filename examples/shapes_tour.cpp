@@ -1,5 +1,6 @@
-// A tour of sizes in a trace: symbols, guards, asserts, a pinned dim with the suggested fix, and
-// classes of sizes. No ranks, no tensors: the shape environment alone.   usage: shapes_tour
+// A tour of sizes in a trace: symbols, guards, asserts, a dim that guards leave only one value,
+// with the suggested fix, and classes of sizes. It uses the shape environment alone, without ranks
+// and tensors.   usage: shapes_tour
 #include <cstdio>
 
 #include <lockstep/shapes/guard_set.h>
@@ -19,7 +20,7 @@ void say(const char* what, const std::string& text) {
 // The size questions of a small model: rows of tokens, padded to a multiple of 8, are sent to two
 // experts with counts that are known only when the graph runs.
 void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
-  // A size computation needs no guard, whatever it is.
+  // A computation of a size needs no guard, whichever it is.
   const Expr padded = 8 * ceil_div(rows, 8);
   say("padded rows", env.simplify(padded).text(env.source_namer()));
   say("padded >= rows is", env.statically_true(greater_equal(padded, rows)) ? "proven" : "open");
@@ -30,7 +31,8 @@ void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   // A condition that the guard implies adds no guard.
   say("rows*width < 5000", env.statically_true(less(rows * width, 5000)) ? "proven by it" : "open");
 
-  // Counts of the router are unbacked. A check states a condition, which the graph tests.
+  // Counts of the router are unbacked. A check states a condition that the graph tests when it
+  // runs.
   const Expr first = env.unbacked("counts.tolist()[0]", kCount, {"model.cpp", 20});
   const Expr second = env.unbacked("counts.tolist()[1]", kCount, {"model.cpp", 20});
   env.check(equal(first + second, rows), {"model.cpp", 21}, "every row goes to one expert");
@@ -44,15 +46,15 @@ void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   }
 }
 
-// A second model, whose branches depend on inputs only: small batches stay, others become rows of
-// eight.
+// A second model, whose branches depend on inputs only: small batches stay as they are, the width
+// of others must be a multiple of eight.
 void second_model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   if (env.evaluate(less(rows * width, 1024), {"model.cpp", 42})) return;
   env.check(equal(mod(width, 8), 0), {"model.cpp", 43}, "large batches have rows of eights");
 }
 
-// The classes of sizes from 0 to 64, one for each entry: the least point in no class so far is
-// traced, and the guards of that trace are the next class.
+// Finds the classes of sizes from 0 to 64, each of which one entry serves: traces the least point
+// that is in no class so far, and takes the guards of that trace as the next class.
 void classes() {
   const SizeBox box{{{{false, 0}, {0, 64}}, {{false, 1}, {0, 64}}}};
   const Namer names = [](Symbol s) { return s.serial == 0 ? "tokens.size(0)" : "tokens.size(1)"; };
@@ -91,7 +93,8 @@ int main() {
   const Expr width = env.backed("tokens.size(1)", 64, kSize);
   model(env, rows, width);
 
-  // A dim that the user marked dynamic must not be left one value, not even by two guards together.
+  // A dim that the user marked dynamic must keep more than one value. Two guards together break
+  // this.
   try {
     static_cast<void>(env.evaluate(greater_equal(rows, 13), {"model.cpp", 30}));
     static_cast<void>(env.evaluate(less(rows, 14), {"model.cpp", 31}));

@@ -1,6 +1,6 @@
 // A transformer in bf16: rotary positions, causal attention, dropout by a key, gradients summed
-// over the ranks, AdamW on master weights in f32. It learns to continue sequences that count by a
-// step of their own.  mpirun -n 2 transformer: exit code 7 unless the loss falls to 1.5
+// over the ranks, AdamW on master weights in f32. It learns to continue sequences of numbers, each
+// with a step of its own.  mpirun -n 2 transformer: exit code 7 unless the loss falls below 1.5
 #include <cstdio>
 #include <random>
 #include <vector>
@@ -28,7 +28,7 @@ struct Model {
 struct Learnt {
   Model model;
   AdamState adam;
-  Tensor loss;  // of the step that made it
+  Tensor loss;  // loss of the step that made this state
   template <class V>
   void fields(V& v) {
     v("model", model), v("adam", adam), v("loss", loss);

@@ -1,6 +1,6 @@
-// The model as a traced function: embedding, one causal attention block, top-1 routed experts
-// spread over the ranks, output head, cross-entropy, backward pass and Adam, all one graph. Lines
-// of text are padded to the longest, or packed one behind the other.
+// The model as a traced function: embedding, one causal attention block, experts with top-1 routing
+// that are spread over the ranks, output head, cross-entropy, backward pass and Adam. All of this
+// is one graph. Lines of text are padded to the longest line, or packed one behind the other.
 #pragma once
 
 #include <cmath>
@@ -63,8 +63,8 @@ struct PackedBatch {
 };
 
 struct Measures {
-  Tensor loss;    // global: sum over all ranks' predictions over their number
-  Tensor margin;  // smallest distance between the two best experts of any row on any rank
+  Tensor loss;    // mean over the predictions of all ranks
+  Tensor margin;  // smallest distance between the scores of a row's two best experts, on any rank
   Tensor load;    // rows per expert over all ranks
   template <class V>
   void fields(V& v) {
@@ -124,8 +124,8 @@ inline Tensor attention(const Tensor& x, const Parameters& p) {
   return matmul(matmul(softmax(where(visible, scores, -1e30), 2), v), p.out);
 }
 
-/// x: [rows, width]. Sends each row to the rank of its expert and gets it back: first the counts,
-/// then the rows, whose number no rank knows before.
+/// x: [rows, width]. Sends each row to the rank of its expert and gets the result back. The ranks
+/// exchange counts first, because no rank knows how many rows it will receive.
 inline Tensor experts(const Tensor& x, const Parameters& p, int ranks, Measures& measures) {
   const SymInt all = p.router.size(1);
   const std::int64_t here = p.expert_in.size(0).to_int();  // a number, the same on all ranks
@@ -152,7 +152,7 @@ inline Tensor experts(const Tensor& x, const Parameters& p, int ranks, Measures&
   return index_select(y, argsort(order)) * gate;
 }
 
-/// The rows that predict something, [predictions, width], up to the experts.
+/// Returns the rows that have a prediction, [predictions, width], as they go into the experts.
 inline Tensor attended(const Parameters& p, const Batch& batch) {
   const SymInt lines = batch.tokens.size(0), length = batch.tokens.size(1), width = p.embed.size(1);
   Tensor x = reshape(index_select(p.embed, reshape(batch.tokens, {-1})), {lines, length, width});
@@ -202,8 +202,8 @@ inline std::vector<Tensor> all_reduce_together(const std::vector<Tensor>& parts)
   return sums;
 }
 
-/// Gradients of the global loss. Those of shared parameters are summed over the ranks; those of an
-/// expert are complete on its rank.
+/// Returns the gradients of the loss of all ranks. Gradients of shared parameters are summed over
+/// the ranks; those of an expert are complete on its rank.
 template <class Lines>
 std::vector<Tensor> gradients(Parameters& p, const Lines& batch, int ranks, Measures& measures) {
   const Tensor loss = local_loss(p, batch, ranks, measures);

@@ -1,6 +1,6 @@
 // Trains a byte-level language model with an expert-parallel mixture of experts on real text. Every
 // rank takes its share of each batch of lines, so sizes differ between ranks and steps; lockstep
-// keeps the compiled graphs the same.   mpirun -n 4 moe_text [--help]
+// keeps the compiled graphs of the ranks equal.   mpirun -n 4 moe_text [--help]
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ struct Options {
   bool packed = false;
 };
 
-/// "12% to 21%": the shares of rows of the least and the most loaded expert.
+/// Returns the shares of rows of the least and the most loaded expert: "12% to 21%".
 std::string load_text(const Array& load) {
   double least = INFINITY, most = 0, total = 0;
   for (std::int64_t e = 0; e < load.elements(); ++e) {
@@ -40,7 +40,8 @@ Result<void> train(Job& job, const Options& options, const Text& text) {
   const bool speaks = job.rank() == 0;
   const Shape shape;
   const DType dtype = options.dtype == "f64" ? DType::F64 : DType::F32;
-  // In bf16 parameters and their moments stay f32: a step is often smaller than their last places.
+  // With bf16, parameters and their moments stay f32, because a step is often too small to change a
+  // bf16 parameter.
   const DType products = options.dtype == "bf16" ? DType::BF16 : DType::F32;
   auto train_step =
       job.frame<StepInputOf<Lines>, StepOutput>("train_step", [&](StepInputOf<Lines> in) {

@@ -14,8 +14,8 @@
 
 namespace moe_text {
 
-/// Values of one tensor, or of one expert of it, each from its own seed: the same for any number of
-/// ranks.
+/// Fills `count` elements of `array` with random values, seeded by `name`: the values are the same
+/// for any number of ranks.
 inline void fill(Array& array, std::int64_t first, std::int64_t count, const std::string& name,
                  double scale) {
   std::seed_seq seed(name.begin(), name.end());
@@ -75,7 +75,7 @@ struct Experts {
   std::int64_t first = 0, total = 0;
 };
 
-/// The state in a checkpoint. Each rank has its own experts; everything else is equal on all ranks.
+/// What a checkpoint holds. Each rank has its own experts; everything else is equal on all ranks.
 struct TrainingState {
   Parameters &parameters, &first_moment, &second_moment;
   Experts experts;

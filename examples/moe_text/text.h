@@ -1,9 +1,9 @@
 // The text that the example learns from: lines of real files, cut into batches.
 //
-// A line of n bytes is a sequence of n+1 predictions: from a start mark the first byte, from each
-// byte the next, from the last byte the line's end. So an empty line is an ordinary sequence of one
-// prediction (its end), and a one-byte line one of two; no line is dropped. Lines longer than
-// kMaxBytes are cut into pieces that each start anew.
+// A line of n bytes is a sequence of n+1 predictions: the first byte from a start mark, each other
+// byte from the byte before it, the line's end from the last byte. So an empty line is an ordinary
+// sequence of one prediction (its end), and a one-byte line a sequence of two; no line is dropped.
+// A line longer than kMaxBytes is cut into pieces, each a line of its own.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +26,24 @@ struct Text {
   double unigram = 0, bigram = 0;
 };
 
-/// The folder of text in a packed folder of programs, else the licence texts of Debian and its
-/// derivatives.
+/// Returns the path of the default text: the text of a packed folder, else the licence texts of
+/// Debian and its derivatives.
 std::string usual_text();
 
-/// Reads the files; a directory stands for its regular files, without links. On failure `error`
-/// names the file.
+/// Reads the files into `text`; a directory stands for its regular files, without links. False:
+/// `error` says why, and what to do.
 bool read_text(const std::vector<std::string>& paths, Text& text, std::string& error);
 
 /// One rank's share of a batch of lines, padded to its own longest line.
 struct LineBatch {
   std::int64_t lines = 0, width = 1;  // width >= 1, also without lines
   std::vector<std::int64_t> tokens;   // [lines, width], 0 where padded
-  std::vector<std::int64_t> rows;     // positions in tokens that hold a prediction, ascending
-  std::vector<std::int64_t> targets;  // the byte to predict at each of rows
+  std::vector<std::int64_t> rows;     // positions in `tokens` that have a prediction, ascending
+  std::vector<std::int64_t> targets;  // the byte to predict at each position in `rows`
 };
 
-/// Rank r's contiguous share, of n, of the lines `first` to `first + count` (cyclically).
+/// Returns the contiguous share of rank `rank` in the batch of `count` lines from `first` on; after
+/// the last line comes the first.
 LineBatch share_of_batch(const std::vector<std::string>& lines, std::size_t first,
                          std::size_t count, int rank, int ranks);
 
