@@ -72,8 +72,8 @@ typedef struct lockstep_operation {
   const int64_t* elements; /* number of elements of each such tensor */
   uint32_t ndim;
   const int64_t* shape; /* `ndim` sizes of the first tensor, for reports */
-  /* Elements that go to, and arrive from, each member. The count is 0 (members must not differ), 1
-   * (the root only) or the number of members. */
+  /* If sizes may differ between members: numbers of elements that go to, and arrive from, members.
+   * The count is 1 (the root only) or the number of members; 0 for other operations. */
   uint32_t to_count, from_count;
   const int64_t *to, *from;
 } lockstep_operation;

@@ -55,7 +55,7 @@ class Plan {
     bool strides_called = false;  // strides are a method, in elements; else an attribute, in bytes
     bool named_dtype = false;     // the dtype is a source of its own, without a value
     bool ordered = false;         // the order of the dims is a source of its own
-    Owned grad;  // name of the attribute requires_grad, which is a source of its own; null: no such
+    Owned grad;  // name of the attribute requires_grad, a source of its own; null: no such source
   };
   struct Strided {
     std::size_t source, at;  // number of the source; index of its sizes in values_

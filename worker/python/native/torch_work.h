@@ -46,8 +46,8 @@ inline void raise_reason(int group, uint64_t number) {
 struct TimeUp {
   std::chrono::steady_clock::time_point when;
   std::chrono::milliseconds own;  // the program's time-out
-  std::chrono::steady_clock::time_point
-      asks{};  // time of the next check whether a peer compiles; 0: no check so far
+  /// Time of the next check whether a peer compiles; 0: no check so far.
+  std::chrono::steady_clock::time_point asks{};
 
   /// Raises gloo's time-out error when the time is up. The time restarts if no rank is missing (the
   /// transfer is in progress), and while a peer compiles: after its compile the peer has the whole
