@@ -411,10 +411,10 @@ int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
 
-/* Like lockstep_agree(), for a program that relies on more than its inputs. `untested`: on entry,
- * not 0 if this rank has not verified these conditions for the version of the previous call; on
- * return, 1 on all ranks if it was not 0 on any rank, or if the call was prefetched. If it is 0 and
- * `entry` is the version of the previous call, ranks need not test the conditions together. */
+/* Like lockstep_agree(), for a program that relies on conditions beyond its inputs. `untested`: on
+ * entry, not 0 if this rank has not verified these conditions for the version of the previous call;
+ * on return, 1 on all ranks if it was not 0 on some rank, or if the call was prefetched. If it is 0
+ * and `entry` is the version of the previous call, ranks need not test the conditions together. */
 int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
                           const lockstep_observation* observation, int* untested,
                           lockstep_build build, void* context, int* entry, int* is_new,
