@@ -8,16 +8,16 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-constexpr double kReach = 8.3;  // deviations; the range of normal_below
+constexpr double kReach = 8.3;  // reach of a table, in deviations; the range of normal_below
 __extension__ using Wide = unsigned __int128;
 
-/// Returns the first random bits that are not below this share of all.
+/// Returns the number below which `share` of all 64-bit numbers lie.
 std::uint64_t cut(double share) {
   if (share >= 1) return UINT64_MAX;
   return static_cast<std::uint64_t>(std::max(share, 0.0) * 0x1p53) << 11;
 }
 
-/// Returns k to the -exponent for k of 1 to count, and their sum.
+/// Returns k^-exponent for each k from 1 to count, and their sum.
 std::pair<std::vector<double>, double> zipf_weights(double exponent, std::int64_t count) {
   std::vector<double> weights;
   double sum = 0;
@@ -28,7 +28,7 @@ std::pair<std::vector<double>, double> zipf_weights(double exponent, std::int64_
   return {std::move(weights), sum};
 }
 
-/// Returns a real as an integer within the bounds.
+/// Returns a real number as an integer within the bounds.
 std::int64_t within(double value, Bounds bounds) {
   if (value <= static_cast<double>(bounds.low)) return bounds.low;
   if (value >= static_cast<double>(bounds.high)) return bounds.high;
@@ -123,8 +123,8 @@ Distribution Distribution::clamped(Bounds bounds) const {
   return out;
 }
 
-// With about as many guide entries as values, a draw takes one or two steps, however many values
-// there are.
+// The guide has about as many entries as the table has values, so a draw takes one or two steps,
+// however large the table is.
 void Distribution::make_guide() {
   const std::size_t entries = std::bit_ceil(std::clamp<std::size_t>(cuts_.size(), 2, 1 << 16));
   guide_shift_ = 64 - std::countr_zero(entries);

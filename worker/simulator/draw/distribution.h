@@ -16,7 +16,7 @@ struct Bounds {
   bool operator==(const Bounds&) const = default;
 };
 
-/// A value and its frequency.
+/// Value with its frequency.
 struct Bin {
   std::int64_t value = 0;
   std::int64_t weight = 0;  // >= 0
@@ -30,30 +30,31 @@ inline constexpr double kMaxMoment = 1e15;
 /// Immutable; may be used from several threads.
 class Distribution {
  public:
-  /// Always 0.
+  /// Draws 0 only.
   Distribution() = default;
-  /// All values have the same probability (but for the bias of a remainder of 64 bits). Requires
-  /// low <= high.
+  /// All values have the same probability (apart from the small bias of a 64-bit remainder).
+  /// Requires low <= high.
   [[nodiscard]] static Distribution uniform(std::int64_t low, std::int64_t high);
   /// All entries of the list have the same probability. Requires at least one.
   [[nodiscard]] static Distribution choice(std::vector<std::int64_t> values);
-  /// Values have the probability of their weights. Requires 1 to kMaxTable bins and 1 <= sum of
-  /// weights <= INT64_MAX.
+  /// The probability of a value is proportional to its weight. Requires 1 to kMaxTable bins and 1
+  /// <= sum of weights <= INT64_MAX.
   [[nodiscard]] static Distribution histogram(const std::vector<Bin>& bins);
-  /// Rounded to the nearest integer; values outside the bounds become the nearer bound. Requires
-  /// deviation > 0 and moments up to kMaxMoment. nullopt: wider than kMaxTable values.
+  /// Draws are rounded to the nearest integer; values outside the bounds become the nearer bound.
+  /// Requires deviation > 0 and a mean and deviation up to kMaxMoment. nullopt: the table would
+  /// need more than kMaxTable values.
   [[nodiscard]] static std::optional<Distribution> normal(double mean, double deviation,
                                                           Bounds bounds);
-  /// Like normal(), for median times e to the sigma z, with z standard normal. Requires median,
+  /// Like normal(), for median * exp(sigma * z) with a standard normal z. Requires median > 0 and
   /// sigma > 0.
   [[nodiscard]] static std::optional<Distribution> lognormal(double median, double sigma,
                                                              Bounds bounds);
-  /// k of 1 to count with a probability proportional to k to the -exponent. Requires 1 <= count <=
-  /// kMaxTable and exponent >= 0.
+  /// Draws k from 1 to count, with a probability proportional to k^-exponent. Requires 1 <= count
+  /// <= kMaxTable and exponent >= 0.
   [[nodiscard]] static Distribution zipf(double exponent, std::int64_t count);
-  /// The frequency, rounded down, of one of `count` kinds among `total` items. Frequencies are
-  /// proportional to k to the -exponent; all kinds are equally likely. Requires total within 0 and
-  /// 2 to the 53.
+  /// Draws one of `count` kinds uniformly, and gives the number of items of this kind among `total`
+  /// items, rounded down. Kind k has a share of the items proportional to k^-exponent. Requires 0
+  /// <= total <= 2^53.
   [[nodiscard]] static Distribution zipf_frequency(double exponent, std::int64_t count,
                                                    std::int64_t total);
 
@@ -72,7 +73,7 @@ class Distribution {
   bool operator==(const Distribution&) const = default;
 
  private:
-  /// Returns a table of values low, low + 1, …; `below` returns the share of all values up to each.
+  /// Returns a table of the values low, low + 1, …; below(v) is the probability of values below v.
   template <class Below>
   [[nodiscard]] static std::optional<Distribution> table(double reach_low, double reach_high,
                                                          Bounds bounds, Below below);
@@ -81,12 +82,12 @@ class Distribution {
 
   enum class Kind { Uniform, Choice, Table };
   Kind kind_ = Kind::Uniform;
-  std::int64_t low_ = 0;              // uniform, and tables without values
-  std::uint64_t span_ = 0;            // uniform: greatest less least value
-  std::vector<std::int64_t> values_;  // choices, and values of tables
+  std::int64_t low_ = 0;              // least value of Uniform, and of a Table without values_
+  std::uint64_t span_ = 0;            // Uniform: greatest less least value
+  std::vector<std::int64_t> values_;  // Choice: the values; Table: its values, if not consecutive
   Bounds of_values_;
-  std::vector<std::uint64_t> cuts_;   // value i is drawn below cut i; the last one beyond them all
-  std::vector<std::uint32_t> guide_;  // by the first bits: the first value that may be drawn
+  std::vector<std::uint64_t> cuts_;   // Table: value i is drawn below cut i; else the last one
+  std::vector<std::uint32_t> guide_;  // by the first random bits: index of the first possible value
   int guide_shift_ = 0;
   Bounds bounds_;
 };

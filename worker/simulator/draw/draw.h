@@ -1,4 +1,4 @@
-// A size or an int that is drawn: a function of seed, call, place and rank only. So the same seed
+// Draws of a size or an int, as a function of seed, call, place and rank only. So the same seed
 // gives the same calls, in any order and from any thread, and a rank keeps its sizes in a larger
 // world.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// Mixes a part of a place into a seed (splitmix64).
+/// Mixes `part`, one part of a draw's place, into `state` (splitmix64).
 [[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t state, std::uint64_t part) {
   std::uint64_t z = state + 0x9E3779B97F4A7C15ull + part;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -26,18 +26,19 @@ namespace lockstep::worker::simulator {
   return mixed(1 + (seed - 1) * 0xD1342543DE82EF95ull, call);
 }
 
-/// Determines the ranks that draw the same: those with equal coordinates on some axes of the world.
+/// Determines which ranks draw the same value: those with equal coordinates on some axes of the
+/// world.
 struct Sharing {
-  /// Coordinate (rank / stride) % size.
+  /// An axis of the world. A rank's coordinate is (rank / stride) % size.
   struct Axis {
     std::int64_t stride = 1, size = 1;
     bool operator==(const Axis&) const = default;
   };
   std::vector<Axis> axes;  // slowest first; empty: all ranks draw the same
-  bool every_call = true;  // else once for the whole run, by source and dim
+  bool every_call = true;  // false: one draw for the whole run, by source and dim
 
   [[nodiscard]] bool all_ranks() const { return axes.empty(); }
-  /// True if no two of `world_size` ranks draw the same.
+  /// True if each of `world_size` ranks draws its own value.
   [[nodiscard]] bool each_rank(int world_size) const {
     return axes.size() == 1 && axes[0].stride == 1 && axes[0].size >= world_size;
   }
@@ -71,10 +72,11 @@ struct Draw {
   std::variant<Distribution, Share, Batches> from;
   Sharing per;
 
-  /// Mixes the call and `index`, the draw's place in it, into the seed: once per call.
+  /// Returns the draw's place: the seed mixed with the call and `index`, the draw's number in the
+  /// call. Computed once per call.
   [[nodiscard]] std::uint64_t place(std::uint64_t seed, std::uint64_t call,
                                     std::uint64_t index) const;
-  /// Returns the rank's value there.
+  /// Returns the value of `rank` at this place.
   [[nodiscard]] std::int64_t at(std::uint64_t place, std::int32_t rank) const;
   /// Returns bounds that no drawn value exceeds.
   [[nodiscard]] Bounds reach() const;

@@ -1,5 +1,5 @@
-// Modulo by a fixed divisor without division: multiplies by the inverse, rounded up (Granlund and
-// Montgomery, "Division by invariant integers using multiplication").
+// Modulo by a fixed divisor without division: multiplies by the divisor's inverse, rounded up
+// (Granlund and Montgomery, "Division by invariant integers using multiplication").
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@ class FastModulo {
   [[nodiscard]] std::uint64_t of(std::uint64_t n) const {
     return of(n, static_cast<std::uint64_t>(Wide{n} * inverse_ >> 64));
   }
-  /// As of(), without a product of 128 bits, so that compilers can vectorise it.
+  /// Returns the same as of(), without a product of 128 bits, so that compilers can vectorise it.
   [[nodiscard]] std::uint64_t of_in_halves(std::uint64_t n) const {
     constexpr std::uint64_t kLow = 0xFFFFFFFF;
     const std::uint64_t cross =
@@ -35,7 +35,7 @@ class FastModulo {
   bool operator==(const FastModulo&) const = default;
 
  private:
-  /// `high`: upper half of the product with the inverse.
+  /// `high`: upper half of the product of n and the inverse.
   [[nodiscard]] std::uint64_t of(std::uint64_t n, std::uint64_t high) const {
     return n - ((((n - high) >> 1) + high) >> shift_) * divisor_;
   }

@@ -22,7 +22,7 @@ std::string path_step(std::string_view key, bool first) {
   return (first ? "" : ".") + std::string(key);
 }
 
-/// Builds the tree from the parser's events and keeps the path of the value it is at.
+/// Builds the tree from the parser's events, and keeps the path of the current value.
 class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   TreeBuilder(std::string_view text, std::string_view name, bool one_line)

@@ -1,6 +1,6 @@
 // JSON text as a tree, read strictly. Scenario files and records come from outside, so text that is
 // not plain JSON (duplicate keys, a byte order mark, NUL bytes, deep nesting, text after the end)
-// is an error with its place.
+// is an error that names its place.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ struct Json {
   [[nodiscard]] const T* as() const {
     return std::get_if<T>(&value);
   }
-  /// Returns the member of an object; null if there is none, or if this is not an object.
+  /// Returns the member with this key; null if there is none, or if this value is not an object.
   [[nodiscard]] const Json* find(std::string_view key) const;
-  /// "an object", "an integer", …: for messages.
+  /// Returns the kind of value for messages: "an object", "an integer", …
   [[nodiscard]] std::string_view kind() const;
 };
 
@@ -52,7 +52,7 @@ class JsonPath {
   JsonPath() = default;
   [[nodiscard]] JsonPath at(std::string_view key) const { return {this, key, 0}; }
   [[nodiscard]] JsonPath at(std::size_t index) const { return {this, {}, index}; }
-  /// "calls[0].inputs[1].ranks"; keys that are not identifiers as ["…"]; "" for the root.
+  /// "calls[0].inputs[1].ranks"; "" for the root. Keys that are not identifiers appear as ["…"].
   [[nodiscard]] std::string text() const;
 
  private:
@@ -63,7 +63,7 @@ class JsonPath {
   std::size_t index_ = 0;
 };
 
-/// Returns the error at `path` of a document called `name`.
+/// Returns an error about the value at `path` in a document called `name`.
 [[nodiscard]] Status json_error(std::string_view name, const JsonPath& path, std::string_view what);
 
 /// Returns `text` in quotes on one line, with control characters escaped, cut if it is long.

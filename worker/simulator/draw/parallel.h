@@ -1,4 +1,4 @@
-// Runs independent shares of a piece of work on all cores.
+// Runs independent parts ("shares") of some work on all cores.
 #pragma once
 
 #include <cstddef>

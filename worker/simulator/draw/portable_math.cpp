@@ -7,7 +7,7 @@ namespace lockstep::worker::simulator {
 namespace {
 
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
-constexpr double kLn2Rest = 0x1.abc9e3b39803fp-56;  // ln 2 is the sum of the two
+constexpr double kLn2Rest = 0x1.abc9e3b39803fp-56;  // ln 2 is the sum kLn2 + kLn2Rest
 constexpr double kSqrtTwoPi = 2.50662827463100050242;
 
 }  // namespace
@@ -17,7 +17,7 @@ double exponential(double x) {
   const double twos = std::floor(x / kLn2 + 0.5);
   const double rest = (x - twos * kLn2) - twos * kLn2Rest;
   double sum = 1;
-  for (int i = 18; i > 0; --i) sum = 1 + sum * rest / i;  // Taylor, from its end
+  for (int i = 18; i > 0; --i) sum = 1 + sum * rest / i;  // Taylor series, from its last term
   return std::ldexp(sum, static_cast<int>(twos));
 }
 
@@ -35,7 +35,7 @@ double logarithm(double x) {
 }
 
 double normal_below(double x) {
-  constexpr double kFar = 8.3;  // beyond this a double cannot hold the difference from 0 or 1
+  constexpr double kFar = 8.3;  // beyond it the result is 0 or 1 to within 1e-16
   if (x < -kFar) return 0;
   if (x > kFar) return 1;
   double term = x, sum = x, before = 0;

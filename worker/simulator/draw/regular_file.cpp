@@ -91,7 +91,7 @@ Result<std::size_t> RegularFile::read(std::uint64_t offset, std::span<char> out)
 }
 
 Result<std::optional<LineReader::Line>> LineReader::next() {
-  std::size_t seen = line_;  // no line ends before this
+  std::size_t seen = line_;  // no newline in held_ from line_ up to here
   for (;;) {
     const std::size_t end = held_.find('\n', seen);
     if (end != held_.npos) {
@@ -141,7 +141,7 @@ Result<std::string> read_file(const std::string& path, std::size_t most, Duratio
   std::string out;
   for (;;) {
     const std::size_t before = out.size();
-    // One byte more than the initial size, so that the end is found without another block.
+    // Asks for one byte more than the initial size, so that the end is found without another read.
     const std::size_t rest = file->size() > before ? file->size() - before + 1 : kBlock;
     out.resize(before + std::min(rest, most == SIZE_MAX ? rest : most - before + 1));
     const auto got = file->read(before, std::span(out).subspan(before));

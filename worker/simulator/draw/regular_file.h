@@ -36,11 +36,11 @@ class RegularFile {
   std::uint64_t size_;
 };
 
-/// Reads the lines of a file in order. Holds one line and a block.
+/// Reads the lines of a file in order. Holds one line and one block of the file in memory.
 class LineReader {
  public:
   struct Line {
-    std::string_view text;  // without its end; valid until the next call of next()
+    std::string_view text;  // without the newline; valid until the next call of next()
     std::uint64_t offset = 0;
     bool whole = true;  // false: the file ends before the line does
   };
@@ -52,23 +52,24 @@ class LineReader {
   const RegularFile& file_;
   std::string held_;          // bytes from `offset_` on
   std::size_t line_ = 0;      // where the next line starts in held_
-  std::size_t number_ = 0;    // lines returned so far
-  std::uint64_t offset_ = 0;  // of held_ in the file
+  std::size_t number_ = 0;    // number of lines returned so far
+  std::uint64_t offset_ = 0;  // position of held_ in the file
 };
 
-/// A range of bytes of a file, as it was first read.
+/// A range of bytes of a file, with a check of their content at the first reading.
 struct Stretch {
   std::uint64_t offset = 0, size = 0;
   std::uint32_t check = 0;  // check_of() the bytes
 };
 [[nodiscard]] std::uint32_t check_of(std::string_view bytes);
-/// Reads the bytes again. `where` is for messages. Errors: BadInput (they have changed).
+/// Reads the bytes of a stretch again. `where` is for messages. Errors: BadInput (they have
+/// changed).
 [[nodiscard]] Result<std::string> read_again(const std::string& path, const Stretch& stretch,
                                              std::string_view where);
 
-/// Returns a file's bytes, or the output of a pipe up to its end, at most 1 GiB. Errors: BadInput
-/// (missing, a directory, not readable, more than `most` bytes, a pipe without output for
-/// `patience`), in one sentence.
+/// Returns the bytes of a file, or of a pipe up to its end (at most 1 GiB). Errors: BadInput, in
+/// one sentence (missing, a directory, not readable, more than `most` bytes, a pipe without output
+/// for `patience`).
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t most = SIZE_MAX,
                                             Duration patience = std::chrono::seconds(60));
 

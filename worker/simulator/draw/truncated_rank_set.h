@@ -9,13 +9,13 @@
 
 namespace lockstep::worker::simulator {
 
-/// The number of ranks added, and the numbers of all of them, or of those added first.
+/// Counts the ranks added, and lists the first of them, up to a limit.
 class TruncatedRankSet {
  public:
   /// Requires ranks that were not added before.
   void add(const RankSet& ranks);
   [[nodiscard]] std::int64_t count() const { return count_; }
-  /// Ranks that are listed: all `count()` of them, unless there are many separate runs.
+  /// Listed ranks: all `count()` of them, unless they form many separate runs.
   [[nodiscard]] const RankSet& named() const { return named_; }
   /// "rank 3", "ranks 0-2, 7", "ranks 0, 2, 4, … (512)"
   [[nodiscard]] std::string text() const;
