@@ -19,7 +19,7 @@ namespace {
 using collectives::Communicator;
 using collectives::TreeRound;
 
-/// Returns the median over batches of a call's mean time. The first batch warms up.
+/// Returns the median over batches of a call's mean time. Discards the first batch (warm-up).
 Result<std::int64_t> median_of(const Effort& effort, const std::function<Result<void>()>& call) {
   std::vector<std::int64_t> means;
   for (int batch = 0; batch <= effort.batches; ++batch) {
@@ -39,14 +39,14 @@ Observation sources_of(int rank, int sources) {
   return out.build();
 }
 
-/// Reads the joint observation as a decision does.
+/// Reads the joint observation as the decision of a real exchange does.
 std::size_t dynamic_dims(const Bytes& joined, const Observation& mine) {
   const auto joint = read_list_payload(joined, mine.list, nullptr);
   return joint ? joint_symbols(*joint).size() : 0;
 }
 
-/// Returns the joined payload of ranks low to high. Stores the length that each sends up in `sent`,
-/// if not null.
+/// Returns the joined payload of ranks low to high. If `sent` is not null, stores the length that
+/// each rank sends up.
 Bytes joined(std::int32_t low, std::int32_t high, int sources, TreeBytes* sent) {
   const std::int32_t head = low + (high - low) / 2;
   Bytes out = list_payload(sources_of(head, sources));
@@ -63,7 +63,7 @@ std::int64_t rate(std::size_t bytes, std::int64_t ns) {
       1, static_cast<std::int64_t>(bytes) * 1000 / std::max<std::int64_t>(1, ns));
 }
 
-constexpr int kRounds = 32;  // one after another
+constexpr int kRounds = 32;  // that follow each other
 
 std::int64_t per_round(const NetworkModel& network, int ranks,
                        const std::function<void(RankClocks&)>& round) {
@@ -74,13 +74,14 @@ std::int64_t per_round(const NetworkModel& network, int ranks,
   return (clocks.latest() - before) / kRounds;
 }
 
-/// Returns the latencies of a vote, one after another.
+/// Returns the number of latencies that follow each other in a vote.
 std::int64_t vote_hops(int ranks) {
   constexpr Link kOne{.latency_ns = 1'000'000, .bytes_per_us = 0};
   return predicted_vote_ns({.name = {}, .between = kOne, .within = kOne}, ranks) / kOne.latency_ns;
 }
 
-/// Returns the reading speed, taken from the rest of a group's exchange.
+/// Returns the reading speed: the time of the group's exchange beyond the prediction without
+/// reading is taken for reading.
 std::int64_t reading(NetworkModel network, const Measured::Group& group, int sources) {
   network.read_bytes_per_us = 0;
   return rate(exchange_bytes(group.ranks, sources).down,
@@ -136,7 +137,7 @@ std::int64_t joined_per_us(int sources, const Effort& effort) {
 NetworkModel fitted(const Measured& measured) {
   NetworkModel out;
   const std::int64_t hop = measured.groups.front().vote_ns;
-  const std::int64_t way = measured.round_trip_ns / 2;  // up, or down
+  const std::int64_t way = measured.round_trip_ns / 2;  // from the leaves to the root, or back
   // hop = latency + 64 / bandwidth and way = latency + bytes / bandwidth
   constexpr std::size_t kVote = sizeof(collectives::Vote);
   Link link;

@@ -1,5 +1,5 @@
 // The costs of a job's calls, as data: the networks, the skew of ranks, compiling, and the step
-// itself. The section "cost" of a scenario, or --network with the defaults here.
+// itself. Read from the section "cost" of a scenario, or given by --network with the defaults here.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace lockstep::worker::simulator {
 /// Tracing and compiling: equal on every rank.
 struct CompileModel {
   std::int64_t constant_ns = 1'000'000'000;
-  std::int64_t per_source_ns = 0, per_symbol_ns = 0;  // of the decision, which represents it
+  std::int64_t per_source_ns = 0, per_symbol_ns = 0;  // sizes of the decision, not of the graph
   bool operator==(const CompileModel&) const = default;
 };
 
 struct StepModel {
   std::int64_t constant_ns = 0;
   std::int64_t per_element_ps = 0;  // picoseconds per element of the rank's tensors
-  std::vector<KernelWork> kernels;  // empty if the model has no device
+  std::vector<KernelWork> kernels;  // empty without a device
   std::optional<Amount> memory;     // most bytes that a step holds; nullopt: unknown
   std::vector<DataCollective> collectives;
 
@@ -42,13 +42,13 @@ struct FrameCost {
 
 /// Immutable once read.
 struct CostModel {
-  NetworkModel network;                     // of the agreement and of the step's collectives
-  std::optional<DataNetwork> data_network;  // if given, of the collectives instead
-  std::optional<DeviceModel> device;        // where the steps run
+  NetworkModel network;                     // for the agreement, and the step's collectives
+  std::optional<DataNetwork> data_network;  // if given, for the step's collectives
+  std::optional<DeviceModel> device;        // device that runs the steps
   std::optional<Draw> skew;                 // a rank's delay before each call; nullopt: none
   std::int64_t skew_unit_ns = 1;
-  std::uint64_t seed = 0;  // of the skew
-  FrameCost usual;         // of frames without a row in `frames`
+  std::uint64_t seed = 0;  // of the skew's draws
+  FrameCost usual;         // for frames that are not in `frames`
   std::map<std::string, FrameCost> frames;
   std::int64_t deadline_ns = 60'000'000'000;  // time that ranks wait for absent ones
 
@@ -58,7 +58,8 @@ struct CostModel {
   }
   [[nodiscard]] std::int64_t compile_ns(const std::string& frame, std::size_t sources,
                                         std::size_t symbols) const;
-  /// Returns the time of a rank's own work in a step, for its number of elements. At most kLongest.
+  /// Returns the time of a rank's own work in a step with this number of elements. At most
+  /// kLongest.
   [[nodiscard]] std::int64_t own_step_ns(const StepModel& step, std::int64_t elements) const;
   /// Returns the time of the step's collectives in a world of `size` ranks. On a device each costs
   /// a launch, unless the data goes through the host. At most kLongest.
@@ -68,9 +69,9 @@ struct CostModel {
   bool operator==(const CostModel&) const = default;
 };
 
-/// Follows Open MPI 4's fixed rules, roughly: doubling for short messages, a ring (of ranks, or of
-/// pairs) for long ones. `network` is a result of in_world(size); several hosts count as one
-/// network with their slowest link. At most kLongest.
+/// Returns the time of one collective. Follows the fixed rules of Open MPI 4, roughly: doubling for
+/// short messages, a ring (of ranks, or of pairs) for long ones. `network` is a result of
+/// in_world(size). Several hosts count as one network with their slowest link. At most kLongest.
 [[nodiscard]] std::int64_t collective_ns(const DataCollective& collective,
                                          const NetworkModel& network, int size);
 

@@ -50,7 +50,8 @@ struct Shape {
   std::int64_t in_host, hosts;
 };
 
-/// Blocks move over distances 1, 2, 4, …, limited to those still missing.
+/// Returns the time to move blocks over distances 1, 2, 4, …, at each no more than are still
+/// missing.
 std::int64_t doubling(const Link& link, std::int64_t block, std::int64_t hosts) {
   std::int64_t out = 0;
   for (std::int64_t distance = 1; distance < hosts; distance *= 2) {
@@ -60,7 +61,7 @@ std::int64_t doubling(const Link& link, std::int64_t block, std::int64_t hosts) 
   return out;
 }
 
-/// Returns the time of either half of an all-reduce.
+/// Returns the time of a reduce-scatter or an all-gather: half of an all-reduce.
 std::int64_t scatter(std::int64_t bytes, const DataNetwork& network, const Shape& shape) {
   const std::int64_t share = shared(bytes, shape.in_host);
   return capped_sum(times(shape.in_host - 1, message_ns(network.within, share)),
@@ -91,7 +92,7 @@ std::int64_t moved(const DataCollective& collective, const DataNetwork& network,
   return 0;
 }
 
-/// Returns the time of the copy out of the device before, and into it after.
+/// Returns the time of both copies: out of the device before the collective, and back after it.
 std::int64_t staged(const DataCollective& collective, const Link& staging, int size) {
   const std::int64_t all = collective.bytes, share = shared(all, size);
   const std::int64_t out = collective.kind == Kind::AllGather ? share : all;

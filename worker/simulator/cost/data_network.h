@@ -1,6 +1,6 @@
-// The network of a step's data collectives, if it is not that of the agreement: devices of one host
-// on one link, hosts on another, or every byte through the host's memory. The section
-// "data_network" of a cost model. All times are whole nanoseconds.
+// A network for a step's data collectives other than that of the agreement. Devices of one host
+// share one kind of link, hosts another; or every byte passes through the host's memory. The
+// section "data_network" of a cost model. All times are whole nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace lockstep::worker::simulator {
 struct DataCollective {
   enum class Kind : std::uint8_t { AllReduce, ReduceScatter, AllGather, AllToAll };
   Kind kind = Kind::AllReduce;
-  /// Bytes of each rank's input; AllGather: of the result, on every rank.
+  /// Size of each rank's input; for AllGather, of the result on every rank.
   std::int64_t bytes = 0;
-  std::int64_t count = 1;  // number of them, one after the other; times below are of one
+  std::int64_t count = 1;  // executions, one after another; collective_ns() is for one
   bool operator==(const DataCollective&) const = default;
 };
 
@@ -33,18 +33,19 @@ struct DataNetwork {
   bool operator==(const DataNetwork&) const = default;
 };
 
-/// First within hosts, then between them. A reduce-scatter runs around the ranks of each host, so
-/// that each has a share summed by its host. Then ranks of the same place in their hosts exchange
-/// blocks, in steps of doubling distance (for any number of hosts, ceil(log2) steps and all blocks
-/// but the rank's own). An all-gather is the reverse, an all-reduce both in turn. An all-to-all
-/// sends within the host and to other hosts at the same time, over the two links. Staging adds a
-/// copy out and a copy in. A last host that is not full counts as full. At most kLongest; 0 for one
-/// rank. More bytes or slower links never take less.
+/// Returns the time of one collective. Data moves within hosts first, then between them. A
+/// reduce-scatter runs around the ranks of each host, so that each has a share summed by its host.
+/// Then ranks at the same place in their hosts exchange blocks, in steps of doubling distance: for
+/// any number of hosts, ceil(log2) steps and all blocks but the rank's own. An all-gather is the
+/// reverse; an all-reduce is a reduce-scatter, then an all-gather. An all-to-all sends within the
+/// host and to other hosts at the same time, over the two links. Staging adds a copy out of the
+/// device and one into it. A last host that is not full counts as full. At most kLongest; 0 for one
+/// rank. More bytes or slower links never take less time.
 [[nodiscard]] std::int64_t collective_ns(const DataCollective& collective,
                                          const DataNetwork& network, int size);
 
-/// "nvlink3", "infiniband_ndr", …: speeds that NCCL's own cost model assumes for such links
-/// (../input/cost.md, "Devices and their network"); "shm", "tcp" and "rdma" are those of
+/// "nvlink3", "infiniband_ndr", …: with the speeds that NCCL's own cost model assumes for such
+/// links (../input/cost.md, "Devices and their network"). "shm", "tcp" and "rdma" are the links of
 /// network_model.h.
 [[nodiscard]] std::vector<std::string_view> link_names();
 [[nodiscard]] std::optional<Link> link_preset(std::string_view name);

@@ -28,7 +28,7 @@ static void serialize(Archive& archive, NetworkModel& network, std::uint32_t) {
 
 }  // namespace lockstep::worker::simulator
 
-CEREAL_CLASS_VERSION(lockstep::worker::simulator::NetworkModel, 2)  // 1 was JSON
+CEREAL_CLASS_VERSION(lockstep::worker::simulator::NetworkModel, 2)  // version 1 was JSON
 
 namespace lockstep::worker::simulator {
 namespace {

@@ -19,8 +19,8 @@ namespace lockstep::worker::simulator {
 /// Returns the file's content, without the network's name.
 [[nodiscard]] Bytes network_bytes(const NetworkModel& network);
 
-/// Returns nullopt if there is none of that name. Errors: BadInput (a file that cannot be read, was
-/// altered or is of another version, with its path).
+/// Returns the network of this name; nullopt if there is none. Errors: BadInput, with the path (a
+/// file that cannot be read, was altered or has another version).
 [[nodiscard]] Result<std::optional<NetworkModel>> load_network(std::string_view name,
                                                                const std::string& folder);
 

@@ -17,14 +17,14 @@ namespace lockstep::worker::simulator {
 /// the sender is busy for bytes / bandwidth.
 struct Link {
   std::int64_t latency_ns = 0;
-  std::int64_t bytes_per_us = 0;  // 1,000: 1 GB/s; 0: no limit
+  std::int64_t bytes_per_us = 0;  // 1,000 is 1 GB/s; 0: no limit
   bool operator==(const Link&) const = default;
 };
 
-/// A host with more ranks than cores, where a message waits until its receiver gets a core.
+/// A host with more ranks than cores. A message waits there until its receiver gets a core.
 struct Crowd {
   std::int32_t ranks = 0;
-  std::int64_t latency_ns = 0, read_bytes_per_us = 0;  // replace those of the model
+  std::int64_t latency_ns = 0, read_bytes_per_us = 0;  // replace the model's values
   bool operator==(const Crowd&) const = default;
 };
 
@@ -34,7 +34,7 @@ struct NetworkModel {
   Link between{};                      // ranks of different hosts
   Link within{};                       // ranks of one host
   std::int32_t ranks_per_host = 1;     // consecutive ranks share a host
-  std::int32_t cores_per_host = 0;     // 0: one per rank
+  std::int32_t cores_per_host = 0;     // 0: one core per rank
   std::int64_t join_bytes_per_us = 0;  // payload joined with another; 0: no limit
   std::int64_t read_bytes_per_us = 0;  // payload turned into decisions; 0: no limit
   std::vector<Crowd> crowds{};         // ascending, each with more ranks than cores; may be empty
@@ -45,14 +45,14 @@ struct NetworkModel {
   [[nodiscard]] const Link& link(Rank from, Rank to) const {
     return one_host(from, to) ? within : between;
   }
-  /// Returns the time that a sender is busy with a message. At most kLongest.
+  /// Returns how long a sender is busy with a message. At most kLongest.
   [[nodiscard]] std::int64_t busy_ns(Rank from, Rank to, std::uint64_t bytes) const;
   /// Returns the time from the start of sending to the arrival.
   [[nodiscard]] std::int64_t message_ns(Rank from, Rank to, std::uint64_t bytes) const {
     return busy_ns(from, to, bytes) + link(from, to).latency_ns;
   }
-  /// Returns the model of a world of `size` ranks. If a host has more ranks than cores,
-  /// interpolates between the two nearest crowds; beyond the last one scales in proportion.
+  /// Returns the model for a world of `size` ranks. If a host has more ranks than cores, the result
+  /// interpolates between the two nearest crowds; beyond the last one it scales in proportion.
   [[nodiscard]] NetworkModel in_world(int size) const;
 
   bool operator==(const NetworkModel&) const = default;
@@ -71,8 +71,8 @@ inline constexpr std::int64_t kLongest = std::int64_t{1'000'000} * 1'000'000'000
 /// "shm", "tcp", "rdma".
 [[nodiscard]] std::vector<std::string_view> network_names();
 
-/// `text`: "rdma", "alpha=1.5,beta=12.5" (microseconds; 10^9 bytes per second) or the name of a
-/// calibrated network, which is read from a file in `folder`. Errors: BadInput, in one sentence.
+/// Reads `text`: "rdma", "alpha=1.5,beta=12.5" (microseconds; 10^9 bytes per second) or the name of
+/// a calibrated network, which is read from a file in `folder`. Errors: BadInput, in one sentence.
 [[nodiscard]] Result<NetworkModel> parse_network(std::string_view text, const std::string& folder);
 
 }  // namespace lockstep::worker::simulator

@@ -18,7 +18,7 @@ RankClocks::RankClocks(const NetworkModel& network, int size)
 
 std::int64_t RankClocks::latest() const { return *std::max_element(now_.begin(), now_.end()); }
 
-/// Sends a message that the receiver waits for.
+/// Advances both clocks by a message that the receiver waits for.
 void RankClocks::send(std::int32_t from, std::int32_t to, std::uint64_t bytes) {
   std::int64_t& sender = now_[static_cast<std::size_t>(from)];
   std::int64_t& receiver = now_[static_cast<std::size_t>(to)];
@@ -33,8 +33,8 @@ void RankClocks::vote() {
   for (std::int32_t r = core; r < size_; ++r) send(r - core, r, kVoteBytes);
 }
 
-// Each rank swaps with the partner that differs in `bit`. If all links are alike, the two times are
-// constants, and the loop is additions and maxima over adjacent numbers.
+// Each rank swaps with the partner that differs in `bit`. If all links are alike, `busy` and
+// `message` are constants, and the loop is additions and maxima over adjacent numbers.
 void RankClocks::double_up(std::int32_t bit) {
   const auto core = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size_)));
   const bool alike = network_.ranks_per_host <= 1 || network_.ranks_per_host >= size_;
@@ -55,7 +55,7 @@ void RankClocks::double_up(std::int32_t bit) {
   }
 }
 
-// Builds the tree, once.
+// Builds the tree. Called once.
 void RankClocks::plant() {
   std::int32_t root = 0;
   while (const auto parent = TreePlace::of(Rank{root}, size_).parent) root = parent->value;
@@ -88,8 +88,8 @@ void RankClocks::tree_join(const TreeBytes& bytes) {
   }
 }
 
-// Ranks are counted from the root. The lowest set bit of a rank is the hop by which it receives the
-// payload; it passes the payload on by the lower hops.
+// `relative` counts ranks from the root. Its lowest set bit is the hop by which a rank receives the
+// payload; the rank passes the payload on by the lower hops.
 void RankClocks::broadcast(Rank root, std::uint64_t bytes) {
   const auto rank_of = [&](std::int64_t relative) {
     return static_cast<std::int32_t>((relative + root.value) % size_);

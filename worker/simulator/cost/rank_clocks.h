@@ -1,7 +1,7 @@
-// Virtual time of every rank of a group, advanced by the rounds of an agreement: the messages of
-// VoteRound, TreeRound and BroadcastRound at the price of a NetworkModel. An event of a simulated
-// network is an addition and a maximum here, so a vote of 131,072 ranks takes about a millisecond.
-// A test compares every rank's time with the rounds themselves.
+// Virtual time of every rank of a group. The rounds of an agreement advance it: they cost what the
+// messages of VoteRound, TreeRound and BroadcastRound cost on a NetworkModel. What is an event on a
+// simulated network is an addition and a maximum here, so a vote of 131,072 ranks takes about a
+// millisecond. A test compares every rank's time with the rounds themselves.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@ namespace lockstep::worker::simulator {
 
 /// Bytes that the ranks send in a tree join.
 struct TreeBytes {
-  std::vector<std::uint32_t> up;  // by rank: from its subtree to its parent
-  std::uint64_t down = 0;         // the join of all
+  std::vector<std::uint32_t> up;  // by rank: length of its subtree's join, sent to its parent
+  std::uint64_t down = 0;         // length of the join of all ranks
 };
 
-/// One thread.
+/// Used by one thread.
 class RankClocks {
  public:
   /// Sets every rank to 0.
   RankClocks(const NetworkModel& network, int size);
 
-  /// By rank; callers add the time between rounds.
+  /// Times by rank. Callers add the time between rounds.
   [[nodiscard]] std::span<std::int64_t> now() { return now_; }
   [[nodiscard]] std::int64_t latest() const;
 
-  /// Recursive doubling, folded if the size is not a power of two.
+  /// Advances by a vote: recursive doubling, folded if the size is not a power of two.
   void vote();
-  /// Up the ordered tree and down again; then every rank reads the result.
+  /// Advances by a join: up the ordered tree and down again; then every rank reads the result.
   void tree_join(const TreeBytes& bytes);
-  /// By a binomial tree.
+  /// Advances by a broadcast down a binomial tree.
   void broadcast(Rank root, std::uint64_t bytes);
 
  private:

@@ -5,7 +5,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-constexpr std::size_t kSpansPerCall = 6;  // per rank, about
+constexpr std::size_t kSpansPerCall = 6;  // per rank, roughly
 constexpr std::size_t kMostTracks = 512;
 
 std::int64_t span_every(std::int32_t size, std::size_t calls, std::size_t most) {
@@ -50,7 +50,7 @@ void RunClock::begin(const RankSet& present, const std::string& frame) {
   call_.begin_ns = present.empty() ? clocks_.latest() : earliest;
 }
 
-/// Adds the time `of` each rank to its clock and to its sum.
+/// Adds of(rank) to the clock and to the sum of each present rank.
 template <class Of>
 void RunClock::pass(SpanKind kind, std::vector<std::int64_t>& sums, Of of) {
   const std::span<std::int64_t> now = clocks_.now();
@@ -64,7 +64,7 @@ void RunClock::pass(SpanKind kind, std::vector<std::int64_t>& sums, Of of) {
     }
 }
 
-/// Returns the last arrival of the present ranks.
+/// Returns the time at which the last present rank arrived.
 std::int64_t RunClock::last_arrival() {
   const std::span<const std::int64_t> now = clocks_.now();
   std::int64_t earliest = kLongestSum, latest = 0;
@@ -81,7 +81,7 @@ std::int64_t RunClock::last_arrival() {
   return latest;
 }
 
-/// All ranks wait for the last one.
+/// Lets all ranks wait for the last one, and records their waits.
 void RunClock::gather() {
   const std::int64_t latest = last_arrival();
   const std::span<const std::int64_t> now = clocks_.now();
@@ -95,8 +95,8 @@ void RunClock::gather() {
     }
 }
 
-// A rank's messages leave when it arrives, not when all have arrived. So the clocks advance from
-// their own times, and the time after the last arrival is agreement. A broadcast waits only for its
+// A rank's messages leave when it arrives, not when all have arrived. So each clock advances from
+// its own time, and the time after the last arrival is agreement. A broadcast waits only for its
 // root: all of its time is agreement.
 template <class Move>
 void RunClock::round(SpanKind kind, Move move) {
@@ -171,7 +171,7 @@ void RunClock::step(const Elements& elements) {
        [&](std::size_t) { return call_.data_ns; });
 }
 
-/// Keeps the peak, on the lowest of the ranks that hold the most.
+/// Records the peak of the call, with the lowest rank that holds the most.
 void RunClock::hold(std::int32_t rank, std::int64_t bytes) {
   if (!call_.memory || bytes > call_.memory->bytes)
     call_.memory = MemoryPeak{.bytes = bytes, .rank = rank};

@@ -15,7 +15,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// Work of a rank since its last round. If graphs differ between ranks, the larger values count.
+/// Work of a rank since its last round. If graphs differ between ranks, the largest numbers count.
 struct LocalWork {
   std::size_t sources = 0, symbols = 0;  // of the decision that was traced
   bool built = false;
@@ -27,11 +27,11 @@ struct LocalWork {
   }
 };
 
-/// One thread. A call is begin(), then its rounds and builds in order, then end().
+/// Used by one thread. A call is begin(), then its rounds and builds in order, then end().
 class RunClock {
  public:
-  /// The model outlives the clock. Keeps at most `most_spans` spans: of all ranks if they fit, else
-  /// of evenly spaced ranks.
+  /// The model outlives the clock. Keeps about `most_spans` spans at most, those of at most 512
+  /// evenly spaced ranks.
   RunClock(const CostModel& model, int size, std::size_t calls, std::size_t most_spans);
 
   /// Starts a call: these ranks arrive, each delayed by its skew.
@@ -44,16 +44,16 @@ class RunClock {
   /// Reports the work of any number of ranks before a round or the end. Its time passes once, on
   /// all ranks.
   void work(const LocalWork& work);
-  /// Ranks are absent: the others wait until the deadline.
+  /// Reports that ranks are absent: the others wait until the deadline.
   void time_out_all();
 
   /// Writes the number of elements of every rank's tensors, by rank.
   using Elements = std::function<void(std::span<std::int64_t>)>;
-  /// Ends the call. `steps`: the step runs, since the call did not fail. `elements` is called only
-  /// if the model needs it.
+  /// Ends the call. `steps`: true if the step runs, since the call did not fail. `elements` is
+  /// called only if the model needs it.
   void end(bool steps, const Elements& elements);
 
-  /// Returns the result. Ends the clock.
+  /// Returns the result. The clock cannot be used afterwards.
   [[nodiscard]] Timing take();
 
  private:
@@ -71,13 +71,13 @@ class RunClock {
   const CostModel& model_;
   std::int32_t size_;
   RankClocks clocks_;
-  std::int64_t span_every_;  // a span is kept for every n-th rank; 0: none
+  std::int64_t span_every_;  // spans are kept of every n-th rank; 0: none
   Timing timing_;
   RankSet present_;
   std::string frame_;
   CallTiming call_;
-  std::vector<std::int64_t> before_, waited_;  // of this call, by rank
-  LocalWork work_;                             // of this call
+  std::vector<std::int64_t> before_, waited_;  // in this call, by rank
+  LocalWork work_;                             // in this call
   bool first_round_ = true;
 };
 

@@ -11,9 +11,9 @@
 
 namespace lockstep::worker::simulator {
 
-/// A run with the answers about it.
+/// A run, with answers to questions about it.
 struct Report {
-  std::string name;       // of the scenario or record, as the user wrote it
+  std::string name;       // name of the scenario or record, as the user wrote it
   bool recorded = false;  // a replay of a record
   const DryRunResult& result;
   std::vector<std::string> frames;  // frame of each call

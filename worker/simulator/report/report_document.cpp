@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Greatest number of each on a page; further ones are counted.
+// Greatest number of items of each kind on a page; further ones are only counted.
 constexpr std::size_t kBins = 200, kRuns = 2000, kCompiles = 300, kDims = 1500, kErrors = 300,
                       kGroups = 40, kText = 600;
 
@@ -38,7 +38,7 @@ ordered_json frame_json(const CallResult& call) {
   return call.frame ? ordered_json(*call.frame) : ordered_json(nullptr);
 }
 
-/// Number of each outcome, over equal shares of the calls.
+/// Number of calls with each outcome, in at most kBins bins of consecutive calls.
 ordered_json bins_json(const DryRunResult& result) {
   const std::size_t count = result.calls.size();
   const std::size_t width = count == 0 ? 1 : (count - 1) / kBins + 1;
@@ -132,7 +132,8 @@ ordered_json recompiles_json(const std::vector<Recompile>& recompiles, std::size
   return out;
 }
 
-/// True for a dim that is a symbol in the last entry of its frame with the source.
+/// By frame and dim: true if the dim is a symbol in the last entry of its frame that has its
+/// source.
 std::map<std::pair<std::string, std::string>, bool> dynamic_dims(const Report& report) {
   std::map<std::pair<std::string, std::string>, bool> out;
   for (std::size_t c = 0; c < report.frames.size(); ++c) {
@@ -147,7 +148,7 @@ std::map<std::pair<std::string, std::string>, bool> dynamic_dims(const Report& r
   return out;
 }
 
-/// Dims with most values first; if there are too many, the last ones are left out.
+/// Dims with the most values come first. If there are too many dims, the last ones are left out.
 ordered_json dims_json(const Report& report, std::size_t& left_out) {
   std::vector<const SurveyedDim*> dims;
   for (const SurveyedDim& dim : report.survey.dims) dims.push_back(&dim);
@@ -200,7 +201,7 @@ ordered_json errors_json(const DryRunResult& result, std::size_t& left_out) {
   return out;
 }
 
-/// Wait of the ranks in equal shares of them: the least, the middle and the greatest of a share.
+/// Waits of ranks, in bins of consecutive ranks: least, middle and greatest wait of each bin.
 ordered_json waits_json(const Timing& timing) {
   const std::vector<std::int64_t>& wait = timing.ranks.wait_ns;
   const std::size_t width = wait.empty() ? 1 : (wait.size() - 1) / kBins + 1;

@@ -39,8 +39,8 @@ bool has_symbol(const SourceDecision& source) {
                      [](const DimDecision& dim) { return dim.is_symbol; });
 }
 
-/// Text such as "tokens [s0, 10], n 3, training true", then the symbols. Of many sources it has
-/// those with symbols only, and of those the first.
+/// Text such as "tokens [s0, 10], n 3, training true", then the symbols. A decision with many
+/// sources shows only sources with symbols, and only the first of these.
 std::string decision_line(const Decision& decision) {
   std::vector<std::string> parts;
   std::size_t left_out = 0, more = 0;
@@ -88,7 +88,8 @@ std::string detail_of(const CallResult& call) {
   return {};
 }
 
-/// True for calls that can share a line: reuses of one frame, with any entries, or equal outcomes.
+/// True for calls that can share a line: reuses of one frame, with any entries, or equal outcomes
+/// of another kind.
 bool alike(const CallResult& a, const CallResult& b) {
   if (a.frame != b.frame || a.outcome.kind != b.outcome.kind || a.reported || b.reported)
     return false;
@@ -104,7 +105,7 @@ std::string alone_text(const Uncoordinated& alone) {
                                            : std::string("; ranks never part ways\n"));
 }
 
-/// Number of compiles of each frame.
+/// A line per frame: its compiles, calls, fallbacks and errors.
 std::string frames_text(const DryRunResult& result) {
   struct Frame {
     std::size_t calls = 0, compiles = 0, fallbacks = 0, errors = 0, last = 0;
