@@ -19,8 +19,9 @@ std::vector<std::int64_t> numbers(RecordFields& in, std::string_view key, std::s
   return out;
 }
 
-/// Reads the strides that older records have instead of orders: one per place, INT64_MIN for a
-/// contiguous tensor's. A digest that is of them becomes that of the orders.
+/// Reads the strides that older records have in place of orders: one per value, INT64_MIN for a
+/// contiguous tensor. If the recorded digest is that of the strides, replaces it by the digest of
+/// the orders.
 void take_strides(RecordFields& in, RecordedCall& call) {
   Observation& seen = call.observation;
   const std::vector<std::int64_t> strides = numbers(in, "strides", seen.list->offsets().back());

@@ -30,8 +30,8 @@ struct RecordedEvent {
 struct RecordedCall {
   RoundKey key;
   Observation observation;
-  /// Name that tells its frame from others of the record: the key's, with a number if several
-  /// agreements have one name.
+  /// Name of the frame, unique in the record: the key's name, with a number if several agreements
+  /// have the same name.
   std::string frame;
   int agreement = 0;                         // 0: a frame of the job itself
   std::optional<DecisionConfig> own_config;  // its agreement's
@@ -56,13 +56,13 @@ struct RecordedAgreement {
 };
 using RecordedAgreements = std::map<int, RecordedAgreement>;  // by number
 
-/// Name of a frame in a replay; it has a number if several agreements have one name.
+/// Name of a frame in a replay. It has a number if another agreement before has the same name.
 [[nodiscard]] std::string frame_of(const std::string& frame, const RecordedAgreement& agreement);
 
-/// Reads the line that a call starts with; an error is kept in `in`.
+/// Reads the first line of a call. `in` keeps an error.
 [[nodiscard]] RecordedCall read_call_line(RecordFields& in, const SourceLists& lists,
                                           const RecordedAgreements& agreements, int line);
-/// Reads a line of this event within the call.
+/// Reads a later line of the call; `event` is the line's event.
 void read_event_line(RecordFields& in, const std::string& event, int line, RecordedCall& call);
 /// Position of a round in the one sequence that all agreements of a job share.
 [[nodiscard]] inline std::uint64_t slot_of(const RoundKey& key) {
@@ -77,7 +77,7 @@ class CallIndex {
   CallIndex() = default;
   CallIndex(std::string path, int world_size) : path_(std::move(path)), world_size_(world_size) {}
 
-  /// start() adds a call whose line starts at `offset`; end() takes all lines of it.
+  /// start() adds a call whose first line is at `offset`; end() receives all lines of this call.
   void start(std::uint64_t offset, const RecordedCall& call);
   void end(std::string_view stretch);
   void finish(SourceLists lists, RecordedAgreements agreements);
@@ -86,9 +86,10 @@ class CallIndex {
   [[nodiscard]] bool empty() const { return places_.empty(); }
   /// Errors: BadInput (the file has changed).
   [[nodiscard]] Result<RecordedCall> read(std::size_t index) const;
-  /// Hash of frame, sources, values, marks and fields; others share it with a chance of 2^-64.
+  /// Hash of frame, sources, values, marks and fields. Different calls have one hash with
+  /// probability 2^-64.
   [[nodiscard]] std::uint64_t alike(std::size_t index) const { return places_[index].alike; }
-  /// The calls of each group, ascending.
+  /// Indices of the calls of each group, ascending.
   [[nodiscard]] const std::map<std::string, std::vector<std::uint32_t>>& of_groups() const {
     return calls_of_;
   }

@@ -35,7 +35,7 @@ bool drawn_apart(const Scenario& scenario, std::size_t index) {
 
 std::string frame_called(const Scenario& scenario, std::size_t index) {
   if (index >= scenario.explicit_count())
-    return scenario.generator.kind(index - scenario.explicit_count()).frame;  // that of all ranks
+    return scenario.generator.kind(index - scenario.explicit_count()).frame;  // that of every rank
   const auto call = scenario.call(index);
   const ScenarioGroup* lowest = nullptr;
   for (const ScenarioGroup& group : call->groups)

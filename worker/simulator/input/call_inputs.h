@@ -1,4 +1,4 @@
-// Ranks that make a call of a scenario, and their inputs, for a look at a run afterwards.
+// Ranks that make a call of a scenario, and their inputs, for answers about a finished run.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace lockstep::worker::simulator {
 using InputsVisitor =
     std::function<void(const std::string& frame, const RankSet& ranks, const Observation& seen)>;
 
-/// Visits all ranks that make call `index`: those with equal inputs together, or neighbours that
-/// draw together. If ranks draw for themselves, about `at_most` runs of them, evenly spread.
+/// Visits all ranks that make call `index`, those with equal inputs together. If ranks draw their
+/// own inputs, visits about `at_most` runs of neighbours with equal inputs, evenly spread.
 void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisitor& visit,
                   std::int32_t at_most = INT32_MAX);
 
-/// Frame that the lowest present rank calls; "" if no rank is present. A result's frame is that
-/// written on the call, which every group may override.
+/// Frame that the lowest present rank calls; "" if no rank is present. It may differ from the frame
+/// in a result, which is written on the call: a group may override that.
 [[nodiscard]] std::string frame_called(const Scenario& scenario, std::size_t index);
 
 /// True if ranks draw for themselves in call `index`.

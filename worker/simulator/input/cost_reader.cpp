@@ -41,7 +41,7 @@ bool ScenarioReader::read_cost(const Json& json, const JsonPath& path, CostModel
     if (!real(*deadline, path.at("deadline_s"), 0.001, 1e6, seconds)) return false;
   out.deadline_ns = std::llround(seconds * 1e9);
   if (!read_frame_cost(json, path, out, out.usual)) return false;
-  for (auto& [frame, cost] : out.frames)  // those of the record
+  for (auto& [frame, cost] : out.frames)  // frames of the record
     if (!read_frame_cost(json, path, out, cost)) return false;
   const Json* frames = json.find("frames");
   return frames == nullptr || read_frame_costs(*frames, path.at("frames"), out);
@@ -56,7 +56,7 @@ bool ScenarioReader::read_skew(const Json& json, const JsonPath& path, CostModel
   return true;
 }
 
-/// Checks that some call of the scenario has each frame with costs.
+/// Checks that each frame with costs is called somewhere in the scenario.
 bool ScenarioReader::known_frames(const Json& json, const JsonPath& path,
                                   const Scenario& scenario) {
   const Json* frames = json.find("frames");
@@ -86,7 +86,7 @@ bool ScenarioReader::read_frame_costs(const Json& json, const JsonPath& path, Co
   return true;
 }
 
-/// Given keys replace the values in `out`.
+/// Keys that are given replace the values in `out`.
 bool ScenarioReader::read_frame_cost(const Json& json, const JsonPath& path, const CostModel& model,
                                      FrameCost& out) {
   if (const Json* compile = json.find("compile"))
@@ -128,7 +128,7 @@ bool ScenarioReader::read_step(const Json& json, const JsonPath& path, const Cos
   return true;
 }
 
-/// {"all_reduce": BYTES, "count": 2}
+/// Reads {"all_reduce": BYTES, "count": 2}.
 bool ScenarioReader::read_collective(const Json& json, const JsonPath& path, DataCollective& out) {
   constexpr std::string_view kKinds[] = {"all_reduce", "reduce_scatter", "all_gather",
                                          "all_to_all"};

@@ -14,7 +14,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
 }  // namespace
 
-/// A name, or {"memory_gbps": 1800, "memory_gb": 80, "launch_us": 3, "tflops": {"f32": 15}}.
+/// Reads a name, or {"memory_gbps": 1800, "memory_gb": 80, "launch_us": 3, "tflops": {"f32": 15}}.
 bool ScenarioReader::read_device(const Json& json, const JsonPath& path, DeviceModel& out) {
   if (const auto* name = json.as<std::string>()) {
     const auto preset = device_preset(*name);
@@ -79,7 +79,7 @@ bool ScenarioReader::read_device_step(const Json& json, const JsonPath& path,
   return true;
 }
 
-/// {"count": 24, "bytes_per_element": 16, "flops": 1000000, "dtype": "bf16"}
+/// Reads {"count": 24, "bytes_per_element": 16, "flops": 1000000, "dtype": "bf16"}.
 bool ScenarioReader::read_kernel(const Json& json, const JsonPath& path, const DeviceModel& device,
                                  KernelWork& out) {
   if (object(json, path) == nullptr ||
@@ -108,7 +108,7 @@ bool ScenarioReader::read_amount(const Json& json, const JsonPath& path, const s
          (per_element == nullptr || integer(*per_element, path.at(each), 0, most, out.per_element));
 }
 
-/// A name, or {"ranks_per_host": 8, "within": "nvlink4", "between": "infiniband_ndr"}.
+/// Reads a name, or {"ranks_per_host": 8, "within": "nvlink4", "between": "infiniband_ndr"}.
 bool ScenarioReader::read_data_network(const Json& json, const JsonPath& path, DataNetwork& out) {
   if (const auto* name = json.as<std::string>()) {
     const auto preset = data_network_preset(*name);
@@ -153,7 +153,7 @@ bool ScenarioReader::hosts_fit(const JsonPath& path, const DataNetwork& network,
   return true;
 }
 
-/// A name, or {"alpha_us": 2, "beta_gbps": 300}.
+/// Reads a name, or {"alpha_us": 2, "beta_gbps": 300}.
 bool ScenarioReader::read_named_link(const Json& json, const JsonPath& path, Link& out) {
   if (const auto* name = json.as<std::string>()) {
     const auto preset = link_preset(*name);

@@ -15,14 +15,14 @@
 namespace lockstep::worker::simulator {
 
 /// One fault. It takes effect when its ranks arrive at `call`, each at its own time, or at virtual
-/// time `at`; Slow, Late and CompileFails without either: from the start.
+/// time `at`. Slow, Late and CompileFails with neither take effect from the start.
 struct Fault {
   enum class Kind : std::uint8_t {
     Slow,          // each step of these ranks takes `delay` longer
     Stopped,       // they neither compute nor send nor receive, as under SIGSTOP
     Crashed,       // they are gone, as after SIGKILL
     Late,          // they arrive `delay` late at the call, or at the start of the job
-    Branch,        // their function branches on something that differs there
+    Branch,        // their function branches on a float that differs on these ranks
     CompileFails,  // their compiler fails at the first compile from the call on
     CacheLost,     // they lose the frame's entries and sizes when they arrive at the call
   };
@@ -40,7 +40,7 @@ struct Fault {
 struct FaultRow {
   enum Trait : std::uint8_t {
     AtATime = 1,     // may take effect at a time (at_s), not only at a call
-    Unprompted = 2,  // needs neither: from the start, or at the first occasion
+    Unprompted = 2,  // needs no call or time: starts at once, or at the first occasion
     Lasts = 4,       // may end again (for_s)
     Rejects = 8,     // has the key `rejected`
     Halts = 16,      // its ranks do nothing more: a rank has at most one such fault
@@ -48,7 +48,7 @@ struct FaultRow {
   };
   std::string_view name{};  // in scenarios
   int traits = 0;
-  std::string_view delay{};  // part of fault_text(), if the kind needs delay_s
+  std::string_view delay{};  // text of the delay in fault_text(); empty: the kind takes no delay_s
 
   [[nodiscard]] constexpr bool is(Trait trait) const { return (traits & trait) != 0; }
 };
@@ -96,7 +96,7 @@ inline constexpr Duration kUsualCompile = std::chrono::seconds(2);
 /// The section: the faults, and the times of the job. Times that are not given are the cost
 /// model's, if the scenario has one.
 struct FaultPlan {
-  /// A rank that others wait for ends the job if it shows neither progress nor a lease this long.
+  /// The job ends if a rank that others wait for shows neither progress nor a lease for this long.
   Duration deadline = std::chrono::seconds(60);
   Duration latency = std::chrono::microseconds(5);  // of a message
   std::optional<Duration> step;                     // a rank's own work after each call; else 0.1 s

@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxDrawn = 1024;
 constexpr double kMaxSeconds = 1e6;
 constexpr std::uint64_t kRanks = 1, kTime = 2;  // places of the draws
 
-/// Longest step and compile of one call, added up, in seconds.
+/// Returns the longest step plus the longest compile of any frame, in seconds.
 double longest_call(const FaultPlan& plan, const std::optional<CostModel>& cost) {
   constexpr std::int64_t kManySources = 1 << 20;
   std::int64_t step = 0, compile = 0;
@@ -118,7 +118,8 @@ bool ScenarioReader::known_fault_keys(const Json& json, const JsonPath& path, Ki
   return known_keys(json, path, keys);
 }
 
-// Reads the fault's ranks: written ones, or a number of drawn ones that no earlier fault has.
+// Reads the fault's ranks: a set, or a number of ranks to draw among those that no earlier fault
+// has.
 bool ScenarioReader::read_victims(const Json& json, const JsonPath& path, std::uint64_t seed,
                                   const RankSet& taken, Fault& out) {
   const Json *who = json.find("ranks"), *count = json.find("count");
@@ -141,7 +142,7 @@ bool ScenarioReader::read_victims(const Json& json, const JsonPath& path, std::u
   return true;
 }
 
-// Reads a call or a time; it is drawn from [least, greatest].
+// Reads a call or a time: a number, or [least, greatest] to draw it from.
 bool ScenarioReader::read_moment(const Json& json, const JsonPath& path, std::size_t calls,
                                  std::uint64_t seed, Fault& out) {
   const Json *call = json.find("call"), *at = json.find("at_s");

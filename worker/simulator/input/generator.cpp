@@ -104,8 +104,8 @@ void RankInputs::add(const Uniform& one) {
   uniform_.push_back(one);
 }
 
-// Gives the same values with any instruction set. The processor's is looked up before the thread
-// sanitizer has started, so there are no clones with it.
+// Clones for several instruction sets give the same values. The choice of a clone runs before the
+// thread sanitizer has started, so builds with that sanitizer have no clones.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #endif
@@ -144,7 +144,7 @@ const GeneratedCall& Generator::kind(std::size_t number) const {
   for (; of_block >= static_cast<std::uint64_t>(block->repeat); ++block)
     of_block -= static_cast<std::uint64_t>(block->repeat);
   for (std::size_t i = 0; i < block->variants.size(); ++i) {
-    // Places from the end of the numbers, which no draw uses.
+    // Uses places downwards from UINT64_MAX, which no draw uses.
     const std::uint64_t random = mixed(mixed(call_place(seed, number), UINT64_MAX - i), 0);
     if (applies(block->variants[i], of_block, random)) return block->variants[i].call;
   }

@@ -13,14 +13,14 @@
 
 namespace lockstep::worker::simulator {
 
-/// Inputs of a recorded job from which virtual ranks draw theirs: whole inputs of one rank in one
-/// call, so that relations within a rank are kept. Immutable. All have the same list of sources.
+/// Recorded inputs from which virtual ranks draw. Each is the whole input of one rank in one call,
+/// so that relations within a rank are kept. All have the same list of sources. Immutable.
 struct InputPool {
-  /// Inputs of all calls of a frame with that list; pools share them.
+  /// Inputs of all calls of a frame with this list of sources. Several pools share them.
   std::shared_ptr<const std::vector<Observation>> inputs;
-  std::vector<std::uint32_t> recorded;  // their indices: one for each time that it was recorded
+  std::vector<std::uint32_t> recorded;  // indices of this pool's inputs, each as often as recorded
   std::vector<std::uint32_t> distinct;  // the same indices, each once, ascending
-  Observation least, greatest;          // least and greatest values of these
+  Observation least, greatest;          // least and greatest values of the pool's inputs
 
   /// Index of the input that 64 random bits draw.
   [[nodiscard]] std::uint32_t at(std::uint64_t random) const {
@@ -31,15 +31,15 @@ struct InputPool {
 /// Call whose sizes are not drawn yet.
 struct GeneratedCall {
   std::string frame;
-  ScenarioValues like;  // with zeros in place of what is drawn
+  ScenarioValues like;  // the values, with zeros for those that are drawn
   std::vector<Draw> draws;
-  /// For a recorded job: the inputs from which each rank draws one; null: `draws` are made.
+  /// For a recorded job: the inputs from which each rank draws one; null: `draws` apply.
   std::shared_ptr<const InputPool> pool = nullptr;
   /// For a recorded job: a call in which nothing is drawn; null: ranks draw.
   std::shared_ptr<const ScenarioCall> as_is = nullptr;
 
-  /// Number n of neighbours, ranks k n to k n + n - 1, on which every draw is equal; world_size if
-  /// every draw is equal on all ranks.
+  /// Number n of consecutive ranks with equal draws: ranks k*n to k*n + n - 1, for every k. It is
+  /// world_size if every draw is equal on all ranks.
   [[nodiscard]] std::int64_t alike_run(int world_size) const;
   /// True if some draw may differ between ranks.
   [[nodiscard]] bool apart() const;
@@ -55,7 +55,7 @@ class RankInputs {
   /// Observations with the least and the greatest values that any rank may draw.
   [[nodiscard]] const Observation& least() const { return least_; }
   [[nodiscard]] const Observation& greatest() const { return greatest_; }
-  /// Number n of neighbours, ranks k n to k n + n - 1, with equal inputs.
+  /// Number n of consecutive ranks with equal inputs: ranks k*n to k*n + n - 1, for every k.
   [[nodiscard]] std::int32_t alike() const { return alike_; }
   /// Writes the rank's values into `out`, which must be like() or the observation of a rank.
   void fill(std::int32_t rank, Observation& out) const;
@@ -67,12 +67,12 @@ class RankInputs {
   }
 
  private:
-  /// Uniform draws of each rank with the same range. Nearly all draws are such, so they have a loop
-  /// of their own.
+  /// Uniform draws with one range, different on each rank. Nearly all draws are of this kind, so
+  /// they have a loop of their own.
   struct Uniform {
     FastModulo by;
     std::uint64_t low;
-    std::size_t at;  // index of the first in Observation::values; the others follow
+    std::size_t at;  // index of the first value in Observation::values; the others follow
     std::vector<std::uint64_t> places{};
     void fill(std::uint64_t part, std::int64_t* out) const;
   };
@@ -81,7 +81,7 @@ class RankInputs {
     std::uint64_t place;
     std::size_t at;
   };
-  /// Tensor whose order may depend on the draws: dims of one element have none.
+  /// Tensor with strides. Draws may change its order of dims, which leaves out dims of one element.
   struct Strided {
     std::size_t source;
     std::span<const std::int64_t> strides;
@@ -129,7 +129,7 @@ struct Generator {
   /// Call `number` before anything is drawn. Requires number < count().
   [[nodiscard]] const GeneratedCall& kind(std::size_t number) const;
   [[nodiscard]] RankSet present(std::size_t number, int world_size) const;
-  /// The whole call, with equal ranks in one group. Draws for every rank if they are apart().
+  /// The whole call, with equal ranks in one group. If apart(), draws for every rank.
   [[nodiscard]] ScenarioCall call(std::size_t number, int world_size) const;
   [[nodiscard]] RankInputs inputs(std::size_t number, int world_size) const {
     return {kind(number), seed, number, world_size};

@@ -10,13 +10,13 @@
 
 namespace lockstep::worker::simulator {
 
-/// Calls in the order in which the lowest ranks made them. Holds 8 bytes per call; the ranks
-/// outlive it.
+/// Calls of a record: those of rank 0 in its order, then those of rank 1 that rank 0 lacks, and so
+/// on. Calls of agreements are ordered by round. Holds 8 bytes per call; the ranks outlive it.
 class JointCalls {
  public:
   explicit JointCalls(const std::vector<RankRecord>& ranks);
   [[nodiscard]] std::size_t size() const { return order_.size(); }
-  /// Number of groups that make calls, told apart by name.
+  /// Number of groups that make calls. Groups of one name are one group.
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] const std::string& group(std::size_t call) const;
   /// Ranks of the call's group; all ranks if the group was never declared.
@@ -47,7 +47,7 @@ class RecordedCalls final : public StoredCalls {
   [[nodiscard]] RankPartition partition() const override;
 
  private:
-  /// Ranks with equal inputs, and the index of the call among the lowest one's calls.
+  /// Ranks with equal inputs, and the index of the call in the record of the lowest of them.
   struct Alike {
     RankSet ranks;
     std::size_t call = 0;

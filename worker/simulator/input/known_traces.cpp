@@ -36,7 +36,7 @@ bool same_conditions(const TraceReport& a, const TraceReport& b) {
 
 void KnownTraces::add(const std::string& frame, const Decision& decision,
                       const TraceReport& report) {
-  // The answer of a group depended on the recorded ranks.
+  // The group's answers depend on the recorded ranks, so such a trace is not kept.
   if (!report.group_guards.empty()) return;
   std::vector<TraceReport>& known = traces_[{frame, traced_as(decision)}];
   if (std::ranges::none_of(known,

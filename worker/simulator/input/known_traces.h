@@ -15,9 +15,9 @@ namespace lockstep::worker::simulator {
 class KnownTraces {
  public:
   void add(const std::string& frame, const Decision& decision, const TraceReport& report);
-  /// Result of a trace of the frame under this decision: one recorded for the same decision, hints
-  /// apart, that took the branches of these hints. If all traces of the decision failed, such a
-  /// failure. null: not known.
+  /// Returns a recorded trace of the frame for the same decision (hints apart) that took the
+  /// branches of this decision's hints. If all recorded traces of the decision failed, returns one
+  /// of them. null: none is known.
   [[nodiscard]] const TraceReport* find(const std::string& frame, const Decision& decision) const;
   [[nodiscard]] bool empty() const { return traces_.empty(); }
 

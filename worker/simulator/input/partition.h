@@ -28,17 +28,17 @@ class RankPartition {
 
  private:
   int world_size_;
-  std::vector<std::int32_t> starts_{0};  // first ranks of runs that are equal so far, ascending
+  std::vector<std::int32_t> starts_{0};  // first rank of each run of equal ranks so far, ascending
   std::vector<int> class_of_{0};         // class of each run; numbered by lowest ranks
-  std::vector<RankSet> last_;            // sets added last; a repetition changes nothing
+  std::vector<RankSet> last_;            // sets of the last add(); a repetition changes nothing
 };
 
-/// Classes of a whole scenario, by their lowest ranks. Its explicit calls, and generated calls with
-/// absent ranks, tell them apart. Ranks of a class may still differ in what they draw.
+/// Classes of a whole scenario, by their lowest ranks. Explicit calls, and absent ranks of
+/// generated calls, tell classes apart. Ranks of a class may still differ in what they draw.
 [[nodiscard]] std::vector<RankClass> classes_of(const Scenario& scenario);
 
-/// Group of the call that each class is in; -1: it is absent. The ranks of a class are together in
-/// every call.
+/// Group of the call that each class is in; -1: the class is absent. The ranks of a class are
+/// together in every call.
 [[nodiscard]] std::vector<int> groups_of(const std::vector<RankClass>& classes,
                                          const ScenarioCall& call);
 /// As above for a call that all present ranks make together: 0, or -1.

@@ -161,7 +161,7 @@ class RankReader {
     out_.last_call = std::move(call);
   }
 
-  /// Ends the last call: all lines up to the next call, or to the end of the record, are known.
+  /// Ends the last call, after all its lines have been read.
   void close_call() {
     if (!out_.last_call) return;
     out_.calls.end(stretch_);

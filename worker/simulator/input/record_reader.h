@@ -31,7 +31,7 @@ struct RankRecord {
   std::array<std::size_t, 4> outcomes{};  // number of calls, by CallOutcome::Kind
   std::optional<RoundKey> first_error;    // key of the first call with an error
   std::optional<RecordedFailure> last_error;
-  std::optional<RecordedFailure> failed_round;  // outside of calls (settle, finish); the last such
+  std::optional<RecordedFailure> failed_round;  // the last one outside of calls (settle, finish)
   bool truncated = false;                       // the last line was cut off
   bool profiled = false;                        // frames started from states of earlier runs
   bool loaded = false;                          // frames started from saved programs
@@ -40,7 +40,7 @@ struct RankRecord {
   [[nodiscard]] bool ends_within_a_call() const { return last_call && !last_call->outcome; }
 };
 
-/// Receives every call of every rank once, rank by rank; it is the last call of `rank` so far.
+/// Receives every call of every rank once, rank by rank. `call` is the current rank.last_call.
 using CallVisitor = std::function<void(const RankRecord& rank, const RecordedCall& call)>;
 
 /// Reads all ranks of a job, ordered by rank. Errors: BadInput, with file and line.

@@ -14,15 +14,15 @@ namespace lockstep::worker::simulator {
 
 /// Medians over all ranks and calls of a frame.
 struct RecordedCost {
-  std::optional<std::int64_t> compile_ns;  // trace and build; nullopt: it was never compiled
+  std::optional<std::int64_t> compile_ns;  // trace and build; nullopt: the frame was never compiled
   std::int64_t step_ns = 0;                // from the end of a call to the next call of any frame
 };
 
 /// Collects the costs while a record is read.
 class CostCollector {
  public:
-  /// A CallVisitor. The time between two calls is the step of the first; that of the last call is
-  /// not known.
+  /// Is a CallVisitor. The time between two calls counts as the step of the first. The step of the
+  /// last call is not known.
   void add(const RankRecord& rank, const RecordedCall& call);
   /// Costs by frame.
   [[nodiscard]] std::map<std::string, RecordedCost> costs();
@@ -32,7 +32,7 @@ class CostCollector {
     std::vector<std::int64_t> compile, step;
   };
   std::map<std::string, Times> times_;
-  Times* before_ = nullptr;  // times of the rank's previous call, which has ended
+  Times* before_ = nullptr;  // times of the frame of the rank's previous call, if it ended
 };
 
 /// Reads the costs from a record, by frame. Errors: BadInput (no record, or a damaged one).

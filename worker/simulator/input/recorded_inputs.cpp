@@ -12,13 +12,13 @@ shapes::Fingerprint digest_in(const std::string& frame, const Observation& seen)
   return out.add(frame).add(observation_digest(seen)).finish();
 }
 
-/// Inputs with fields, which are never drawn, have structures of their own.
+/// Digest of a structure. Inputs with fields have other digests, since they are never drawn.
 shapes::Fingerprint structure_digest(const Observation& seen) {
   shapes::FingerprintBuilder out;
   return out.add(seen.list->digest()).add(seen.fields.empty() ? "" : "fields").finish();
 }
 
-/// First virtual rank with the inputs of recorded rank r; neighbours have those of one rank.
+/// First of the virtual ranks that have the inputs of recorded rank r; the ranks are neighbours.
 std::int32_t first_in_place(std::size_t r, std::size_t recorded, int world_size) {
   const auto ranks = static_cast<std::int64_t>(recorded);
   return static_cast<std::int32_t>((static_cast<std::int64_t>(r) * world_size + ranks - 1) / ranks);
@@ -30,8 +30,8 @@ RankSet in_place_of(std::size_t r, std::size_t recorded, int world_size) {
   return first < end ? RankSet::range(Rank{first}, Rank{end - 1}) : RankSet();
 }
 
-/// True for each value that is equal on all ranks for another reason than chance: bools, and sizes
-/// that a rank marks static or uniform.
+/// True for each value that drawn calls always keep: bools, and sizes that this rank marks static
+/// or uniform.
 std::vector<bool> always_alike(const Observation& seen) {
   std::vector<bool> out(seen.values.size(), false);
   for (std::size_t i = 0; i < seen.list->sources().size(); ++i)
@@ -79,8 +79,9 @@ class RecordedInputs::Calls {
       held_.push_back(std::make_shared<const std::vector<Observation>>(structure.inputs));
   }
 
-  /// Adds a call that all ranks make with one list and equal values where always_alike(): the ranks
-  /// draw. Returns false for other calls.
+  /// Adds a call in which the ranks draw. Requires that they all make the call without fields, with
+  /// one list of sources, and with equal values where always_alike(). Returns false for other
+  /// calls.
   bool add_drawn(const std::vector<Place>& seen) {
     const std::uint32_t s = seen.front().structure;
     const auto differs = [&](const Place& p) {
@@ -98,15 +99,14 @@ class RecordedInputs::Calls {
         alike[i] = (alike[i] && same) || always[i];
       }
     }
-    for (std::size_t i = 0; i < alike.size(); ++i)  // marked on one rank only
+    for (std::size_t i = 0; i < alike.size(); ++i)  // again: a value may be marked on one rank only
       for (const Place& place : seen)
         if (alike[i] && input(place).values[i] != first.values[i]) return false;
     add(kind_of(s, alike, first));
     return true;
   }
 
-  /// Adds any other call: virtual ranks have the inputs of the recorded rank in whose place they
-  /// are.
+  /// Adds any other call. A virtual rank has the inputs of the recorded rank r with in_place_of(r).
   void add_as_recorded(std::shared_ptr<const ScenarioCall> call) {
     GeneratedCall made;
     made.frame = call->groups.empty() ? std::string() : call->groups.front().frame;
@@ -125,8 +125,9 @@ class RecordedInputs::Calls {
 
  private:
   using Values = std::vector<std::int64_t>;
-  /// Inputs of a structure by their values where `alike` is true.
-  using Parts = std::map<Values, std::uint32_t>;  // index of each in Generator::kinds
+  /// By the values where `alike` is true: the call whose ranks draw from the inputs with these
+  /// values.
+  using Parts = std::map<Values, std::uint32_t>;  // indices in Generator::kinds
 
   static Values part_of(const Observation& seen, const std::vector<bool>& alike) {
     Values out;

@@ -1,5 +1,5 @@
-// Job of a record at another number of ranks: virtual ranks draw their inputs from the recorded
-// ones (drawn.md).
+// A recorded job at another number of ranks: virtual ranks draw their inputs from the recorded ones
+// (drawn.md).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace lockstep::worker::simulator {
 
-/// Inputs of the ranks of a record, each different one once. Filled while the record is read.
+/// Different inputs of a record's ranks, each once. Filled while the record is read.
 class RecordedInputs {
  public:
-  /// A CallVisitor.
+  /// Is a CallVisitor.
   void add(const RankRecord& rank, const RecordedCall& call);
 
   /// Scenario made from a record.
@@ -24,7 +24,7 @@ class RecordedInputs {
     Scenario scenario;
     std::size_t left_out = 0;     // calls in which a rank reported an error of its own
     std::size_t as_recorded = 0;  // calls that differ between ranks: nothing is drawn in them
-    std::size_t inputs = 0;       // number of different ones
+    std::size_t inputs = 0;       // number of different inputs
   };
   /// Recorded calls on `world_size` virtual ranks. Errors: BadInput (calls of groups of ranks,
   /// frames of two agreements, or ranks that share sizes only).
@@ -32,7 +32,7 @@ class RecordedInputs {
                                    std::uint64_t seed) const;
 
  private:
-  /// Frame and list of sources.
+  /// Inputs of one frame with one list of sources.
   struct Structure {
     std::string frame;
     std::vector<Observation> inputs;   // each different one
@@ -48,7 +48,7 @@ class RecordedInputs {
   std::map<std::pair<std::string, shapes::Fingerprint>, std::uint32_t> structure_of_;
   std::map<shapes::Fingerprint, Place> known_;
   std::map<std::int32_t, std::vector<Place>> seen_;  // by rank: its calls
-  bool share_sizes_only_ = false;                    // in some call
+  bool share_sizes_only_ = false;                    // true: in some call ranks share sizes only
   std::map<std::string, int> agreement_of_;          // by frame
   std::string of_two_;                               // a frame of two agreements; empty: none
 };

@@ -25,12 +25,12 @@ struct Scenario {
   int world_size = 1;
   DecisionConfig config{.settle = false};
   std::vector<ScenarioCall> calls;
-  Generator generator;                             // of the calls after those
+  Generator generator;                             // makes the calls after `calls` and `stored`
   std::optional<CostModel> cost = std::nullopt;    // nullopt: nothing is timed
   std::optional<FaultPlan> faults = std::nullopt;  // nullopt: nothing goes wrong
   /// Calls between `calls` and the generated ones; null: none.
   std::shared_ptr<const StoredCalls> stored = nullptr;
-  /// Configurations of frames for which it is not `config`, in records of agreements.
+  /// Configurations of frames that do not use `config`. Only records with agreements have them.
   std::map<std::string, DecisionConfig> own_configs{};
   /// Results of traces; null: the program of a decision is taken to be the decision.
   std::shared_ptr<const KnownTraces> traces = nullptr;
@@ -56,7 +56,7 @@ struct Scenario {
 /// Same scenario with every call made and held, and no generator.
 [[nodiscard]] Scenario expanded(const Scenario& scenario);
 
-/// Options of the command line. The first two need a generator section.
+/// Options of the command line. `world_size` and `seed` need a generator section.
 struct ScenarioOptions {
   std::optional<int> world_size;      // replaces the scenario's
   std::optional<std::uint64_t> seed;  // replaces the generator's

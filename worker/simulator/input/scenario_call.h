@@ -31,7 +31,7 @@ struct ScenarioGroup {
   std::string frame;  // the group's own, else the call's
   ScenarioValues values;
   std::vector<Field> fields{};  // as in an observation
-  /// Observation of each of the ranks.
+  /// Observation that each rank of the group makes.
   [[nodiscard]] Observation observation() const;
   bool operator==(const ScenarioGroup&) const = default;
 };
@@ -45,7 +45,7 @@ struct ScenarioCall {
 
 /// Observation of a rank with these inputs, without fields.
 [[nodiscard]] Observation observation_of(const ScenarioValues& values);
-/// Inputs with which a rank observes this, except for the order of dims.
+/// Inputs that give this observation, except for the order of dims.
 [[nodiscard]] ScenarioValues scenario_values(const Observation& seen);
 
 }  // namespace lockstep::worker::simulator

@@ -20,7 +20,7 @@ class ScenarioReader {
       : name_(name), options_(options) {}
 
   [[nodiscard]] Result<Scenario> read(const Json& root);
-  /// Same, with the calls on the lines that follow, in the file at `path`.
+  /// Reads a scenario whose calls are on the following lines of the file at `path`.
   [[nodiscard]] Result<Scenario> read(const Json& root, LineReader& lines, const std::string& path);
   /// Reads one call, for a world of the size in the options.
   [[nodiscard]] Result<ScenarioCall> read_call_alone(const Json& json);

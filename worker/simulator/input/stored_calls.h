@@ -28,7 +28,7 @@ class StoredCalls {
 
   mutable std::mutex mutex_;  // guards the members below
   mutable std::optional<Status> error_;
-  mutable std::shared_ptr<const ScenarioCall> last_;  // often read several times in a row
+  mutable std::shared_ptr<const ScenarioCall> last_;  // often read again at once
   mutable std::size_t last_index_ = 0;
 };
 
