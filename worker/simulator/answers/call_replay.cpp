@@ -18,8 +18,8 @@ bool is_error_end(const RecordedEvent& event) {
   return event.kind == EventKind::Action && event.text.starts_with("finish error ");
 }
 
-/// Comparable part of an action if columns have another version: not what is sent, and not the
-/// digest of the stored state, which is in two words of a call's first vote.
+/// Part of an action that can be compared if the record has another version of columns. Leaves out
+/// payloads, and the digest of the stored state (two words of a call's first vote).
 std::string without_columns(std::string text, bool first) {
   constexpr std::size_t kWord = 17, kState = 9 + 3 * kWord;  // after "vote and "
   if (text.starts_with("exchange ")) return "exchange";
@@ -44,7 +44,7 @@ CallReplay::CallReplay(std::vector<Member> members, const DecisionConfig& config
       if (call.stored) frame.adopt(*call.stored);
       if (call.entries) start_from(frame, *call.entries);
       RankStatus rank_status = call.rank_status;
-      rank_status.speaks_for = RankSet::of(member.rank);  // tables have ranks of the job
+      rank_status.speaks_for = RankSet::of(member.rank);  // rank tables hold the job's ranks
       machine =
           std::make_unique<CallMachine>(self, size, call.own_config.value_or(config), call.key,
                                         frame, call.observation, std::move(rank_status));
@@ -77,7 +77,7 @@ std::optional<CallOutcome> CallReplay::outcome(std::size_t member) const {
   return std::get<action::Finish>(machines_[member]->next()).outcome;
 }
 
-// Takes one action: compares it, and answers it if it is the rank's own.
+// Compares the machine's next action with the record, and answers it unless it is a round.
 void CallReplay::advance(std::size_t i) {
   Seat& seat = seats_[i];
   const RecordedCall& call = *seat.member.call;
@@ -119,7 +119,7 @@ void CallReplay::feed(std::size_t i, const Action& action) {
     seat.state = State::Lost;
     return;
   }
-  // A collective round within the trace failed, which ended the call.
+  // A collective round within the trace failed, and its error ended the call.
   if (is_error_end(*event) && call.outcome && call.outcome->error)
     return machines_[i]->failed(*call.outcome->error);
   ++seat.cursor;

@@ -27,14 +27,14 @@ class CallReplay {
   /// Errors: BadInput. Ends at the first difference.
   [[nodiscard]] Result<std::optional<Difference>> run();
 
-  /// Outcome of the machine of a member that finished; nullopt if the record ends before.
+  /// Outcome of the member's call; nullopt if its record ends before.
   [[nodiscard]] std::optional<CallOutcome> outcome(std::size_t member) const;
 
  private:
   enum class State : std::uint8_t { Running, AtRound, Done, Lost };
   struct Seat {
     Member member;
-    bool one_graph = false;  // its ranks compile the same graph
+    bool one_graph = false;  // the call's ranks compile the same graph
     std::size_t cursor = 0;  // index of the next recorded event
     State state = State::Lost;
   };

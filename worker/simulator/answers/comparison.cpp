@@ -25,8 +25,8 @@ RunVariant variant_alone(const Scenario& scenario, const Uncoordinated& alone) {
   return out;
 }
 
-/// A coordinated run: in each call all ranks run one program, or none; if they share sizes only,
-/// one per own decision.
+/// Totals of a coordinated run. In each call all ranks run the same program, or none. Under
+/// shared_sizes each different decision is a program of its own.
 RunVariant variant_together(std::string name, const DryRunResult& result) {
   const Totals sum = totals(result);
   RunVariant out;
@@ -47,7 +47,7 @@ RunVariant variant_together(std::string name, const DryRunResult& result) {
 std::vector<RunVariant> compare_variants(const Scenario& scenario, const DryRunResult& result,
                                          const Profiles& learnt, const OnProgress& progress) {
   Scenario plain = scenario;
-  plain.cost.reset();  // times and faults are those of the run itself
+  plain.cost.reset();  // only the run itself has times and faults
   plain.faults.reset();
   DryRunOptions options;
   options.counterfactual = false;

@@ -6,14 +6,14 @@
 
 namespace lockstep::worker::simulator {
 
-/// `result` is that of the scenario, with the counterfactual; `learnt` has its frames' states.
+/// `result` is that of the scenario, with the counterfactual. `learnt`: what frames learnt in it.
 [[nodiscard]] std::vector<RunVariant> compare_variants(const Scenario& scenario,
                                                        const DryRunResult& result,
                                                        const Profiles& learnt,
                                                        const OnProgress& progress = {});
 
-/// Reason why a run of this scenario, with compare_variants() if the options ask for it, does not
-/// fit into memory, with the estimate; nullopt: it fits.
+/// Returns an error with the estimated memory if a run of this scenario does not fit. The run
+/// includes compare_variants() if the options ask for it. nullopt: the run fits.
 [[nodiscard]] std::optional<Status> too_large(const Scenario& scenario,
                                               const DryRunOptions& options);
 

@@ -1,5 +1,5 @@
-// Recorded job on other ranks, which draw their inputs from the recorded ones (input/drawn.md): the
-// run, and answers about it.
+// Runs a recorded job on other ranks, which draw their inputs from the recorded ones
+// (input/drawn.md), and answers questions about the run.
 #pragma once
 
 #include <lockstep/worker/simulator/answers/recorded_answers.h>

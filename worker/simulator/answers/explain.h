@@ -10,8 +10,8 @@ namespace lockstep::worker::simulator {
 
 struct Explanation {
   std::string text;
-  std::string verdict, cause;  // the first two of its lines; no cause if nothing failed
-  /// The replay had another action than the record.
+  std::string verdict, cause;  // first two lines of `text`; no cause if nothing failed
+  /// True if a replay of the record has other actions than the record.
   bool replay_differs = false;
 };
 

@@ -34,7 +34,7 @@ std::set<Dim> dims_with_lowered_bounds(const Scenario& scenario, const DryRunRes
 
 std::size_t compiles_of(const DryRunResult& result) { return totals(result).compiles; }
 
-/// True if the job calls lockstep.torch.compile(), which names its agreements so.
+/// True if the job calls lockstep.torch.compile(), whose agreements have such names.
 bool is_torch(const std::vector<RankRecord>& ranks) {
   return std::ranges::any_of(ranks.front().agreements, [](const auto& agreement) {
     return agreement.second.name.starts_with("compile ");
@@ -50,7 +50,7 @@ std::vector<MarkedDim> dims_to_mark(const Scenario& scenario, const DryRunResult
   if (std::ranges::none_of(compiles, [](const auto& frame) { return frame.second > 1; })) return {};
   const Survey sizes = survey(scenario);
   std::set<Dim> dims = dims_with_lowered_bounds(scenario, result);
-  // A dim that is always 2 or more had its bound lowered because of others.
+  // A dim that is always 2 or more had its bound lowered because of other dims.
   for (const SurveyedDim& dim : sizes.dims)
     if (dim.dim && dim.least >= 2) dims.erase({dim.frame, dim.source, *dim.dim});
   for (const Suggestion& made : suggest_marks(scenario, result, sizes))

@@ -7,20 +7,20 @@
 
 namespace lockstep::worker::simulator {
 
-/// Dims that became symbols on the way, and dims with 0 or 1 after they were symbols of 2 or more;
-/// by frame, source and dim. `result` is of this scenario.
+/// Dims that became symbols during the run, and dims that had a size of 0 or 1 after they had been
+/// symbols of 2 or more. Sorted by frame, source and dim. `result` is of this scenario.
 [[nodiscard]] std::vector<MarkedDim> dims_to_mark(const Scenario& scenario,
                                                   const DryRunResult& result);
-/// Same scenario with these marks, wherever dims are unmarked.
+/// The scenario with these marks on dims that are unmarked.
 [[nodiscard]] Scenario with_marks(const Scenario& scenario, const std::vector<MarkedDim>& dims);
 
-/// Dims to mark, and the compiles of a run with the marks. `result` is of the scenario, or of the
-/// replay of the record from which it is made. Those compiles are not known if the inputs alone do
-/// not lead to the result, or for more than 100,000 calls.
+/// Dims to mark, and the number of compiles in a run with the marks. `result` is of the scenario,
+/// or of the replay of the record that the scenario was made from. The number is not known if the
+/// inputs alone do not lead to `result`, or for more than 100,000 calls.
 [[nodiscard]] MarkAdvice mark_advice(const Scenario& scenario, const DryRunResult& result,
                                      const std::vector<RankRecord>& ranks);
 
-/// Counts versions that the run compiled, by whether a recorded trace gives their conditions.
+/// Counts the entries that the run compiled: with conditions from a recorded trace, and without.
 void count_conditions(const Scenario& scenario, const DryRunResult& result, DrawnFrom& out);
 
 }  // namespace lockstep::worker::simulator

@@ -70,7 +70,7 @@ class Upstream {
     } else if (compile(frame, view)) {
       ++out_.compiles;
       ++out_.compiles_per_rank_max;
-      ++out_.restarts_per_rank_max;  // the trace that found the sizes to exchange
+      ++out_.restarts_per_rank_max;  // for the trace that was discarded after the exchange of sizes
     } else {
       ++out_.errors;
       return;
@@ -78,7 +78,7 @@ class Upstream {
     compare(c, name, frame, view);
   }
 
-  /// True if every rank has an entry that fits; it is put first.
+  /// True if every rank has an entry that fits. Moves these entries to the front.
   bool hit(UpstreamFrame& frame, const CallView& view) {
     if (frame.entries.front().empty()) return false;
     if (all_sure(frame, view)) return true;
@@ -104,7 +104,7 @@ class Upstream {
     return true;
   }
 
-  /// True if all ranks run one program for any draw.
+  /// True if all ranks run one program, whatever they draw.
   bool all_sure(const UpstreamFrame& frame, const CallView& view) const {
     if (view.drawn() == nullptr) return false;
     const std::uint32_t front = frame.entries.front().front();
@@ -137,7 +137,7 @@ class Upstream {
     return out;
   }
 
-  /// Returns false if a rank cannot compile, for which the others wait.
+  /// Returns false if some rank cannot compile; the others then wait for it.
   bool compile(UpstreamFrame& frame, const CallView& view) {
     const FrameState all = joined(view);
     std::map<std::size_t, FrameState> states = frame.states;

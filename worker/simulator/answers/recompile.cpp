@@ -10,7 +10,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// Entry, in the forms that the ranks have.
+/// An entry. Under shared_sizes its decision may differ between ranks.
 struct Known {
   int entry = 0;
   std::vector<OwnDecision> own;
@@ -25,7 +25,7 @@ Known known_entry(const CallResult& call, int world_size) {
   return out;
 }
 
-/// True if it does so on every rank.
+/// True if `newer` supersedes `older` on every rank.
 bool supersedes(const Known& newer, const Known& older) {
   for (const OwnDecision& a : newer.own)
     for (const OwnDecision& b : older.own)
@@ -45,9 +45,9 @@ bool same_sources(const Decision& decision, const SourceList& list) {
 struct Demand {
   std::string source;
   bool is_symbol = false, unbacked = false, is_bool = false;
-  std::optional<std::int64_t> least;  // symbols
-  std::int64_t value = 0;             // constants
-  Obstacle out_of_bounds;             // ranks with another value
+  std::optional<std::int64_t> least;  // of a symbol
+  std::int64_t value = 0;             // of a constant
+  Obstacle out_of_bounds;             // ranks whose value does not fit
   std::map<Mark, Obstacle> unmarked;  // ranks with a mark that the entry does not honour
 
   [[nodiscard]] bool kept_by(std::int64_t v) const {
@@ -93,7 +93,7 @@ void add(Obstacle& obstacle, const RankSet& ranks, std::int64_t value) {
   obstacle.ranks.add(ranks);
 }
 
-/// One entry against the inputs of all ranks of a call.
+/// Tests one entry against the inputs of all ranks of a call.
 class Trial {
  public:
   explicit Trial(const Known& known) : known_(known) {
@@ -126,7 +126,7 @@ class Trial {
   }
 
  private:
-  /// `ranks` have the entry in its form `own`.
+  /// `ranks` hold decision number `own` of the entry.
   bool fits(std::size_t own, const RankSet& ranks, const Observation& seen) {
     const Decision& decision = known_.own[own].decision;
     if (!same_sources(decision, *seen.list)) {
@@ -164,7 +164,7 @@ class Trial {
   }
 
   const Known& known_;
-  std::vector<std::vector<Demand>> demands_;  // per form of the entry
+  std::vector<std::vector<Demand>> demands_;  // by number of the decision
   Obstacle others_;
   std::map<std::string, Obstacle> fields_;  // by their text
   TruncatedRankSet unfit_;

@@ -12,12 +12,12 @@ namespace lockstep::worker::simulator {
 
 /// Obstacle that kept one entry from serving some ranks of a call.
 struct Obstacle {
-  std::string source;  // "tokens.size(0)", "n"; "" if the sources are others
+  std::string source;  // "tokens.size(0)", "n"; "" if the entry has other sources
   std::string needs;   // what the entry has: "5", "at least 2"; or: "the entry has no input mask"
   TruncatedRankSet ranks;
-  std::int64_t least = 0, greatest = 0;  // the value on these ranks
-  std::string mark;                      // if it is a mark that the entry does not honour
-  std::string field;  // if it is a field: "capacity is 600, the entry has max 512"
+  std::int64_t least = 0, greatest = 0;  // range of the value on these ranks
+  std::string mark;                      // the rank's mark, if the entry does not honour it
+  std::string field;  // text of a field that does not fit: "capacity is 600, the entry has max 512"
   /// Text such as "tokens.size(0) is 6 to 9 on ranks 3-7, the entry has 5".
   [[nodiscard]] std::string text() const;
 };

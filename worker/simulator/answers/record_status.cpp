@@ -69,7 +69,7 @@ class RankTeller {
     if (call.outcome) end(call, event, guards);
   }
 
-  /// Counts the time until this line for the action before it.
+  /// Adds the time since the previous line to the times of `action`, which wrote that line.
   void count(const RecordedEvent* action, Duration took, CallEvent& event) {
     if (action == nullptr || action->kind != RecordedEvent::Kind::Action) return;
     if (action->text.starts_with("vote")) {
@@ -132,7 +132,7 @@ class RankTeller {
     told_ = Told{now_, std::move(event), guards};
   }
 
-  /// First input that differs from those of the last entry; empty: none.
+  /// Names the first input that differs from the inputs of the last entry; empty: none differs.
   std::string reason(const RecordedCall& call) const {
     const auto made = made_.find(call.key.frame);
     if (made == made_.end()) return "first call";
@@ -175,7 +175,8 @@ std::string configuration_of(const DecisionConfig& config) {
       config.recompile_limit, config.settle);
 }
 
-/// Passes the records of all ranks to the service, in the order of their times. Returns the end.
+/// Passes the records of all ranks to the service, in the order of their times. Returns the last
+/// time.
 Result<Instant> tell(coordinator::Service& service, const std::vector<RankRecord>& ranks,
                      const std::string& job) {
   std::vector<RankTeller> tellers(ranks.begin(), ranks.end());

@@ -1,6 +1,6 @@
-// Questions to a recorded job beside its replay: its times, and its course in other ways. Both
-// answers rest on the recorded inputs alone. If those do not lead to the recorded calls, times are
-// refused, and a note is added to the ways.
+// Questions about a recorded job besides its replay: its times, and comparisons with other ways to
+// run it. The answers come from a dry run of the recorded inputs alone. If this dry run does not
+// give the recorded calls, times are refused, and comparisons get a note.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ struct RecordQuestions {
   OnProgress progress{};
 };
 
-/// Adds times to the result of the replay, and returns the ways (none unless asked for). Limits of
-/// the ways are added to `notes`. Requires RecordQuestions::counterfactual for a comparison.
-/// Errors: BadInput (the record cannot answer, or has changed).
+/// `result` is that of the replay. Adds times to it, and returns the ways compared (none unless
+/// requested). Adds limits of the comparison to `notes`. A comparison requires
+/// RecordQuestions::counterfactual. Errors: BadInput (the record cannot answer, or has changed).
 [[nodiscard]] Result<std::vector<RunVariant>> answer(const std::vector<RankRecord>& ranks,
                                                      const RecordQuestions& questions,
                                                      DryRunResult& result,

@@ -63,7 +63,7 @@ class Structure {
     out_.symbols.push_back(std::move(symbol));
   }
 
-  /// Bounds and constants of the decision on the sides, then its guards in terms of the sides.
+  /// What the entry requires of the sides: bounds and constants of its decision, then its guards.
   ServedSizes served_by(int number, const Entry& entry) {
     ServedSizes out{.entry = number, .guards = {}, .given = {}, .served = {}};
     std::map<shapes::Symbol, Expr> as_side;

@@ -10,26 +10,26 @@
 
 namespace lockstep::worker::simulator {
 
-/// Entry over the sizes of its structure.
+/// One entry, and which sizes it serves.
 struct ServedSizes {
   int entry = 0;
-  std::vector<shapes::Guard> guards;  // bounds and constants of the decision, then guards
+  std::vector<shapes::Guard> guards;  // bounds and constants of the decision, then its guards
   std::vector<std::string> given;     // guards on values that are not sizes, with their lines
-  shapes::Served served;              // of the box
+  shapes::Served served;              // sizes of the box that the entry serves
 };
 
 /// Entries of one frame for one list of sources and bools.
 struct RecordedClasses {
   std::string group, frame, structure;  // structure_of()
   shapes::SizeBox box;
-  std::vector<std::string> names;  // of its sides: symbols of some entry, or values that differ
+  std::vector<std::string> names;  // of the box's sides: symbols of an entry, or values that differ
   std::vector<SymbolDecision> symbols;
-  std::vector<ServedSizes> entries;  // not superseded
-  shapes::Served unserved;           // served by none of them
+  std::vector<ServedSizes> entries;  // entries that are not superseded
+  shapes::Served unserved;           // sizes of the box that no entry serves
 };
 
-/// Classes by group, frame and structure, in the order of first entries. `box`: of every size and
-/// int.
+/// Classes by group, frame and structure, in the order of first entries. `box`: range of every size
+/// and int.
 [[nodiscard]] std::vector<RecordedClasses> recorded_classes(const Replay& replay,
                                                             const shapes::Range& box);
 

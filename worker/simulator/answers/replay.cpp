@@ -100,7 +100,7 @@ class JobReplay {
             .replayed = std::move(replayed)};
   }
 
-  /// Finds sizes that do not have the digest that the rank wrote.
+  /// Finds an observation whose digest is not the one that the rank wrote.
   static std::optional<Difference> altered_observation(
       const std::vector<CallReplay::Member>& seats) {
     for (const CallReplay::Member& seat : seats) {
@@ -126,7 +126,7 @@ class JobReplay {
     return std::nullopt;
   }
 
-  /// Decision of that entry on each rank that finished the call.
+  /// Decision of entry `entry` on each rank that finished the call.
   static HeldDecisions held_by(const CallReplay& replay,
                                const std::vector<CallReplay::Member>& seats,
                                const std::pair<std::string, std::string>& at, std::size_t entry) {

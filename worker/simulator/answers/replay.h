@@ -34,7 +34,8 @@ struct Replay {
   std::map<std::pair<std::string, std::string>, CodeCache> frames;
   /// Results of the traces of each group's lowest rank, if ranks compile one graph.
   KnownTraces traces;
-  /// Advice by which frames compile less (recompile_advice.h), each once, with its frame.
+  /// Advice on how frames would compile less often (recompile_advice.h). Each text, which names its
+  /// frame, once.
   std::vector<std::string> advice;
 };
 

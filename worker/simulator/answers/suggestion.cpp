@@ -70,7 +70,7 @@ class MarkedCalls final : public StoredCalls {
   FrameDims frames_;
 };
 
-/// Inputs of pools with marks; pools that shared their inputs share these.
+/// Adds marks to the inputs of pools. Pools that shared their inputs share the marked ones.
 class MarkedPools {
  public:
   std::shared_ptr<const InputPool> marked(const InputPool& plain, const Dims& dims) {

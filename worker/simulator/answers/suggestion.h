@@ -14,8 +14,8 @@ namespace lockstep::worker::simulator {
 struct Suggestion {
   std::string frame, source;
   std::optional<std::size_t> dim;        // nullopt: an int, which takes no mark
-  std::size_t call = 0;                  // its compile made it a symbol
-  std::int64_t least = 0, greatest = 0;  // of the survey
+  std::size_t call = 0;                  // call whose compile made it a symbol
+  std::int64_t least = 0, greatest = 0;  // range in the survey
   Mark mark = Mark::Dynamic;
 };
 
@@ -24,7 +24,7 @@ struct Suggestion {
                                                     const DryRunResult& result,
                                                     const Survey& survey);
 
-/// Same scenario with these dims marked wherever they are unmarked, except in calls in which a rank
+/// The scenario with these dims marked wherever they are unmarked, except in calls in which a rank
 /// marks them static.
 [[nodiscard]] Scenario with_marks(Scenario scenario, const std::vector<Suggestion>& suggestions);
 

@@ -11,15 +11,15 @@
 
 namespace lockstep::worker::simulator {
 
-/// Dim of a tensor, or int, of a frame.
+/// A dim of a tensor, or an int, in one frame.
 struct SurveyedDim {
   std::string frame, source;
   std::optional<std::size_t> dim;  // nullopt: an int
-  /// Range of values seen; if not all ranks were looked at, of values that can be drawn.
+  /// Range of the values seen. If only some ranks were visited: of the values that can be drawn.
   std::int64_t least = 0, greatest = 0;
   std::size_t distinct = 0;     // number of values seen, at most kDistinct
-  std::size_t calls = 0;        // calls that have it
-  std::size_t calls_apart = 0;  // calls in which ranks differ in it
+  std::size_t calls = 0;        // number of calls with this dim or int
+  std::size_t calls_apart = 0;  // number of calls in which it differs between ranks
   /// Text such as "tokens.size(0)" or "n".
   [[nodiscard]] std::string name() const;
 };
@@ -27,10 +27,10 @@ struct SurveyedDim {
 struct Survey {
   static constexpr std::size_t kDistinct = 256;
   std::vector<SurveyedDim> dims;  // by frame, source, dim
-  bool whole = true;              // false: only some ranks of each call were looked at
+  bool whole = true;              // false: only some ranks of each call were visited
 };
 
-/// Looks at every call; at every rank if at most 20 million values are drawn.
+/// Visits every call, and in it every rank if at most 20 million values are drawn.
 [[nodiscard]] Survey survey(const Scenario& scenario);
 
 }  // namespace lockstep::worker::simulator

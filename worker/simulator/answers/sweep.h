@@ -17,8 +17,8 @@ struct SweepRange {
   std::vector<std::uint64_t> values;  // at most 64
 };
 
-/// Reads "ranks=8..131072" (doubling, and the end), "seed=1..5" (one by one) or "ranks=8,64,512".
-/// Errors: BadInput.
+/// Reads "ranks=8..131072" (8, 16, 32, …, and the end), "seed=1..5" (one by one) or
+/// "ranks=8,64,512". Errors: BadInput.
 [[nodiscard]] Result<SweepRange> parse_sweep(std::string_view text);
 
 struct SweepRow {
@@ -26,7 +26,7 @@ struct SweepRow {
   Totals totals;
   std::uint64_t bytes_per_rank_max = 0, rounds = 0;
   std::optional<Uncoordinated> uncoordinated;
-  std::optional<std::int64_t> agreement_ns;  // of all calls; with a cost model
+  std::optional<std::int64_t> agreement_ns;  // sum over all calls, with a cost model
 };
 
 struct Sweep {

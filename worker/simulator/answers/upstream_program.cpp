@@ -84,7 +84,7 @@ bool UpstreamProgram::fits(const Observation& seen) const {
       return false;
     }
   }
-  // A call without marks matches any entry; its marks must be those that were compiled.
+  // An unmarked value matches any entry; a mark must be the one that was compiled.
   for (std::size_t i = 0; i < seen.marks.size(); ++i)
     if (seen.marks[i] != Mark::None && (base->marks.empty() || base->marks[i] != seen.marks[i]))
       return false;

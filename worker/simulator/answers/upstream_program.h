@@ -1,4 +1,5 @@
-// Program of one rank in the model of upstream's way: constants and symbols by its own sizes.
+// Program of one rank in the model of upstream's way; the rank's own sizes decide constants and
+// symbols.
 #pragma once
 
 #include <map>
@@ -17,18 +18,18 @@ namespace lockstep::worker::simulator {
 struct UpstreamBase {
   enum class Use : std::uint8_t { Constant, Int, Dynamic, Unbacked };
   std::shared_ptr<const SourceList> list;
-  std::vector<Use> uses;             // parallel to values
-  std::vector<std::int64_t> values;  // constants
+  std::vector<Use> uses;             // one per value
+  std::vector<std::int64_t> values;  // values of the call that compiled
   std::vector<Mark> marks;           // marks of the call that compiled; empty: none
 };
 
-/// Decides by the joined state of a frame. `automatic`: history counts.
+/// Decides from the joined state of a frame. `automatic`: the state (the history of sizes) counts.
 [[nodiscard]] UpstreamBase decide_upstream(const Observation& seen, const FrameState& state,
                                            bool automatic);
 
 /// Program of a rank: its base, with the constants that only this rank has.
 struct UpstreamProgram {
-  using Constants = std::vector<std::pair<std::uint32_t, std::int64_t>>;  // by place
+  using Constants = std::vector<std::pair<std::uint32_t, std::int64_t>>;  // by index of the value
   std::shared_ptr<const UpstreamBase> base;
   Constants own;
   shapes::Fingerprint print;
@@ -40,8 +41,8 @@ struct UpstreamProgram {
   [[nodiscard]] std::vector<std::string> uses() const;
 };
 
-/// Constants of a rank's own: sizes of 0 and 1, and values that only this rank holds static.
-/// nullopt: it marked such a size dynamic, which is an error on that rank.
+/// Constants that only this rank has: its sizes of 0 and 1, and values that differ from constants
+/// of the base. nullopt: the rank marked a size of 0 or 1 dynamic, which is an error on that rank.
 [[nodiscard]] std::optional<UpstreamProgram::Constants> own_constants(const UpstreamBase& base,
                                                                       const Observation& seen);
 
