@@ -33,15 +33,15 @@ class CallView {
   [[nodiscard]] const RankInputs* drawn() const { return inputs_ ? &*inputs_ : nullptr; }
   // The following require that the representative makes the call.
   [[nodiscard]] const std::string& frame(const Representative& representative) const;
-  /// Returns the representative's inputs. `room` holds them if ranks draw their own; it is empty,
-  /// or was used in this call.
+  /// Returns the representative's inputs. If ranks draw their own, they are stored in `room`, which
+  /// is empty or was used with this view before.
   const Observation& of(const Representative& representative, Observation& room) const;
 
  private:
   std::vector<int> groups_;                   // by class
   std::optional<RankInputs> inputs_;          // if ranks draw their own
-  const GeneratedCall* kind_ = nullptr;       // then
-  std::shared_ptr<const ScenarioCall> call_;  // else
+  const GeneratedCall* kind_ = nullptr;       // likewise
+  std::shared_ptr<const ScenarioCall> call_;  // otherwise
   std::vector<Observation> seen_;             // by group of call_
   bool by_all_ = false;
 };

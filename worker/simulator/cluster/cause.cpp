@@ -40,8 +40,8 @@ std::vector<Cause::Group> groups_of(const Scenario& scenario, std::size_t call,
   return out;
 }
 
-/// Returns a sentence about a field that differs between the two; nullopt if none does. Fields have
-/// no groups of numbers.
+/// Returns a sentence about a field that differs between the two sides; nullopt if none does.
+/// Fields have no groups of numbers.
 std::optional<std::string> other_field(const Side& a, const Side& b) {
   const auto said = [](const Side& side, const std::string& name) {
     for (const Field& field : side.seen.fields)
@@ -61,8 +61,8 @@ std::optional<std::string> other_field(const Side& a, const Side& b) {
 
 bool is_dynamic(const std::string& use) { return use.starts_with("dynamic"); }
 
-/// If the programs differ in a bound, which all symbols share, returns the first size that is below
-/// it on one side only. Otherwise returns `at`.
+/// All symbols of a program share one lower bound. If the programs differ in it, returns the index
+/// of the first size that is below 2 on one side only. Otherwise returns `at`.
 std::size_t behind_bound(const Side& a, const Side& b, std::size_t at) {
   if (!is_dynamic(a.uses[at]) || !is_dynamic(b.uses[at])) return at;
   for (std::size_t i = at; i < a.uses.size(); ++i)

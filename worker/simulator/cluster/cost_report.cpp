@@ -56,7 +56,7 @@ struct Sums {
   std::int64_t agreement = 0, compile = 0, step = 0, data = 0, wait = 0;
 };
 
-/// Returns sums over calls on the slowest rank; of waiting, over calls and ranks.
+/// Returns sums over calls of the slowest rank's times; for waits, sums over calls and ranks.
 Sums sums_of(const Timing& timing) {
   Sums out;
   for (const CallTiming& call : timing.calls) {

@@ -13,7 +13,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// One thread. The scenario, whose calls are all of its generator's `order`, outlives it.
+/// Used by one thread. The scenario outlives it; all its calls are in its generator's `order`.
 class DrawnJob {
  public:
   DrawnJob(const Scenario& scenario, const DryRunOptions& options);

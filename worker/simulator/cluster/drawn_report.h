@@ -15,10 +15,10 @@ namespace lockstep::worker::simulator {
 struct DrawnFrom {
   int ranks = 0;
   std::uint64_t seed = 0;
-  std::size_t inputs = 0;       // number of different ones
+  std::size_t inputs = 0;       // number of different inputs
   std::size_t as_recorded = 0;  // calls without draws
   std::size_t left_out = 0;     // calls in which a rank had an error of its own
-  /// Numbers of versions whose conditions are known from a recorded trace, and of others.
+  /// Numbers of compiled entries: with conditions known from a recorded trace, and without.
   std::size_t conditions_known = 0, conditions_not_known = 0;
 };
 

@@ -85,7 +85,7 @@ class Job {
   }
 
   [[nodiscard]] const RankExecutor& executor() const { return *executor_; }
-  /// A commit is made by all ranks, so all have learnt the same.
+  /// All ranks make every commit, so all have learnt the same.
   [[nodiscard]] Profiles learnt() const {
     Profiles out;
     for (const auto& [name, frame] : frames_.front())
@@ -97,7 +97,7 @@ class Job {
   }
 
  private:
-  /// For equal ranks in every unit.
+  /// Runs a call in which the ranks of each unit are equal.
   CallResult call(std::size_t index, const ScenarioCall& call) {
     std::vector<Observation> observations;
     for (const ScenarioGroup& group : call.groups) observations.push_back(group.observation());
@@ -125,7 +125,7 @@ class Job {
     return result;
   }
 
-  /// For ranks that each have their own values.
+  /// Runs a call in which each rank has its own values.
   CallResult call(std::size_t index, const GeneratedCall& kind, const RankInputs& inputs) {
     std::vector<std::unique_ptr<CallMachine>> machines(layout_.units.size());
     const RankSet present =
@@ -147,7 +147,7 @@ class Job {
     return result;
   }
 
-  /// Returns the result of the lowest unit; `own` is its frame.
+  /// Returns the result of the lowest unit that makes the call; `own` is the frame that it called.
   CallResult result_of(Machines machines, const std::string& frame, const std::string& own,
                        const Status& absent) {
     CallResult result;
@@ -169,7 +169,7 @@ class Job {
     return result;
   }
 
-  /// Ranks that only share sizes each have an entry of their own.
+  /// Returns each unit's decision for the entry: under shared_sizes they may differ.
   HeldDecisions held_of(Machines machines, const std::string& frame, std::size_t entry) const {
     HeldDecisions out;
     for (std::size_t i = 0; i < machines.size(); ++i) {

@@ -33,14 +33,14 @@ using Profiles = std::map<std::string, coordinator::Profile>;
 
 struct DryRunOptions {
   bool counterfactual = true;      // else DryRunResult::uncoordinated is left out
-  bool compare = false;            // compare_ways() will follow: too_large() counts it
+  bool compare = false;            // compare_variants() will follow: too_large() counts it
   OnProgress progress{};           // called by one thread at a time; may be empty
-  std::size_t most_spans = 0;      // of Timing::spans, in a scenario with costs
+  std::size_t most_spans = 0;      // limit of Timing::spans, in a scenario with costs
   const Profiles* from = nullptr;  // what frames start from
-  Profiles* learnt = nullptr;      // set at the end
+  Profiles* learnt = nullptr;      // receives, at the end, what frames have learnt
 };
 
-/// Calls of ranks that draw their own inputs are all held, except when streamed or drawn.
+/// EveryRank and Folded hold all calls in which ranks draw their own inputs.
 [[nodiscard]] DryRunResult dry_run(const Scenario& scenario, Manner manner,
                                    const DryRunOptions& options = {});
 /// Streamed if ranks draw their own inputs, drawn if they draw from a record; else rank by rank in
@@ -50,7 +50,7 @@ struct DryRunOptions {
 /// Runs every rank alone, by the rules for a group of one.
 [[nodiscard]] Uncoordinated run_uncoordinated(const Scenario& scenario,
                                               const OnProgress& progress = {});
-/// Returns why two ranks diverge in that call, which is the first with a divergence.
+/// Returns why two ranks diverge in `call`, which is the first call with a divergence.
 [[nodiscard]] std::optional<Cause> uncoordinated_cause(const Scenario& scenario, std::size_t call);
 /// Estimates the bytes that run_uncoordinated holds if ranks draw their own inputs.
 [[nodiscard]] std::uint64_t uncoordinated_bytes(const Scenario& scenario);

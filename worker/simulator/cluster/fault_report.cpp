@@ -42,8 +42,8 @@ JobOutcome job_outcome(const TimedRun& run, const TimedRun& without) {
   return out;
 }
 
-/// Finds the first error that reports the fault: of a call, beyond those without faults, or of the
-/// job. `alone`: the error can only be about this fault.
+/// Finds the first error that reports the fault: an error of a call that the run without faults
+/// does not have, or the error that ends the job. `alone`: the error can only be about this fault.
 FaultOutcome fault_outcome(const Fault& fault, const std::optional<Instant>& struck,
                            const TimedRun& run, const TimedRun& without, bool alone) {
   FaultOutcome out;

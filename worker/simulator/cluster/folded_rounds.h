@@ -1,8 +1,8 @@
 // Rounds of a group in which runs of equal ranks count once. A vote is an AND (or minimum) and a
 // tree join is idempotent, so the result needs one message per run. What a rank receives depends on
 // its place: on the vote's schedule and, in the ordered tree, on the payloads of its two subtrees.
-// A subtree within one run sends what the run sends. So only ranks whose subtree spans several runs
-// are counted one by one; of the others, the rank of each run that receives the most.
+// A subtree within one run sends what the run sends. So ranks whose subtree spans several runs are
+// counted one by one. Of a run's other ranks, the one that receives the most is counted.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace lockstep::worker::simulator {
 
 /// Consecutive ranks that do the same in every call.
 using Unit = RankSet::Run;
-/// The index of the unit that holds the rank. Requires ascending units, one of which does.
+/// The index of the unit that holds the rank. Requires ascending units, one of which holds it.
 [[nodiscard]] std::size_t unit_of(std::span<const Unit> units, Rank rank);
 
-/// Ranks that receive equally many messages in a vote (VoteRound: ranks below size - core receive
-/// one more message, which is folded in; ranks from core on receive only the result).
+/// Ranks that receive equally many messages in a vote. In VoteRound, ranks below size - core
+/// receive one more message, which is folded in; ranks from core on receive only the result.
 struct VoteShare {
   RankSet::Run ranks;
   std::uint64_t messages = 0;
@@ -30,7 +30,7 @@ struct VoteShare {
 /// Ascending; they cover ranks 0 to size-1.
 [[nodiscard]] std::vector<VoteShare> vote_shares(int size);
 
-/// One thread. Every argument has one element per unit.
+/// Used by one thread. Spans of messages have one element per unit.
 class FoldedRounds {
  public:
   /// The units, ascending, cover ranks 0 to size-1.
@@ -38,8 +38,8 @@ class FoldedRounds {
 
   [[nodiscard]] collectives::Vote vote(std::span<const collectives::Vote> mine,
                                        collectives::Combine combine);
-  /// Requires that equal payloads join to themselves. If `sent` is not null, stores what the ranks
-  /// send.
+  /// Requires that equal payloads join to themselves. If `sent` is not null, stores the lengths of
+  /// what the ranks send.
   [[nodiscard]] Bytes tree_join(std::span<const Bytes> mine, const collectives::Join& join,
                                 TreeBytes* sent = nullptr);
   [[nodiscard]] Bytes broadcast(Rank root, std::span<const Bytes> mine);

@@ -1,7 +1,8 @@
-// Carries out the actions of the call machines of all simulated ranks. Implementations with equal
-// results: every rank is a virtual rank that exchanges messages (virtual_executor.cpp); a run of
-// equal ranks is one machine (folded_executor.cpp), so that a world of millions costs milliseconds;
-// ranks of a run differ in the values of a call (streamed_executor.h). Beside them row_executor.h.
+// Carries out the actions of the call machines of all simulated ranks. The implementations give
+// equal results: every rank as a virtual rank that exchanges messages (virtual_executor.cpp); one
+// machine for each run of equal ranks, so that a world of millions costs milliseconds
+// (folded_executor.cpp); one machine for each run of ranks that differ only in the values of a call
+// (streamed_executor.h). RowExecutor (row_executor.h) has an interface of its own.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +28,15 @@ class MachineExecutor {
   /// From now on the clock counts rounds and builds. It outlives the executor.
   void time_by(RunClock& clock) { clock_ = &clock; }
 
-  /// From now on a trace gives what is known of it. `traces` outlives the executor; may be null.
+  /// From now on traces give their known results. `traces` outlives the executor; may be null.
   void trace_by(const KnownTraces* traces) { traces_ = traces; }
 
  protected:
   /// As answer_locally(); the clock counts the work.
   bool answer_timed(CallMachine& machine) const;
-  /// Takes machines to Finish that ask for the same rounds at the same time. `round` runs one of
-  /// them, over all ranks, and gives its result; nullopt: they ask for different ones.
+  /// Takes all machines to Finish, if they ask for the same rounds at the same time. `round` runs
+  /// one round over all ranks and returns its result; nullopt: the machines ask for different
+  /// rounds.
   template <class RunRound>
   void run_together(Machines machines, const Status& absent, const RunRound& round) const;
 
@@ -56,15 +58,15 @@ class RankExecutor : public MachineExecutor {
   [[nodiscard]] virtual std::uint64_t rounds() const = 0;
 };
 
-/// Does the machine's actions of its own rank until it asks for a round or has ended. Returns true
-/// for a round. A dry run traces and compiles nothing: the decision is taken as its own trace,
-/// unless the trace is known.
+/// Carries out the machine's actions that need no other rank, until it asks for a round or has
+/// ended. Returns true for a round. A dry run traces and compiles nothing: the decision is taken as
+/// its own trace, unless the trace is known.
 bool answer_locally(CallMachine& machine, LocalWork* work = nullptr,
                     const KnownTraces* traces = nullptr);
 
 /// The result of a round on every rank.
 using RoundResult = std::variant<collectives::Vote, Bytes>;
-/// All machines ask for a round of one kind.
+/// True if all machines ask for a round of one kind.
 [[nodiscard]] bool ask_alike(Machines machines);
 /// The vote that all machines ask for, over their ranks.
 [[nodiscard]] collectives::Vote joint_vote(Machines machines);
@@ -77,7 +79,7 @@ void answer(CallMachine& machine, const RoundResult& result);
 void answer(CallMachine& machine, const collectives::Round& round);
 /// Some ranks are absent: ends the calls of all others with `absent` after the deadline.
 void time_out_all(Machines machines, const Status& absent, RunClock* clock = nullptr);
-/// The machines ask for different rounds: ends every call with an error about that.
+/// The machines ask for different rounds: ends every call with an error that says so.
 void fail_all(Machines machines);
 
 template <class RunRound>

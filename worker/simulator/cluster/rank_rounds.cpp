@@ -87,7 +87,7 @@ RankRounds::RankRounds(int size) : size_(size), received_(static_cast<std::size_
 
 Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& join, const Same& same,
                             TreeBytes* sent) {
-  constexpr std::int32_t kRanks = 1024;  // per part of a thread
+  constexpr std::int32_t kRanks = 1024;  // in a subtree that one thread joins
   if (sent != nullptr) sent->up.assign(static_cast<std::size_t>(size_), 0);
   ParallelJoin parallel{payload, join, same, size_, received_, sent};
   const ParallelJoin::Subtree root = ParallelJoin::whole(size_);
@@ -105,7 +105,7 @@ Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& joi
 
 void RankRounds::broadcast(Rank root, std::size_t bytes) {
   broadcast_ += bytes;
-  received_[static_cast<std::size_t>(root.value)] -= bytes;  // not below zero with broadcast_
+  received_[static_cast<std::size_t>(root.value)] -= bytes;  // may wrap; not with broadcast_ added
   ++others_;
 }
 

@@ -40,7 +40,7 @@ class RankRounds {
  private:
   struct ParallelJoin;
   int size_;
-  std::vector<std::uint64_t> received_;  // from children, minus what the rank broadcast
+  std::vector<std::uint64_t> received_;  // by rank: from children, minus what the rank broadcast
   std::uint64_t from_parent_ = 0;        // by every rank that has a parent
   std::uint64_t broadcast_ = 0;          // by every rank
   std::uint64_t votes_ = 0, others_ = 0;

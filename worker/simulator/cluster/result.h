@@ -20,7 +20,7 @@ namespace lockstep::worker::simulator {
 /// except which sizes may not be specialised.
 [[nodiscard]] shapes::Fingerprint program_of(Decision decision);
 
-/// The entry made in a call, as some ranks have it.
+/// The decision of a call's new entry on some ranks.
 struct OwnDecision {
   RankSet ranks;
   Decision decision;
@@ -35,8 +35,8 @@ using HeldDecisions = std::vector<std::pair<RankSet, const Decision*>>;
 struct CallResult {
   std::optional<std::string> frame;
   CallOutcome outcome;
-  std::optional<Decision> reported;  // Compiled
-  std::vector<OwnDecision> own;      // Compiled under shared_sizes: each different one, by rank
+  std::optional<Decision> reported;  // if the call compiled
+  std::vector<OwnDecision> own;      // if it compiled under shared_sizes: each different decision
 };
 
 /// What would have happened without coordination: every rank alone, by the rules for a group of
@@ -45,7 +45,7 @@ struct Uncoordinated {
   int compiles_per_rank_max = 0;
   std::optional<std::size_t> first_divergent_call;
   int distinct_graphs_max = 0;
-  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // calls, as in RunVariant
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // numbers of calls (RunVariant)
   bool operator==(const Uncoordinated&) const = default;
 };
 

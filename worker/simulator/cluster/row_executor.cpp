@@ -49,7 +49,7 @@ std::optional<RoundResult> RowExecutor::round(Machines machines,
 Bytes RowExecutor::tree_join(Machines machines, std::span<const std::uint32_t> machine_of) {
   const auto& first = std::get<action::TreeJoin>(machines[0]->next());
   const bool tables = joins_tables(first.join);
-  std::vector<std::optional<std::string>> rows;  // of tables, which hold the ranks of a value
+  std::vector<std::optional<std::string>> rows;  // if rank tables are joined: each machine's value
   for (const auto& machine : machines) {
     if (!tables) break;
     auto values = rank_table_values(std::get<action::TreeJoin>(machine->next()).mine);

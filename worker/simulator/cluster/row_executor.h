@@ -1,5 +1,5 @@
-// The executor of ranks with the same past that have one of many inputs each in a call: one machine
-// for each different input speaks for the ranks that have it.
+// The executor of ranks that have the same past but may have different inputs in a call: one
+// machine for each different input speaks for the ranks that have it.
 #pragma once
 
 #include <lockstep/worker/simulator/cluster/rank_executor.h>

@@ -15,7 +15,7 @@ struct Cause {
   /// Ranks with the same value.
   struct Group {
     TruncatedRankSet ranks;
-    std::int64_t least = 0, greatest = 0;  // equal, except for the last group of many
+    std::int64_t least = 0, greatest = 0;  // equal, unless the group holds all further values
     bool operator==(const Group&) const = default;
   };
   std::size_t call = 0;

@@ -13,15 +13,15 @@ namespace {
 using collectives::Combine;
 using collectives::Vote;
 
-/// Compares the join function, which identifies the exchange.
+/// True if `join` is `function`, which identifies the exchange.
 bool joins_by(const collectives::Join& join,
               Bytes (*function)(std::span<const std::byte>, std::span<const std::byte>)) {
   const auto* target = join.target<decltype(function)>();
   return target != nullptr && *target == function;
 }
 
-/// Returns the entries that fit any drawn values. An entry has a range per value. Guards could ask
-/// for more; a dry run has none, and if there are any, no entry is sure to fit.
+/// Returns the entries that fit whatever is drawn. An entry requires a range per value. Guards may
+/// require more: a dry run has none, and if there are any, no entry is sure to fit.
 std::uint64_t sure_to_fit(const CodeCache& frame, const RankInputs& inputs) {
   for (const Entry& entry : frame.entries)
     if (!entry.guards.empty() || !entry.group_guards.empty() || !entry.uniform.empty()) return 0;
@@ -41,7 +41,7 @@ class StreamedExecutor::Call {
   Call(StreamedExecutor& executor, Machines machines, const RankInputs* inputs)
       : executor_(executor), machines_(machines), inputs_(inputs) {}
 
-  /// nullopt: the machines ask for what their ranks would not.
+  /// Returns nullopt if the machines ask for something else than their ranks' inputs lead to.
   std::optional<RoundResult> round() {
     const Action& first = machines_[0]->next();
     if (std::holds_alternative<action::Vote>(first)) return vote();
@@ -146,7 +146,7 @@ class StreamedExecutor::Call {
     return all;
   }
 
-  /// Adds the other ranks' sizes of dims marked uniform to the vote.
+  /// Joins the ranks' sizes of dims marked uniform into the vote.
   void join_uniform_sizes(Vote& all) {
     const std::vector<Mark>& marks = inputs_->like().marks;
     if (std::ranges::find(marks, Mark::Uniform) == marks.end()) return;
@@ -175,8 +175,8 @@ class StreamedExecutor::Call {
     return static_cast<std::int32_t>(std::min<std::int64_t>((r / alike + 1) * alike, end + 1));
   }
 
-  /// Returns the lowest rank whose sizes of all symbols are at least 2, as ranks offer themselves
-  /// (qualifies_as_donor); all ones if there is none.
+  /// Returns the lowest rank that can give the hints: its sizes of all symbols are at least 2 (as
+  /// in qualifies_as_donor). All ones if there is no such rank.
   std::uint64_t lowest_donor() {
     std::vector<std::size_t> sizes;
     const SourceList& list = *inputs_->like().list;

@@ -1,6 +1,6 @@
-// The executor of ranks with the same past, of which each sees values of its own in a call: one
-// machine for each run of them. The machine decides; what the other ranks of its run would vote and
-// send is worked out from their values, which are made when they are needed and never held.
+// The executor of ranks that have the same past but values of their own in a call: one machine for
+// each run of such ranks. The machine decides. What the other ranks of its run would vote and send
+// is computed from their values, which are made when they are needed and never held.
 #pragma once
 
 #include <lockstep/worker/simulator/cluster/rank_executor.h>
@@ -15,10 +15,10 @@ class StreamedExecutor final : public RankExecutor {
   /// The units, ascending, cover ranks 0 to size-1.
   StreamedExecutor(std::vector<Unit> units, int size, const DecisionConfig& config);
 
-  /// For equal ranks in every unit.
+  /// Runs a call in which the ranks of each unit are equal.
   void run(Machines machines, const Status& absent) override;
-  /// For ranks that each have their own values; the machine of a unit is that of its first rank.
-  /// Ranks of a unit have equal caches, and all machines have the same frame.
+  /// Runs a call in which each rank has its own values. The machine of a unit is that of its first
+  /// rank. Ranks of a unit have equal caches, and all machines have the same frame.
   void run(Machines machines, const RankInputs& inputs, const Status& absent);
 
   [[nodiscard]] std::uint64_t bytes_per_rank_max() const override {

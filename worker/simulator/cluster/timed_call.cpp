@@ -34,8 +34,8 @@ std::string unused_name(const Scenario& scenario) {
 
 }  // namespace
 
-// Units are runs of a class, cut where a fault begins or ends; single ranks if they draw their own
-// inputs.
+// Units are runs of a class, cut where the ranks of a fault begin or end. If ranks draw their own
+// inputs, each rank is a unit.
 Cast::Cast(const Scenario& scenario, std::span<const Fault> faults)
     : scenario_(scenario),
       faults_(faults),
@@ -116,8 +116,8 @@ bool TimedCall::branches_here(std::size_t unit) const {
   });
 }
 
-// Adds an input, a float that is 1 on the ranks of the fault and 0 elsewhere. Floats enter neither
-// state nor decisions.
+// Adds a float as an input: 1 on the ranks of the fault and 0 elsewhere. Floats are part of neither
+// states nor decisions.
 void TimedCall::add_branch(std::size_t unit, Observation& seen) const {
   if (cast_.branch_.empty()) return;
   std::vector<SourceSpec> specs = seen.list->sources();
@@ -227,8 +227,8 @@ void TimedCall::strike_compile() {
   }
 }
 
-// A rejected text is an error of all ranks. If the compiler itself fails, other ranks build, as
-// long as there are any.
+// A rejected text is an error on all ranks. If some ranks cannot run the compiler, the others build
+// for them; it is an error only if no rank can.
 std::optional<Status> TimedCall::compile_failure(std::size_t unit) const {
   RankSet without;
   for (std::size_t i = 0; i < cast_.faults_.size(); ++i) {

@@ -1,6 +1,6 @@
 // The calls of a timed run: for each run of equal ranks, one call machine of a real job and its
-// actions so far. Each rank arrives at a call, and at its rounds, at its own time; the first rank
-// of a run with a result gives it to the machine for all.
+// actions so far. Each rank arrives at a call, and at its rounds, at its own time. The first rank
+// of a run that has a round's result gives it to the machine, for the whole run.
 #pragma once
 
 #include <map>
@@ -38,8 +38,8 @@ class Cast {
   std::vector<Unit> units_;
   std::vector<std::size_t> class_of_;
   std::vector<std::map<std::string, CodeCache>> frames_;    // per unit, by name
-  std::vector<std::optional<std::size_t>> compile_struck_;  // by fault: number of the call
-  std::string branch_;  // the float of a branch fault; empty: there is none
+  std::vector<std::optional<std::size_t>> compile_struck_;  // by fault: call whose compile it hit
+  std::string branch_;  // name of the float of a branch fault; empty: no such fault
 };
 
 /// One call. Requires that ranks arrive at the calls in order.
@@ -57,7 +57,7 @@ class TimedCall {
   [[nodiscard]] const Action& action(std::size_t unit, std::size_t step);
   /// Reports the result of the round that is action `step`; equal on all ranks of a unit.
   void report(std::size_t unit, std::size_t step, const collectives::Round& round);
-  /// True if compilers of some ranks fail in this call, and other ranks build their units.
+  /// True if compilers of some ranks fail in this call, so that other ranks build for them.
   [[nodiscard]] bool builds_again() const { return builds_again_; }
   /// Returns the frame that the unit calls. Requires has(unit).
   [[nodiscard]] const std::string& frame(std::size_t unit) const {
@@ -82,7 +82,7 @@ class TimedCall {
     std::string text;
   };
   void start(std::size_t unit);
-  /// Does the machine's actions of its own rank, up to the next round or the end.
+  /// Carries out the machine's actions that need no other rank, up to the next round or the end.
   void go_on(std::size_t unit);
   [[nodiscard]] Observation observation(std::size_t unit) const;
   void add_branch(std::size_t unit, Observation& seen) const;
@@ -95,7 +95,7 @@ class TimedCall {
   Cast& cast_;
   std::size_t index_;
   ScenarioCall call_;                // unused if ranks draw their own inputs
-  std::optional<RankInputs> drawn_;  // if they do
+  std::optional<RankInputs> drawn_;  // set if ranks draw their own inputs
   std::string frame_;                // for the result
   bool in_vain_ = false, compile_seen_ = false, builds_again_ = false;
   std::size_t lowest_ = 0;

@@ -17,7 +17,7 @@ using collectives::TreeRound;
 using collectives::VoteRound;
 using Kind = Fault::Kind;
 
-constexpr Duration kNoticed = std::chrono::milliseconds(1);  // a later rank counts as last
+constexpr Duration kNoticed = std::chrono::milliseconds(1);  // least spread to note a last rank
 
 /// The ranks that have arrived at a round.
 struct Arrivals {
@@ -29,7 +29,7 @@ struct Arrivals {
 /// A rank's progress through the calls.
 struct Seat {
   std::size_t unit = 0, call = 0, step = 0;
-  std::uint64_t rounds = 0;            // begun
+  std::uint64_t rounds = 0;            // number of rounds begun
   std::optional<std::size_t> came_to;  // the call whose faults were applied last
   Instant began{0};                    // start of the current round
   Duration waited{0};
@@ -122,7 +122,7 @@ class TimedJob {
   TimedRun run_;
 };
 
-// Ranks that are late to the start hold up all: MPI itself waits there, and so does a rendezvous.
+// Ranks that are late to the start hold up all ranks: MPI itself, or a rendezvous, waits for them.
 void TimedJob::start() {
   Duration latest{0};
   for (const Fault& fault : faults_)
@@ -177,7 +177,7 @@ TimedCall& TimedJob::call(std::size_t index) {
   return *open_[index - first_open_].call;
 }
 
-/// `made`: the rank has made the call, and does not skip it.
+/// `made`: false if the rank skips the call.
 void TimedJob::leave_call(Rank rank, bool made) {
   const std::size_t index = seat(rank).call++;
   Open& open = open_[index - first_open_];
@@ -210,8 +210,8 @@ void TimedJob::begin(Rank rank) {
   act(rank);
 }
 
-// Applies the faults that strike a rank as it arrives at a call. Returns true if it does not begin
-// the call now.
+// Applies the faults that strike a rank as it arrives at a call. Returns true if the rank does not
+// begin the call now.
 bool TimedJob::held_up(Rank rank) {
   Seat& seat = this->seat(rank);
   if (seat.came_to == seat.call) return false;
@@ -346,7 +346,8 @@ Duration TimedJob::step_of(Rank rank, const std::string& frame) {
   return out;
 }
 
-// A rank that is stopped meanwhile continues afterwards; a crashed rank never does.
+// Runs `then` after `duration` of the rank's work. A stop meanwhile adds its time; after a crash,
+// `then` never runs.
 void TimedJob::work(Rank rank, Duration duration, std::function<void()> then) {
   Instant done = now() + duration;
   for (const Fault& fault : faults_) {

@@ -22,7 +22,7 @@ struct TimedRun {
   std::vector<std::optional<Instant>> struck;  // per fault; nullopt: never
   std::optional<Status> verdict;               // error that ended the job early
   RankSet culprits;                            // of the verdict; may be empty
-  bool hangs = false;                          // some ranks never go on; none can report it
+  bool hangs = false;                          // some ranks never continue; no rank can report it
   Instant end{0};                              // of the job, or of the last active rank
   std::vector<Duration> waited;                // per rank: for ranks that arrived later at a round
   RankSet last;              // ranks that others waited for in most calls, by 1 ms or more

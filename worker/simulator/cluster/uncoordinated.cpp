@@ -31,7 +31,7 @@ CallOutcome run_alone(CallMachine& machine, const KnownTraces* traces) {
   }
 }
 
-/// One class of ranks that runs alone.
+/// A class of ranks, or a rank, that runs alone.
 struct Loner {
   std::map<std::string, CodeCache> frames;
   std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
