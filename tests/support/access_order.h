@@ -1,5 +1,5 @@
-// Which work on the streams of an emulated device comes before which, as CUDA's rules say, whatever
-// order it happens to be done in; and so whether two streams use the same memory in no order.
+// The order of work on the streams of an emulated device by CUDA's rules, whatever order it is done
+// in. Finds memory that two streams use without an order between them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Vector clocks. Streams are numbered from 0. One thread at a time.
+/// Vector clocks. Streams are numbered from 0. Used by one thread at a time.
 class AccessOrder {
  public:
   struct Access {
@@ -18,19 +18,19 @@ class AccessOrder {
     std::size_t bytes = 0;
     bool writes = false;
   };
-  /// Per stream, how much of it comes before.
+  /// Per stream, the number of its works that come before.
   using Time = std::vector<std::uint64_t>;
 
   int add_stream();
-  /// The next work of a stream. Empty: all that it has memory in common with, where one of both
-  /// writes, comes before it; else which does not.
+  /// Adds the next work of a stream. Returns "" if all earlier work with memory in common, where
+  /// one of the two writes, comes before it; otherwise names such work that does not.
   [[nodiscard]] std::string put(int stream, std::span<const Access> accesses);
-  /// Memory that was not there before; it may be where other memory was.
+  /// Reports newly allocated memory; it may be where other memory was.
   void made(int stream, std::uint64_t at, std::size_t bytes);
   [[nodiscard]] Time now(int stream) const;
-  /// What is put on the stream from here on comes after that.
+  /// Work put on the stream from here on comes after `time`.
   void follow(int stream, const Time& time);
-  /// What is put on any stream from here on comes after all that is on this one.
+  /// Work put on any stream from here on comes after all work now on this stream.
   void waited_for(int stream);
 
  private:
@@ -43,7 +43,7 @@ class AccessOrder {
 
   std::vector<Time> now_;  // per stream
   Time host_;
-  std::vector<Done> done_;  // that the host has not waited for
+  std::vector<Done> done_;  // works that the host has not waited for
 };
 
 }  // namespace lockstep

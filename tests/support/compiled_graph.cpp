@@ -36,7 +36,7 @@ Toolchain& test_toolchain() {
   static const auto toolchain = [] {
     HostToolchain::Options options;
 #ifdef __SANITIZE_ADDRESS__
-    // Kernels are checked as the rest is.
+    // Kernels run under the same sanitizers as the rest.
     options.flags.insert(options.flags.end(),
                          {"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1"});
 #endif

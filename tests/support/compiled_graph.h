@@ -1,4 +1,4 @@
-// A graph compiled by the host compiler, run beside the interpreter, and the comparison of the two.
+// A graph compiled by the host compiler, run beside the interpreter; compares their results.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace lockstep::worker {
 
-/// One compiler for all tests of the program.
+/// One compiler, shared by all tests of the program.
 [[nodiscard]] Toolchain& test_toolchain();
 
-/// Generates, builds and loads; fails the test where that does not work.
+/// Generates, builds and loads a program; fails the test if that does not work.
 [[nodiscard]] std::unique_ptr<Executable> compile(const Graph& graph);
 
 [[nodiscard]] Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& inputs);
@@ -27,15 +27,16 @@ namespace lockstep::worker {
 [[nodiscard]] testing::AssertionResult same(const std::vector<Array>& got,
                                             const std::vector<Array>& expected, double bound);
 
-/// Runs both on the same inputs and compares; the interpreter's error must be the compiled one's.
+/// Runs both on the same inputs and compares; an error of the interpreter must be that of the
+/// compiled program.
 [[nodiscard]] testing::AssertionResult agree(Executable& executable, const Inputs& inputs,
                                              double bound);
 
-/// Values of `dtype` that make trouble now and then: zeros, equal ones, negative ones; with
-/// `special` also infinities and NaN.
+/// Values of `dtype`, among them values that often cause trouble: zeros, equal and negative ones;
+/// with `special` also infinities and NaN.
 [[nodiscard]] Array random_array(std::mt19937_64& random, DType dtype,
                                  std::vector<std::int64_t> sizes, bool special = false);
-/// i64 in [0, limit); zeros, so out of range, where there is nothing.
+/// i64 values in [0, limit); if limit is 0, zeros, which are out of range.
 [[nodiscard]] Array random_indices(std::mt19937_64& random, std::int64_t count, std::int64_t limit);
 [[nodiscard]] Array integers(std::vector<std::int64_t> sizes, std::vector<std::int64_t> values);
 

@@ -1,4 +1,4 @@
-// A job over all ranks of an MPI test program whose compiler notes down who compiles, and is slow
+// A job over all ranks of an MPI test program whose compiler notes which rank compiles, and is slow
 // on request.
 #pragma once
 
@@ -38,8 +38,8 @@ class SharedFolder {
 
 class CompilerRanks : public JobRanks {
  protected:
-  /// A job whose compiler notes down who compiles, and takes `seconds` longer on rank 0 once the
-  /// file "slow" is there.
+  /// Starts a job whose compiler notes which rank compiles, and takes `seconds` longer on rank 0
+  /// once the file "slow" exists.
   void start_with_compiler(const std::string& cache, std::chrono::seconds deadline, int seconds) {
     Settings settings = quiet();
     settings.cache_dir = cache;
@@ -57,7 +57,7 @@ class CompilerRanks : public JobRanks {
     MPI_Barrier(MPI_COMM_WORLD);
     start({}, settings);
   }
-  /// The ranks that compiled something so far, once per compilation.
+  /// The ranks that have compiled so far, once per compilation.
   [[nodiscard]] std::vector<int> built() const {
     MPI_Barrier(MPI_COMM_WORLD);
     std::istringstream lines(contents(folder / "built"));

@@ -1,8 +1,8 @@
-// CUDA kernels as functions of this processor, so that their text can be run where there is no GPU.
-// Put in front of a unit of CUDA text and compiled by the host compiler. Blocks run one after the
-// other; the threads of a block are fibers that take turns at barriers, or loops where a kernel has
-// none. Blocks and threads go up or down, as the caller asks: a kernel whose result depends on
-// which thread is first gives two results.
+// CUDA kernels as functions of this processor, so that their text can be run without a GPU. This
+// file is put in front of a unit of CUDA text, and both are compiled by the host compiler. Blocks
+// run one after the other. The threads of a block are fibers that take turns at barriers, or loops
+// if a kernel has no barriers. Blocks and threads run in rising or falling order, as the caller
+// asks: a kernel whose result depends on which thread is first gives two results.
 #pragma once
 
 #include <array>
@@ -53,8 +53,8 @@ struct Block {
 };
 Block block;
 
-// A context is entered once; from then on jumps will do, which unlike contexts ask the system
-// nothing.
+// A context is entered once; from then on the fiber is resumed by jumps, which unlike contexts need
+// no system call.
 void barrier() {
   if (_setjmp(block.fibers[block.current].place) == 0) _longjmp(block.scheduler, 1);
 }
@@ -65,7 +65,7 @@ void run_fiber() {
   _longjmp(block.scheduler, 1);
 }
 
-/// The current thread up to its next barrier or its end.
+/// Runs the current thread up to its next barrier or its end.
 __attribute__((noinline)) void resume() {
   Fiber& fiber = block.fibers[block.current];
   if (_setjmp(block.scheduler) != 0) return;
@@ -86,8 +86,8 @@ void prepare(Fiber& fiber) {
   makecontext(&fiber.start, run_fiber, 0);
 }
 
-/// All threads up to their next barrier or their end, again and again. False if some threads of the
-/// block end while others wait at a barrier.
+/// Runs all threads up to their next barrier or their end, again and again. Returns false if some
+/// threads of the block end while others wait at a barrier.
 bool run_block(bool down) {
   for (Fiber& fiber : block.fibers) prepare(fiber);
   for (;;) {
@@ -118,20 +118,21 @@ struct Call {
   }
   void operator()() const {
     int buffer = 0, number = 0;
-    // Braces: from left to right.
+    // Braces: elements are evaluated from left to right.
     std::tuple<P...> arguments{take<P>(buffer, number)...};
     std::apply(kernel, arguments);
   }
 };
 
-/// Of each pointer, all in front: 'w' where the kernel may write, 'r' where it only reads.
+/// Returns for each pointer parameter (pointers come first): 'w' if the kernel may write, 'r' if it
+/// only reads.
 template <class... P>
 constexpr auto accesses(void (*)(P...)) {
   return std::array<char, sizeof...(P) + 1>{
       (std::is_pointer_v<P> ? std::is_const_v<std::remove_pointer_t<P>> ? 'r' : 'w' : '\0')...};
 }
 
-/// How many there are, and how many of them, all in front, are pointers.
+/// Number of parameters, and number of pointers among them, which come first.
 template <class... P>
 constexpr int parameters(void (*)(P...)) {
   return sizeof...(P);
@@ -141,7 +142,7 @@ constexpr int pointers(void (*)(P...)) {
   return (0 + ... + (std::is_pointer_v<P> ? 1 : 0));
 }
 
-/// Status 0, or 1 if threads of a block do not come to the same barriers.
+/// Returns 0, or 1 if threads of a block do not reach the same barriers.
 template <class... P>
 int launch(void (*kernel)(P...), bool barriers, void* const* buffers, const long* numbers,
            long blocks, bool down) {

@@ -15,7 +15,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Memory of a device with values of the host's, as doubles whatever the dtype.
+/// Device memory filled with values of the host, which are doubles for every dtype.
 class Values {
  public:
   Values(Device& device, DType dtype, std::vector<double> values)
@@ -57,7 +57,7 @@ class Values {
   DeviceAddress at_{};
 };
 
-/// Which the dtype, and f32, hold.
+/// Random values that `dtype` and f32 represent exactly.
 std::vector<double> random_values(std::mt19937_64& random, std::int64_t count,
                                   DType dtype = DType::F32) {
   std::vector<double> out(static_cast<std::size_t>(count));
@@ -68,7 +68,7 @@ std::vector<double> random_values(std::mt19937_64& random, std::int64_t count,
   return out;
 }
 
-/// How far a product may be off: sums of f32 or f64, and of f16 and bf16 half of a last place more.
+/// Bound of a product's error: sums of f32 or f64; for f16 and bf16 half of a last place more.
 double bound_of(const Product& p) {
   const auto terms = static_cast<double>(p.k + 1);
   if (p.dtype == DType::F64) return 1e-14 * terms;

@@ -14,7 +14,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// As kernels of the host are made, but in a hurry.
+/// Compiles like the host's kernels, but faster.
 Toolchain& quick_toolchain() {
 #ifdef __SANITIZE_ADDRESS__
   return test_toolchain();
@@ -109,7 +109,7 @@ Result<void> EmulatedDevice::within(DeviceAddress memory, std::size_t bytes) con
 Result<std::optional<DeviceAddress>> EmulatedDevice::allocate(std::size_t bytes) {
   if (auto done = called("allocate"); !done) return done.error();
   if (live_ + bytes > capacity_) return std::optional<DeviceAddress>();
-  // Filled with what is no number of any type, so that a kernel that reads before it writes shows.
+  // Filled with bytes that are NaN in every float type, so that a read before a write shows.
   constexpr std::size_t kAlignment = 16;
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t inside = (bytes + page - 1) / page * page;
@@ -206,7 +206,7 @@ Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, in
   if (threads != kCudaBlock || blocks < 1) return flawed(failure("no such launch on " + name_));
   std::vector<void*> pointers;
   for (DeviceAddress at : buffers) pointers.push_back(pointer(at));
-  // How much of the memory there a kernel uses it does not say.
+  // A kernel does not say how much of a buffer it uses, so all of it counts.
   std::vector<Access> accesses;
   for (std::size_t i = 0; i < buffers.size(); ++i)
     accesses.push_back(
@@ -220,7 +220,8 @@ Result<void> EmulatedDevice::launch(DeviceKernel kernel, std::int64_t blocks, in
                      if (auto done = within(DeviceAddress{reinterpret_cast<std::uint64_t>(at)}, 0);
                          !done)
                        return done;
-                 // Few blocks, so that loops have to stride: how many there are must not matter.
+                 // Few blocks, so that loops have to stride: results must not depend on the number
+                 // of blocks.
                  const std::int64_t few = std::min<std::int64_t>(blocks, 3);
                  const auto entry = reinterpret_cast<Entry>(kernel);
                  if (entry(pointers.data(), taken.data(), few, down_) == 0) return {};
@@ -305,13 +306,13 @@ Result<void> EmulatedDevice::exchange(const collectives::Collective& collective,
     if (access.bytes > 0)
       if (auto done = within(DeviceAddress{access.at}, access.bytes); !done) return done;
   if (auto done = put(DeviceStream::Ranks, accesses); !done) return done;
-  // What is there before the result is no number.
+  // Until the result is delivered, the memory holds NaN.
   Late late{++exchanged_, to, {}};
   const auto* const there = static_cast<const std::byte*>(collective.receive);
   if (there != nullptr) late.result.assign(there, there + bytes(extent.receive));
   collectives::Collective elsewhere = collective;
   elsewhere.receive = late.result.data();
-  // On this stream the results before are there.
+  // Collectives on this stream see the results of earlier ones.
   for (const Late& before : late_)
     if (before.to == from) elsewhere.send = before.result.data();
   if (auto done = exchange(elsewhere); !done) return done;

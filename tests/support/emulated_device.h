@@ -1,8 +1,8 @@
-// This processor in place of a GPU, for tests: runs the text of CUDA kernels (cuda_on_host.h). What
-// it shows is that text and runtime are right, not that a GPU runs them. It counts what is
-// allocated, runs out of memory and fails when it is told to. Work is done at once, but what a
-// collective on the other stream writes is there only once somebody has waited for it, and memory
-// that both streams use in no order is an error.
+// This processor in place of a GPU, for tests: runs the text of CUDA kernels (cuda_on_host.h). It
+// shows that text and runtime are right, not that a GPU runs them. It counts allocations, runs out
+// of memory and fails on request. Work is done at once. But the result of a collective on the other
+// stream appears only after a wait for it, and memory that both streams use without an order
+// between them is an error.
 #pragma once
 
 #include <deque>
@@ -39,8 +39,8 @@ class EmulatedDevice final : public Device {
   Result<DeviceModule> load(const Bytes& object) override;
   Result<DeviceKernel> kernel(DeviceModule module, const std::string& name) override;
   void unload(DeviceModule module) override;
-  /// Errors, besides those asked for: memory that was not allocated, or not that much of it;
-  /// threads of a block that come to different barriers.
+  /// Errors, besides requested ones: use of memory that was not allocated or is too small; threads
+  /// of a block that reach different barriers.
   Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
                       std::span<const DeviceAddress> buffers,
                       std::span<const std::int64_t> numbers) override;
@@ -57,13 +57,13 @@ class EmulatedDevice final : public Device {
   Result<void> launch(DeviceRecording recording) override;
   void destroy(DeviceRecording recording) override { recordings_.erase(recording); }
 
-  /// Puts a collective between `size` ranks on Ranks. `exchange` carries it out at once, with the
-  /// result elsewhere.
+  /// Puts a collective between `size` ranks on stream Ranks. `exchange` carries it out at once,
+  /// into another buffer.
   using Exchange = std::function<Result<void>(const collectives::Collective&)>;
   Result<void> exchange(const collectives::Collective& collective, int size,
                         const Exchange& exchange);
 
-  /// Threads and blocks in falling order from now on.
+  /// Runs threads and blocks in falling order from now on.
   void set_down(bool down) { down_ = down; }
   void set_capacity(std::size_t bytes) { capacity_ = bytes; }
   /// The n-th call from now on fails, counted from 0; frees do not count.
@@ -71,14 +71,14 @@ class EmulatedDevice final : public Device {
   [[nodiscard]] int calls() const { return calls_; }
   /// Launches and products that were not recorded, and launches of recordings.
   [[nodiscard]] int starts() const { return starts_; }
-  /// Those of them that a collective was under way beside.
+  /// Number of starts() while a collective was under way.
   [[nodiscard]] int overlaps() const { return overlaps_; }
   [[nodiscard]] int uploads() const { return uploads_; }
   [[nodiscard]] int downloads() const { return downloads_; }
-  /// How often it was asked whether it is done.
+  /// Number of calls of idle().
   [[nodiscard]] int waits() const { return waits_; }
   [[nodiscard]] std::size_t live_bytes() const { return live_; }
-  /// Which memory both streams have used in no order, if any.
+  /// Describes the first memory that both streams used without an order between them; empty: none.
   [[nodiscard]] const std::string& disorder() const { return disorder_; }
   [[nodiscard]] std::size_t events() const { return events_.size(); }
   [[nodiscard]] std::size_t modules() const { return modules_.size(); }
@@ -95,15 +95,15 @@ class EmulatedDevice final : public Device {
     return {{static_cast<std::uint64_t>(at), bytes, writes}};
   }
   Result<void> called(const char* call);
-  /// The same of a call that has no place in a recording.
+  /// Like called(), for a call that is not allowed in a recording.
   Result<void> called_unrecorded(const char* call);
   Result<void> flawed(Status status);
   Result<void> within(DeviceAddress memory, std::size_t bytes) const;
-  /// Memory of a product or none.
+  /// Fails unless `memory` holds that many elements; any address will do for 0 elements.
   Result<void> holds(DeviceAddress memory, std::int64_t elements, DType dtype) const;
-  /// Of memory that is there, what lies from here on.
+  /// Number of allocated bytes from this address on; 0 if it is not allocated.
   [[nodiscard]] std::size_t left_at(DeviceAddress memory) const;
-  /// Does it now, or records it.
+  /// Does the work now, or records it.
   Result<void> start(const char* call, std::vector<Access> accesses, Body body);
   Result<void> start(const Work& work);
   void count_start() {
@@ -112,7 +112,7 @@ class EmulatedDevice final : public Device {
   }
   Result<void> put(DeviceStream stream, std::span<const Access> accesses);
   Result<void> wait();
-  /// Results of the first so many collectives.
+  /// Writes the results of collectives up to number `until`.
   void deliver(std::uint64_t until);
   struct Late {
     std::uint64_t number;
@@ -123,7 +123,8 @@ class EmulatedDevice final : public Device {
     AccessOrder::Time time;
     std::uint64_t exchanged = 0;
   };
-  /// Ends where no memory is, and begins behind a page of none: an access beyond ends the test.
+  /// Lies between two pages without access, at the end of the first ones: an access beyond ends the
+  /// test.
   struct Memory {
     std::shared_ptr<void> pages;
     std::size_t size = 0;
@@ -140,18 +141,19 @@ class EmulatedDevice final : public Device {
   std::uint64_t next_recording_ = 1;
   std::map<DeviceKernel, std::string> accesses_;  // per parameter, 'r' or 'w'
   AccessOrder order_;
-  std::string disorder_;  // the first, for good
+  std::string disorder_;  // the first one; kept to the end
   std::deque<Late> late_;
   std::uint64_t exchanged_ = 0, next_event_ = 1;
   std::map<DeviceEvent, Event> events_;
-  // Of the recording under way.
+  // State of the recording under way.
   bool recording_ = false;
   std::vector<Work> recorded_;
   std::optional<Status> flaw_;
   std::vector<DeviceAddress> freed_late_;
 };
 
-/// A program whose kernels are one unit, so that the compiler reads the shim once, and that unit.
+/// A program whose kernels are one unit, so that the compiler reads cuda_on_host.h once, and that
+/// unit built.
 struct EmulatedProgram {
   Program program;
   std::vector<Bytes> units;

@@ -1,4 +1,4 @@
-// What targets of libFuzzer share: a claim, and a file of bytes for readers of files.
+// Helpers that libFuzzer targets share: an assertion, and a file of bytes for readers of files.
 #pragma once
 
 #include <cerrno>
@@ -12,7 +12,7 @@
 
 namespace lockstep::fuzz {
 
-/// Ends the target with `what` on stderr, unless `holds`.
+/// Ends the target with `what` on stderr, unless `holds` is true.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);

@@ -1,5 +1,5 @@
-// Graphs by hand, for tests of what comes after the tracer. The shape rules complete every node, so
-// a graph made here is one that a trace could have made.
+// Graphs made by hand, for tests of the stages after the tracer. The shape rules complete every
+// node, so a graph made here is one that a trace could have made.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class GraphBuilder {
 
   /// A backed symbol bound by `source` ("x.size(0)" or an int's name).
   shapes::Expr symbol(std::string source);
-  /// Inputs come before everything else.
+  /// Requires that no other node has been added yet.
   NodeId input(std::string name, DType dtype, Sizes sizes);
   NodeId scalar(const shapes::Expr& value);
   NodeId full(DType dtype, Sizes sizes, double value);
@@ -51,9 +51,9 @@ class GraphBuilder {
   void output(NodeId x);
 
   [[nodiscard]] const TensorMeta& meta(NodeId id) const { return graph_.nodes[id].meta; }
-  /// The line of nodes made from now on: "model.cpp:LINE".
+  /// Sets the line of nodes made from now on: "model.cpp:LINE".
   void line(std::uint32_t number) { line_ = number; }
-  /// Requires a graph that keeps the structural rules.
+  /// Requires a graph that satisfies the structural rules.
   [[nodiscard]] Graph take();
 
  private:

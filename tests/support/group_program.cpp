@@ -118,7 +118,7 @@ void GroupProgram::apply(const Step& step, const std::vector<int>& members, Valu
         case What::Max:
           mine[i] = most;
           break;
-        case What::GatherScatter:  // everyone gathers the same, so my share comes n times
+        case What::GatherScatter:  // every rank gathers the same, so each share counts n times
           mine[i] = of(me)[i] * 2 * static_cast<double>(n);
           break;
         case What::Broadcast:

@@ -1,5 +1,5 @@
-// Random programs with collectives over overlapping groups, beside what they must give: every
-// rank's values in plain loops. For tests on threads and on real ranks.
+// Random programs with collectives over overlapping groups, with the expected values of every rank
+// from plain loops. For tests on threads and on real ranks.
 #pragma once
 
 #include <map>
@@ -20,16 +20,16 @@ class GroupProgram {
     return layouts_;
   }
   [[nodiscard]] RankSet set_of(const std::string& name, int rank) const;
-  /// As Job::group gives it.
+  /// The group as Job::group returns it.
   [[nodiscard]] Group group_of(const std::string& name, int rank) const;
-  /// What rank `rank` puts in: f64 [width()].
+  /// The input of rank `rank`: f64 [width()].
   [[nodiscard]] std::vector<double> input(int rank) const;
   [[nodiscard]] std::int64_t width() const { return times_ * width_; }
-  /// Inputs become so many times as wide; the program stays as it is.
+  /// Makes inputs `times` times as wide; the program stays as it is.
   void widen(std::int64_t times) { times_ = times; }
-  /// The program, traced.
+  /// Traces the program.
   [[nodiscard]] Tensor traced(Tensor x, const std::map<std::string, Group>& groups) const;
-  /// What each rank must get out.
+  /// The output that each rank must get.
   [[nodiscard]] std::vector<std::vector<double>> expected() const;
 
  private:

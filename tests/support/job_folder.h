@@ -8,7 +8,7 @@
 
 namespace lockstep::worker {
 
-/// The folder is new for each test, and gone with it.
+/// The folder is new for each test, and removed after it.
 class JobFolder : public JobRanks {
  protected:
   void SetUp() override {

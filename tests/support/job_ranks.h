@@ -12,7 +12,7 @@
 
 namespace lockstep::worker {
 
-/// One tensor, under the name x.
+/// One tensor as input, named x.
 struct X {
   Tensor x;
   template <class V>
@@ -21,7 +21,7 @@ struct X {
   }
 };
 
-/// One tensor out, under the name y.
+/// One tensor as output, named y.
 struct Y {
   Tensor y;
   template <class V>
@@ -30,7 +30,7 @@ struct Y {
   }
 };
 
-/// f64, every element `value`.
+/// A tensor of f64, every element `value`.
 inline Tensor filled(std::vector<std::int64_t> sizes, double value) {
   Array array(DType::F64, std::move(sizes));
   for (std::int64_t i = 0; i < array.elements(); ++i) array.set(i, value);
@@ -69,7 +69,7 @@ class JobRanks : public testing::Test {
     last = rank == size - 1;
   }
 
-  /// Every rank has this very error.
+  /// Expects that every rank has exactly this error.
   void expect_joint(const Status& mine) const {
     std::string text = mine.text();
     int length = static_cast<int>(text.size());
@@ -79,7 +79,7 @@ class JobRanks : public testing::Test {
     MPI_Bcast(first.data(), length, MPI_CHAR, 0, MPI_COMM_WORLD);
     EXPECT_EQ(text, first) << "rank 0 has another error";
   }
-  /// "rank 3": the one that the tests make go wrong.
+  /// "rank 3": the last rank, on which tests make things go wrong.
   [[nodiscard]] std::string last_text() const { return "rank " + std::to_string(size - 1); }
   [[nodiscard]] bool finish() const {
     const auto ended = job->finish();

@@ -1,4 +1,4 @@
-// What a failure in the middle of a graph must come to on all ranks.
+// The error that a failure in the middle of a graph must give on all ranks.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep::worker {
 
-/// "a03_list": names in the order of the numbers.
+/// "a03_list": names that sort in the order of their numbers.
 inline std::string numbered(std::size_t at, const char* what) {
   return (at < 10 ? "a0" : "a") + std::to_string(at) + "_" + what;
 }
@@ -18,7 +18,7 @@ inline void add_rank(std::vector<Inputs>& inputs) {
     inputs[r]["job.rank"] = integers({}, {static_cast<std::int64_t>(r)});
 }
 
-/// All ranks have the same error, and one of `guilty` is its cause.
+/// True if all ranks have the same error, and one of `guilty` is its cause.
 inline testing::AssertionResult joint(const OnRanks::Run& run, const RankSet& guilty) {
   for (const auto& rank : run.ranks) {
     if (rank->has_value()) return testing::AssertionFailure() << "a rank did not fail";

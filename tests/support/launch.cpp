@@ -41,7 +41,7 @@ Launched launch_ranks(int ranks, const std::string& program, const std::string& 
 
 Launched launch_met(int ranks, const std::string& program, const std::string& environment,
                     int without) {
-  static int next_port = 0;  // tests run in processes of their own
+  static int next_port = 0;  // per process; each test runs in its own
   const int port = 20'000 + (::getpid() * 7 + next_port++ * 1'009) % 12'000;
   const std::string number = std::to_string(ranks);
   std::string script =

@@ -1,4 +1,4 @@
-// Real processes under scripts/mpirun: what they print, how they end and how long they take.
+// Real processes under scripts/mpirun: their output, exit code and duration.
 #pragma once
 
 #include <filesystem>
@@ -11,29 +11,29 @@ struct Launched {
   int exit_code = -1;
   double seconds = 0;
   std::string output;  // stdout and stderr of all ranks
-  /// How often `text` is in the output.
+  /// Number of times that `text` is in the output.
   [[nodiscard]] int count(const std::string& text) const;
 };
 
 /// Runs a shell command to its end.
 [[nodiscard]] Launched launch(const std::string& command);
 /// `environment`: "NAME=value NAME=value"; the artifact cache is that of the build tree unless
-/// given. The command is ended after 60 seconds.
+/// given. The command is ended after 150 seconds.
 [[nodiscard]] Launched launch_ranks(int ranks, const std::string& program,
                                     const std::string& environment = {});
 
-/// The same without a launcher: plain processes that meet over TCP, each of which ends the output
-/// with "rank 3 left with 0"; killed after 40 seconds. One thread each for products: on a busy
-/// machine threads of OpenBLAS that wait for each other take a hundred times as long. `without`: a
-/// rank that is not started.
+/// Runs ranks without a launcher: plain processes that meet over TCP, killed after 40 seconds. The
+/// output has a line "rank 3 left with 0" per rank at its end. Products run on one thread each: on
+/// a busy machine, threads of OpenBLAS that wait for each other take a hundred times as long.
+/// `without`: a rank that is not started.
 [[nodiscard]] Launched launch_met(int ranks, const std::string& program,
                                   const std::string& environment = {}, int without = -1);
 
-/// The command lines of processes that have `variable`, "NAME=value", in their environment. Those
-/// that have been killed and have not ended yet are given five seconds.
+/// The command lines of processes with `variable` ("NAME=value") in their environment. Processes
+/// that were killed but have not ended yet get five seconds to end.
 [[nodiscard]] std::vector<std::string> processes_with(const std::string& variable);
 
-/// A fresh directory that goes with the object.
+/// A fresh directory, removed with the object.
 class Folder {
  public:
   Folder();

@@ -1,4 +1,4 @@
-// A host that corrupts what it sends.
+// A communicator that corrupts what it sends, for tests.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Sends other bytes than it holds where the message is long: a host that corrupts.
+/// Alters the last byte of messages from kLong bytes on, like a host that corrupts data.
 class LyingCommunicator final : public collectives::Communicator {
  public:
   explicit LyingCommunicator(Communicator& honest) : honest_(honest) {}

@@ -92,7 +92,7 @@ void NaiveExchange::expect_fields(const FieldCells& found) const {
     EXPECT_EQ(cell.clash, clash);
     EXPECT_EQ(cell.differs, !clash && join == FieldJoin::Equal && differs);
     EXPECT_EQ(cell.too_large, !clash && join == FieldJoin::Union && bytes > 65536);
-    // A word of its own for "less": of bytes, the unsigned ones.
+    // An own definition of "less": bytes compare as unsigned.
     const auto less = [](const FieldValue& a, const FieldValue& b) {
       return a.number != b.number
                  ? a.number < b.number

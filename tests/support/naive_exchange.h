@@ -1,5 +1,5 @@
-// The exchange as one would write it first: cells by name in maps, one rank after the other. Slow
-// and obvious; the oracle of what the columns say.
+// The exchange in its simplest form: cells by name in maps, one rank after the other. Slow and
+// obvious; the oracle for the columns.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace lockstep::worker {
 
 struct NaiveCell {
-  std::size_t have = 0;  // ranks that have the source
+  std::size_t have = 0;  // number of ranks that have the source
   SourceCell::First first;
   std::uint8_t kinds = 0, truths = 0;
   std::uint16_t dtypes = 0;
@@ -32,10 +32,10 @@ struct NaiveField {
 
 class NaiveExchange {
  public:
-  /// `state`: what the rank stored. Ranks in order.
+  /// Adds the next rank, in rank order. `state`: the state that it stored.
   void add(const Observation& seen, const FrameState& state);
 
-  /// Fails the test where `joint` says anything else. With `history`, stored states count.
+  /// Fails the test if `joint` differs from this. With `history`, stored states count.
   void expect_equal(const JointObservation& joint, const FrameState& own, bool history) const;
   [[nodiscard]] FrameState state(bool history) const;
 
@@ -47,14 +47,13 @@ class NaiveExchange {
   FrameState stored_, learnt_;
 };
 
-/// The payloads of all ranks through the way that their lists and states ask for, joined one after
-/// the other. `names` is what all ranks know already, and knows all names afterwards. Requires that
-/// `own`, the state of the rank that reads, outlives the result.
+/// Joins the payloads of all ranks, one after the other, in the exchange that their lists and
+/// states ask for; the result is that of rank 0. With `history`, states[0] must outlive it.
 [[nodiscard]] std::optional<JointObservation> exchange_all(const std::vector<Observation>& ranks,
                                                            const std::vector<FrameState>& states,
                                                            bool history);
 
-/// The same without stored states.
+/// Like exchange_all(), without stored states.
 [[nodiscard]] JointObservation joint_of(const std::vector<Observation>& ranks);
 
 }  // namespace lockstep::worker

@@ -17,7 +17,7 @@
 
 namespace lockstep::worker {
 
-/// Carries collectives between devices whose memory is this process's.
+/// Carries collectives between devices whose memory is in this process.
 class EmulatedData final : public collectives::DeviceData {
  public:
   EmulatedData(EmulatedDevice& device, collectives::Communicator& ranks)
@@ -36,7 +36,7 @@ class EmulatedData final : public collectives::DeviceData {
   std::string name_ = "memory of one process";
 };
 
-/// A host whose ranks' devices have such data planes.
+/// A host whose ranks' devices have an EmulatedData for each group.
 class HostWithData final : public RunHost {
  public:
   HostWithData(RunHost& host, collectives::Communicator& all, EmulatedDevice& device)
@@ -64,7 +64,7 @@ class HostWithData final : public RunHost {
   std::map<std::string, std::unique_ptr<EmulatedData>> data_;
 };
 
-/// What every rank gets from a graph.
+/// Runs a graph on every rank and collects the results.
 class OnRanks {
  public:
   OnRanks(Graph graph, int size) : graph_(std::move(graph)), size_(size) {}
@@ -73,7 +73,7 @@ class OnRanks {
   struct Run {
     std::vector<std::optional<Outcome>> ranks;
     int rounds = 0, collectives = 0;
-    int overlaps = 0;  // starts on devices while a collective was under way, of all ranks
+    int overlaps = 0;  // starts on devices while a collective was under way, over all ranks
   };
   Run compiled(const std::vector<Inputs>& inputs) {
     if (units_.empty()) units_ = build();
@@ -83,10 +83,10 @@ class OnRanks {
                              communicator, host);
     });
   }
-  /// How collectives between devices go: by way of the host, or between the devices.
+  /// How collectives between devices run: through the host, or from device to device.
   enum class Way : std::uint8_t { Staged, Direct, DirectRecorded };
-  /// Each rank on a device of its own. `prepare` may tell a rank's device to fail, or to have
-  /// little memory.
+  /// Runs each rank on a device of its own. `prepare` may make a rank's device fail, or limit its
+  /// memory.
   Run on_devices(const std::vector<Inputs>& inputs, Way way,
                  const std::function<void(int rank, EmulatedDevice& device)>& prepare = {}) {
     std::atomic<int> overlaps = 0;
@@ -119,8 +119,9 @@ class OnRanks {
     });
   }
 
-  /// All give the same on every rank, in as many rounds and collectives: the interpreter, the
-  /// host's program, the devices' with every way for collectives.
+  /// Expects the same results, rounds and collectives on every rank from the interpreter, the
+  /// host's program, and the devices' program with every way for collectives. Returns the
+  /// interpreter's.
   Run everywhere(const std::vector<Inputs>& inputs) {
     Run expected = interpreted(inputs);
     compare(compiled(inputs), expected, "compiled");
@@ -171,12 +172,12 @@ class OnRanks {
   SystemClock clock_;
 };
 
-/// What rank 0 gets in each way of running.
+/// The outputs of rank 0 in one way of running.
 struct Way {
   const char* name;
   std::vector<Array> outputs;
 };
-/// Of a graph of one rank that runs to its end.
+/// Requires a graph of one rank that runs to its end.
 inline std::vector<Way> every_way(OnRanks& ranks, const Inputs& inputs) {
   const auto got = [](OnRanks::Run run) { return run.ranks[0].value().value(); };
   return {{"interpreted", got(ranks.interpreted({inputs}))},

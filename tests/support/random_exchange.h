@@ -1,5 +1,5 @@
-// Random graphs of kernels, products and collectives that need one another only here and there, so
-// that much can be under way at a time.
+// Random graphs of kernels, products and collectives with few dependencies on each other, so that
+// much of a graph can be under way at a time.
 #pragma once
 
 #include <random>

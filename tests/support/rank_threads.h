@@ -9,7 +9,7 @@
 namespace lockstep::worker::test {
 
 /// Outputs per rank; `inputs` and `graphs` have one element per rank. "job.rank" is added to the
-/// inputs. Fails the current test, and gives empty outputs, where a rank fails.
+/// inputs. If a rank fails, fails the current test and returns empty outputs.
 [[nodiscard]] std::vector<std::vector<Array>> run_on_ranks(const std::vector<Graph>& graphs,
                                                            std::vector<Inputs> inputs);
 

@@ -1,5 +1,5 @@
-// A job whose ranks go wrong and are mended again: every rank with a compiler and an artifact cache
-// of its own, as on several hosts, and a frame that sends rows where data says.
+// A job with ranks that fail and recover. Every rank has a compiler and an artifact cache of its
+// own, as on several hosts. A frame sends rows to ranks that the data chooses.
 #pragma once
 
 #include <cstdio>
@@ -12,8 +12,8 @@
 
 namespace lockstep::worker {
 
-/// `rows` are sent to ranks as `counts` says; each is the number of an entry in `table` of the rank
-/// that gets it, which takes at most room[0] rows.
+/// `counts` says how many of `rows` go to each rank. A row is the index of an entry in `table` of
+/// the receiving rank, which takes at most room[0] rows.
 struct Parcel {
   Tensor rows, counts, table, room;
   template <class V>
@@ -22,7 +22,7 @@ struct Parcel {
   }
 };
 
-/// The sum over all ranks of the entries that their rows name, times `factor`.
+/// The sum, over all ranks, of the table entries that the received rows name, times `factor`.
 inline Y delivered(const Parcel& in, double factor) {
   const Sizes to = tolist(in.counts, Values::NonNegative);
   const Sizes from = tolist(all_to_all_single(in.counts), Values::NonNegative);
@@ -43,7 +43,7 @@ class RecoverableRanks : public JobRanks {
     restart({});
   }
 
-  /// A job that says what happens, with a cold cache.
+  /// Starts a job that logs to stderr, with a cold cache.
   void restart(DecisionConfig decision) {
     Settings settings = quiet();
     settings.log = {"info"};
@@ -54,8 +54,8 @@ class RecoverableRanks : public JobRanks {
   }
 
   [[nodiscard]] static int rows_to(int from, int to, int call) { return (from + to + call) % 3; }
-  /// What this rank brings to a call. The tables have another size at every call, the same on all
-  /// ranks: where that is to be static, no entry serves two of them.
+  /// This rank's input for a call. The tables have another size at every call, equal on all ranks:
+  /// if this size must be static, no entry serves two calls.
   [[nodiscard]] Parcel parcel(int call) const {
     std::vector<std::int64_t> rows, counts;
     for (int p = 0; p < size; ++p) {
@@ -66,7 +66,7 @@ class RecoverableRanks : public JobRanks {
     for (int k = 0; k < kEntries + call; ++k) table.set(k, entry(rank, k, call));
     return {integers(rows), integers(counts), table, integers({1000})};
   }
-  /// What all ranks get out of it, by plain loops over what every rank brings.
+  /// What all ranks get from call `call`, by plain loops over the inputs of all ranks.
   [[nodiscard]] double sum_of(int call, double factor = 1) const {
     double total = 0;
     for (int r = 0; r < size; ++r)
@@ -85,7 +85,8 @@ class RecoverableRanks : public JobRanks {
     ASSERT_TRUE(out) << out.error().text();
     EXPECT_EQ(only(out->y), sum_of(call, factor)) << "call " << call;
   }
-  /// The error of all ranks: this code, and a table in which `guilty` stand apart with `text`.
+  /// Expects that all ranks have this code, and a table with a row for exactly the ranks `guilty`,
+  /// with `text`.
   template <class Out>
   void expect_error(const Result<Out>& result, Code code, const RankSet& guilty,
                     const std::string& text) const {
@@ -98,7 +99,8 @@ class RecoverableRanks : public JobRanks {
       told = told || (row.ranks == guilty && contains(row.value, text));
     EXPECT_TRUE(told) << "ranks " << guilty.text() << " with " << text << " in " << error.text();
   }
-  /// The frame that failed works, so does `other`, which was there before, and a new one.
+  /// Expects that three frames work: the one that failed, `other`, which existed before, and a new
+  /// one.
   void expect_goes_on(CompiledFrame<Parcel, Y>& failed, double factor,
                       CompiledFrame<Parcel, Y>& other) {
     for (int call = 20; call < 23; ++call) {
@@ -110,7 +112,7 @@ class RecoverableRanks : public JobRanks {
     EXPECT_TRUE(finish());
   }
 
-  /// What this rank's log says meanwhile.
+  /// Returns what this rank logs while `act` runs.
   template <class Do>
   static std::string said_while(Do act) {
     testing::internal::CaptureStderr();
@@ -123,12 +125,12 @@ class RecoverableRanks : public JobRanks {
   [[nodiscard]] std::string compiler() const {
     return folder / ("compiler." + std::to_string(rank));
   }
-  /// What this rank's compiler does from now on with what it is to build: "" (builds it), "rejects"
-  /// (the text arrives with a line that is no C++), "dies", "full" (its disk).
+  /// What this rank's compiler does with its input from now on: "" (builds it), "rejects" (the text
+  /// gets a line that is no C++), "dies", "full" (its disk is full).
   void compiler_does(const std::string& what) const { std::ofstream(compiler() + ".does") << what; }
 
   SharedFolder folder;
-  std::string cache;  // this rank's, in the job under way
+  std::string cache;  // cache of this rank's current job
   int jobs = 0;
 
  private:

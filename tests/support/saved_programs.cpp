@@ -20,7 +20,7 @@ Graph traced(const TraceSetup& made, const std::function<void(Trace&)>& body) {
   return *std::move(graph);
 }
 
-/// Rows to the ranks that `counts` says, and what came from each.
+/// Sends rows to the ranks as `counts` says, and returns the received rows.
 Tensor exchanged(const Tensor& x, const Tensor& counts) {
   const Tensor received = all_to_all_single(counts);
   return all_to_all_single(x, tolist(received, Values::NonNegative),

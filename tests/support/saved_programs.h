@@ -1,5 +1,5 @@
-// Saved programs without a job, for tests: of a traced case, and a small one with a bit of
-// everything.
+// Saved programs without a job, for tests: made from a traced case, and a small one that has every
+// part of the format.
 #pragma once
 
 #include "ops/op_cases.h"
@@ -9,16 +9,16 @@
 
 namespace lockstep::worker::test {
 
-/// Of this graph alone.
+/// A program with this graph only.
 [[nodiscard]] SavedProgram program_of(Graph graph, Decision decision, int ranks = 1);
-/// The case with all sizes symbols, and its gradients where it is of one rank.
+/// The case with all sizes as symbols; with its gradients if it runs on one rank.
 [[nodiscard]] SavedProgram program_of(const OpCase& op_case);
-/// Guards, a group guard, uniform sizes, asserts, an own op, branches, a scan, all_to_alls with
-/// sizes from data, and an entry of fixed sizes; of 2 ranks.
+/// A program of 2 ranks with guards, a group guard, uniform sizes, asserts, an own op, branches, a
+/// scan, all_to_alls with sizes from data, and an entry of fixed sizes.
 [[nodiscard]] SavedProgram small_program();
-/// y = -x, with one size a symbol; without lines.
+/// y = -x, with one size as a symbol; without source lines.
 [[nodiscard]] SavedProgram tiny_program();
-/// The definitions that it uses.
+/// The definitions of own ops that the program uses.
 [[nodiscard]] OwnOps own_ops_in(const SavedProgram& program);
 
 }  // namespace lockstep::worker::test

@@ -24,7 +24,7 @@ class SeededRanks::Member final : public collectives::Communicator {
     round_ = &round;
     advance();
   }
-  /// Like a data collective of MPI: blocks, and moves no round. Carries no data.
+  /// Blocks like a data collective of MPI, and advances no round meanwhile. Carries no data.
   [[nodiscard]] Result<void> start(const Collective&) override {
     const std::uint64_t mine = ranks_.collectives_;
     if (++ranks_.in_collective_ == ranks_.size_) {

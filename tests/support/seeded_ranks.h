@@ -1,6 +1,7 @@
 // Ranks of one group in one process, in an order that a seed decides: at each poll and each wait
-// any other rank may go on, and messages take their time. One rank runs at a time, so a seed gives
-// the same run every time. For tests of code that waits inside its calls, as the call driver does.
+// any other rank may continue, and messages have random delays. One rank runs at a time, so a seed
+// gives the same run every time. For tests of code that waits inside its calls, as the call driver
+// does.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +21,7 @@ class SeededRanks {
  public:
   SeededRanks(int size, std::uint64_t seed);
 
-  /// Runs `body` on every rank to its end. A wait that nothing can end any more is Stuck.
+  /// Runs `body` on every rank to its end. A wait that can no longer end is Stuck.
   void run(const std::function<void(collectives::Communicator&)>& body);
 
  private:
@@ -28,9 +29,9 @@ class SeededRanks {
   struct Message {
     bool bare;
     Bytes body;
-    std::uint64_t due;  // the turn from which on it can be received
+    std::uint64_t due;  // the first turn in which it can be received
   };
-  /// Lets the seed choose who goes on; returns when this rank is chosen again.
+  /// Lets the seed choose the next rank; returns when this rank is chosen again.
   void give_way(int self);
   void choose();
   std::deque<Message>& box(int from, int to) {
@@ -44,7 +45,7 @@ class SeededRanks {
   std::vector<bool> alive_;
   std::vector<std::deque<Message>> boxes_;
   int turn_of_ = 0;
-  std::uint64_t turns_ = 0, moved_at_ = 0;  // the last turn in which something moved
+  std::uint64_t turns_ = 0, moved_at_ = 0;  // moved_at_: last turn in which something moved
   int in_collective_ = 0;
   std::uint64_t collectives_ = 0;
 };

@@ -77,7 +77,7 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
   std::optional<Post>& post(int rank) { return group_.posts_[static_cast<std::size_t>(rank)]; }
   const Collective& of(int rank) { return *post(rank)->collective; }
 
-  /// Waits for all ranks; an error on all of them where they meet in different things.
+  /// Waits for all ranks. If they meet in different operations, all of them get an error.
   Result<void> meet(Post mine) {
     post(rank_) = std::move(mine);
     group_.barrier_.arrive_and_wait();
@@ -98,7 +98,7 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
     return std::string(of(rank).label);
   }
 
-  /// What `rank` does fits what `other` does.
+  /// True if the operation of `rank` fits that of `other`.
   bool fits(int rank, int other) {
     if (!post(rank) || !post(other)) return false;
     if ((post(rank)->collective == nullptr) != (post(other)->collective == nullptr)) return false;
@@ -173,7 +173,7 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
     return pending_->reduce == collectives::Reduce::Min ? std::min(a, b) : std::max(a, b);
   }
 
-  /// In f32, rounded once.
+  /// Reduces f16 and bf16 in f32, rounded once at the end.
   void reduce_halves(std::int64_t first_row) {
     const Collective& mine = *pending_;
     for (std::int64_t i = 0; i < mine.rows * mine.row_elements; ++i) {

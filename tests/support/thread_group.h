@@ -1,7 +1,7 @@
-// Ranks as threads of one process, for tests that run a graph on several ranks: collectives by
-// copying between the ranks' buffers, and the status round that a job provides. Ranks that meet in
-// different things, or in sizes that do not fit, and a rank that never comes, are an error on all
-// that wait (Stuck), never a hang.
+// Ranks as threads of one process, for tests that run a graph on several ranks: collectives copy
+// between the ranks' buffers, and a status round is like a job's. If ranks meet in different
+// operations, or in sizes that do not fit, or a rank never comes, all ranks that wait get an error
+// (Stuck); they never hang.
 #pragma once
 
 #include <barrier>
@@ -20,12 +20,12 @@ class ThreadGroup {
  public:
   explicit ThreadGroup(int size);
   ~ThreadGroup();
-  /// Before run(): a named group of ranks for collectives; one set of it per call.
+  /// Declares, before run(), a named group of ranks for collectives; one set of it per call.
   void declare(const std::string& name, const std::vector<int>& members);
 
   /// Runs `body` on every rank and waits for all.
   void run(const std::function<void(collectives::Communicator&, RunHost&)>& body);
-  /// Settle rounds so far.
+  /// Number of status rounds so far.
   [[nodiscard]] int rounds() const { return rounds_; }
   [[nodiscard]] int collectives() const { return collectives_; }
 
@@ -39,7 +39,7 @@ class ThreadGroup {
   int size_;
   std::vector<Set> sets_;
   std::barrier<> barrier_;
-  /// What a rank is in: a collective, or (null) a status round.
+  /// What a rank waits in: a collective, or (null) a status round.
   struct Post {
     const collectives::Collective* collective = nullptr;
     std::optional<LocalFailure> failure;
@@ -48,7 +48,7 @@ class ThreadGroup {
   int rounds_ = 0, collectives_ = 0;
 };
 
-/// A group of one, in this thread: what tests of single graphs use.
+/// Runs `body` on a group of one, in this thread, for tests of single graphs.
 void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body);
 
 }  // namespace lockstep::worker

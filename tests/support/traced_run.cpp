@@ -42,7 +42,7 @@ TracedRun::TracedRun(const std::vector<Array>& like, const Body& body,
   EXPECT_TRUE(graph.has_value()) << graph.error().text();
   if (!graph) return;
   graph_ = std::move(*graph);
-  for (const Node& node : graph_.nodes)  // where the user's line was lost on the way
+  for (const Node& node : graph_.nodes)  // fails if a node has lost the user's line
     if (node.op != Op::Input) {
       EXPECT_NE(node.where.text().find("_test.cpp:"), std::string::npos) << graph_.text();
     }

@@ -15,14 +15,14 @@ namespace lockstep::worker::test {
 class TracedRun {
  public:
   using Body = std::function<std::vector<Tensor>(Trace&, const std::vector<Tensor>&)>;
-  /// Every size of `like` is a symbol with that hint, whose lowest value is 0; but for sizes in
-  /// `fixed`, which are numbers. A failed trace fails the test.
+  /// Traces `body`. Every size of `like` becomes a symbol with that hint and lowest value 0, except
+  /// sizes in `fixed`, which stay numbers. A failed trace fails the test.
   TracedRun(const std::vector<Array>& like, const Body& body,
             const std::vector<std::int64_t>& fixed = {});
   [[nodiscard]] const Graph& graph() const { return graph_; }
-  /// Interpreted; the compiled results are compared with it.
+  /// Returns the interpreter's results. The compiled results must agree with them.
   [[nodiscard]] std::vector<Array> run(const std::vector<Array>& inputs, double bound = 1e-12);
-  /// The error of a run that has to fail, alike in both ways.
+  /// Returns the error of a run that has to fail, with the same error interpreted and compiled.
   [[nodiscard]] std::string failure(const std::vector<Array>& inputs);
 
  private:
@@ -30,7 +30,8 @@ class TracedRun {
   std::unique_ptr<Executable> executable_;
 };
 
-/// What is said of a trace that has to fail, without the line; sizes are symbols, but for those in `fixed`.
+/// Returns the error message of a trace that has to fail, without the line. Sizes are symbols,
+/// except those in `fixed`.
 [[nodiscard]] std::string refusal(const std::vector<Array>& like, const TracedRun::Body& body,
                                   const std::vector<std::int64_t>& fixed = {});
 

@@ -17,10 +17,11 @@ struct Dim {
   bool symbol = false, unbacked = false;
   std::int64_t value = 0, min = 0;
 };
-/// A symbol with this hint, at least 2 as long as nobody saw less.
+/// A symbol with this hint and a lower bound, 2 by default, as for sizes of which none below was
+/// observed.
 inline Dim dynamic(std::int64_t hint, std::int64_t min = 2) { return {hint, min}; }
 
-/// Builds a decision source by source, in the order that they are added (so: by name).
+/// Builds a decision source by source. Sources must be added in the order of their names.
 class DecisionBuilder {
  public:
   DecisionBuilder& tensor(const std::string& name, DType dtype, const std::vector<Dim>& dims) {

@@ -1,5 +1,5 @@
-// Runs the call machines of N ranks side by side in one thread, doing what they ask for with plain
-// folds in place of messages. For tests of the agreement alone.
+// Runs the call machines of N ranks side by side in one thread, and carries out their rounds with
+// plain folds in place of messages. For tests of the agreement alone.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,12 @@ class VirtualRanks {
 
   explicit VirtualRanks(int size, DecisionConfig config = {});
 
-  /// One call of frame `f` by all ranks.
+  /// Makes one call of frame `f` on all ranks.
   std::vector<CallOutcome> call(const std::vector<Inputs>& inputs);
-  /// The same, with each rank's own frame name.
+  /// Makes one call in which each rank has a frame name of its own.
   std::vector<CallOutcome> call(const std::vector<std::string>& frames,
                                 const std::vector<Inputs>& inputs);
-  /// One call for which all ranks end alike; fails the test if they do not.
+  /// Makes one call; fails the test if the ranks have different outcomes.
   CallOutcome joint(const std::vector<Inputs>& inputs);
 
   [[nodiscard]] int size() const { return size_; }
@@ -40,11 +40,11 @@ class VirtualRanks {
   std::function<RankStatus(Rank)> rank_status;               // default: nothing pending
   std::function<std::optional<Status>(int step)> transport;  // a failure of all ranks before a step
 
-  std::function<void(collectives::Vote&)> on_vote;  // alters what a vote comes to
-  std::function<void(Bytes&)> on_payload;           // and what the ranks receive
+  std::function<void(collectives::Vote&)> on_vote;  // alters the result of a vote
+  std::function<void(Bytes&)> on_payload;           // alters the payload that ranks receive
 
   std::vector<std::string> log;  // per rank: the actions of the last call, one per line
-  int votes = 0, exchanges = 0, broadcasts = 0;  // of the last call
+  int votes = 0, exchanges = 0, broadcasts = 0;  // in the last call
   std::set<std::pair<CallStage, CallStage>>
       followed;  // stages that followed each other, in all calls
 

@@ -1,4 +1,4 @@
-// Op cases in one graph, each forward and backward, so that many share one compile.
+// Op cases in one graph, each forward and backward, so that many cases share one compile.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,15 @@ namespace lockstep::worker::test {
 
 class JoinedCases {
  public:
-  /// Cases of `ranks` ranks; of these, every one whose number is `part` modulo `parts`.
+  /// Takes the op cases of `ranks` ranks; of these, the cases whose number is `part` modulo
+  /// `parts`.
   explicit JoinedCases(int ranks, std::size_t part = 0, std::size_t parts = 1);
   [[nodiscard]] std::size_t count() const { return cases_.size(); }
   [[nodiscard]] int ranks() const { return ranks_; }
-  /// With all free sizes symbols. Of each case: its result, and the gradients of the sum of its squares.
+  /// Traces with all free sizes as symbols. Outputs per case: its result, and the gradients of the
+  /// sum of the result's squares.
   [[nodiscard]] Result<Graph> traced() const;
-  /// By rank; rank r has N = n + r.
+  /// Inputs by rank; rank r has N = n + r.
   [[nodiscard]] std::vector<Inputs> inputs(std::int64_t n, std::int64_t m,
                                            std::uint64_t seed) const;
 

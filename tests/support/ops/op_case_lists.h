@@ -1,4 +1,4 @@
-// The cases of op_cases() that stand in files of their own, by kind of op.
+// The cases of op_cases() that are in files of their own, by kind of op.
 #pragma once
 
 #include <vector>

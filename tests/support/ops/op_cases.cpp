@@ -180,7 +180,7 @@ void add_indexing(std::vector<OpCase>& cases) {
                    }});
 }
 
-/// What has as many elements as the data says.
+/// Ops whose results have as many elements as the data says.
 void add_selection(std::vector<OpCase>& cases) {
   cases.push_back({"any", {{Fill::Signed, {kN, kM}}}, [](Trace&, In x) {
                      const Tensor row = any(x[0] > 1.0, {1}, Keep::Keep),

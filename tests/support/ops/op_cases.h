@@ -1,5 +1,5 @@
-// Small programs that between them use every op of the table, with inputs to run them on. Used to
-// check gradients against finite differences and symbolic sizes against numbers.
+// Small programs that together use every op of the table, with inputs to run them on. Tests check
+// gradients against finite differences, and symbolic sizes against numbers.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ struct OpCase {
 /// Values of the inputs on one rank for given sizes; a function of its arguments only.
 [[nodiscard]] std::vector<Array> case_values(const OpCase& op_case, std::int64_t n, std::int64_t m,
                                              int rank, std::uint64_t seed);
-/// A decision for the case: every free size a symbol of its own, hint as given and lower bound 0;
-/// or all sizes numbers.
+/// A decision for the case. If `symbolic`, every free size is a symbol of its own, with the given
+/// size as hint and lower bound 0; otherwise all sizes are numbers.
 [[nodiscard]] Decision case_decision(const OpCase& op_case, std::int64_t n, std::int64_t m,
                                      bool symbolic);
 /// "a", "b", ...

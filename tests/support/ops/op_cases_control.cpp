@@ -53,7 +53,7 @@ void add_loops(std::vector<OpCase>& cases) {
   cases.push_back({"scan_within_scan",
                    {{ControlFill::Signed, {kM}}, {ControlFill::Signed, {kN, kM}}},
                    [](Trace&, const Several& x) {
-                     // Row t of x by each row: a sum over pairs.
+                     // For each row, an inner scan sums over its pairs with all rows.
                      const auto pairs = [&](const Several& c, const Several& row) {
                        const auto inner = scan(
                            [&](const Several& total, const Several& other) {
@@ -80,7 +80,7 @@ void add_loops(std::vector<OpCase>& cases) {
   cases.push_back({"grad_within_scan",
                    {{ControlFill::Signed, {kM}}, {ControlFill::Signed, {kN, kM}}},
                    [](Trace&, const Several& x) {
-                     // Steps downhill, and through them back.
+                     // Gradient descent steps, and the gradient through them.
                      const auto step = [](const Several& c, const Several& row) {
                        const Tensor loss = sum(cos(c[0] * row[0]));
                        return Scanned{{c[0] - grad(loss, {c[0]})[0] * 0.1}, {}};

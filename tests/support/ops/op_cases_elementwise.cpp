@@ -1,4 +1,4 @@
-// Element by element, and values read back.
+// Elementwise ops, and values read back.
 #include "op_case_lists.h"
 
 #include <lockstep/worker/language/tensor_ops.h>

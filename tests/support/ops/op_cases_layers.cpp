@@ -1,4 +1,4 @@
-// Products of many operands, jagged tensors, and what models are made of.
+// Products of many operands, jagged tensors, and layers of models.
 #include "op_case_lists.h"
 
 #include <lockstep/worker/jagged/feature_exchange.h>
@@ -219,7 +219,7 @@ void add_segments(std::vector<OpCase>& cases) {
 }
 
 void add_windows(std::vector<OpCase>& cases) {
-  // Padded so that windows lie within whatever the size is.
+  // Padded so that windows fit for every size.
   cases.push_back({"unfold", {signed_of({kN, kM, fixed(2)})}, [](Trace&, LayerIn x) {
                      const Tensor wide = pad(pad(exp(x[0]), 1, 2, 3), 0, 1, 1);
                      return unfold(wide, {{1, 3, 2, 2}, {0, 2}}) * 3.0;

@@ -1,4 +1,4 @@
-// What users bring: own ops, and calls of the host with a gradient.
+// Own ops of users, and host calls with a gradient.
 #include "op_case_lists.h"
 #include "own_ops.h"
 

@@ -33,7 +33,7 @@ bool fits(Takes takes, DType dtype) {
   return false;
 }
 
-/// Those that make a value of one, two or three of the dtype.
+/// Ops that compute a value of `dtype` from one, two or three values of it.
 std::vector<Op> elementwise_ops(DType dtype) {
   std::vector<Op> ops;
   if (is_half(dtype)) return ops;
@@ -70,7 +70,7 @@ Graph view_graph(DType dtype, const std::optional<Extent>& fixed) {
   const NodeId x = g.input("x", dtype, {e.a, e.b}), y = g.input("y", dtype, {e.a, e.b});
   const NodeId differ =
       is_half(dtype) ? g.input("c", DType::Bool, {e.a, e.b}) : g.op(Op::Ne, {x, y});
-  const NodeId w = g.op(Op::Where, {differ, x, y});  // something to compute inline
+  const NodeId w = g.op(Op::Where, {differ, x, y});  // a value to be computed inline
   const auto both = [&](NodeId id) {
     g.output(id);
     g.output(is_half(dtype) ? g.cast(id, DType::F32)
@@ -133,7 +133,7 @@ Graph reduction_graph(DType dtype, const std::optional<Extent>& fixed) {
     const NodeId rows = g.reduce(op, g.permute(sum, {1, 0}), {1});
     g.output(g.op(Op::Add, {rows, rows}));
   }
-  // A value less than its row's maximum, as softmax has it.
+  // A value minus its row's maximum, as in softmax.
   const NodeId top = g.expand(g.reshape(g.reduce(Op::Amax, sum, {1}), {e.a, Expr(1)}), {e.a, e.b});
   g.output(g.reduce(Op::Sum, g.op(Op::Sub, {sum, top}), {1}));
   for (std::int64_t dim : {0, 1}) {
@@ -180,7 +180,7 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
                        Put::Set));
   if (is_half(dtype)) return g.take();
   g.output(g.op(Op::Ne, {picked, picked}));
-  // Asked for more places than there can be, and for fewer.
+  // nonzero() with more places than there can be, and with fewer.
   const NodeId truths = g.op(Op::Ne, {x, g.op(Op::Where, {c, x, g.full(dtype, {e.a, e.b}, 1)})});
   g.output(g.nonzero(truths, e.a));
   g.output(g.nonzero(g.permute(truths, {1, 0}), Expr(3)));

@@ -8,7 +8,7 @@ namespace {
 
 using shapes::Expr;
 
-/// Elements whose products stay in range: ints wrap, floats are brought near 1.
+/// Elements whose products stay in range: ints wrap, floats are moved close to 1.
 NodeId factors_of(GraphBuilder& g, NodeId x) {
   const TensorMeta meta = g.meta(x);
   if (!is_float(meta.dtype)) return x;
@@ -52,7 +52,7 @@ Graph order_graph(DType dtype, const std::optional<Extent>& fixed) {
     g.output(g.search_sorted(v, g.reshape(sum, {e.a * e.b}), right));
     g.output(g.search_sorted(down, g.permute(y, {1, 0}), right));
   }
-  // Turned round, there and back.
+  // Flipped, scanned and flipped back.
   g.output(g.flip(g.op(Op::Cumsum, {g.flip(x, {1})}), {1}));
   g.output(g.reduce(Op::Prod, factors_of(g, sum), {0, 1}));
   return g.take();

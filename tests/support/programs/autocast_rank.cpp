@@ -1,4 +1,5 @@
-// What a plain Autocast casts products to on the processor that is named: for cuda_job_test.
+// Prints the dtype to which a plain Autocast casts products on the named processor: for
+// cuda_job_test.
 // usage: autocast_rank host|cuda
 #include <cstdio>
 #include <string>

@@ -1,4 +1,4 @@
-// A rank of a job that trains a little state and saves checkpoints of it, for tests that stop it.
+// A rank of a job that trains a small state and saves checkpoints, for tests that stop it.
 //
 // usage: checkpoint_rank DIR STEPS EVERY [STAGE RANK SIGNAL | - - -] [STOP_STEP]
 //   At STAGE (stage.h) of a save after the first, rank RANK ends itself with SIGNAL; 0: _exit(41).
@@ -34,7 +34,7 @@ struct Out {
   }
 };
 
-/// x has 24 rows over all ranks, w is shared; with them the place in the data.
+/// x has 24 rows over all ranks; w is shared. `step` and `first` are the place in the data.
 struct State {
   Tensor x, w;
   std::int64_t step = 0, first = 0;

@@ -1,5 +1,5 @@
-// An input with a number of the type that FIELD names: compiled by two tests, of a double and of a
-// complex number, which is to be refused in one sentence.
+// An input with a number of type FIELD. Two tests compile it: with a double, and with a complex
+// number, which must be refused in one sentence.
 #include <complex>
 
 #include <lockstep/worker/language/inputs.h>

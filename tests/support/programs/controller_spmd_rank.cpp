@@ -1,5 +1,5 @@
-// A rank that trains as tests/worker/controller/training_step.h says, without a controller; rank 0
-// prints the losses, all digits.
+// A rank that trains as in tests/worker/controller/training_step.h, without a controller. Rank 0
+// prints the losses, with all digits.
 //
 // usage: controller_spmd_rank [FILE]     FILE: where rank 0 saves the program
 #include <cstdio>

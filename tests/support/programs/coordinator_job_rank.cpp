@@ -1,4 +1,4 @@
-// A training program that takes its time, for coordinator_job_test.cpp.
+// A training program with slow calls, for coordinator_job_test.cpp.
 // usage: coordinator_job_rank CALLS MILLISECONDS [stall SECONDS | hold FILE]
 //   stall: rank 1 sleeps so long at call 5; hold: before the last call all wait, a minute at most,
 //   until FILE is there

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 int main(int, char** argv) {
   const std::string fault = argv[1];
-  const char* number = std::getenv("OMPI_COMM_WORLD_RANK");  // before MPI_Init nothing else tells
+  const char* number = std::getenv("OMPI_COMM_WORLD_RANK");  // all that is known before MPI_Init
   const bool goes_wrong = number != nullptr && std::string(number) == "1";
   if (fault == "init" && goes_wrong) std::this_thread::sleep_for(1h);
   if (fault == "late" && goes_wrong) std::this_thread::sleep_for(1500ms);

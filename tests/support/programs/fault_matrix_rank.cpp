@@ -1,9 +1,8 @@
-// A training program of which one rank goes wrong at a chosen moment: for fault_matrix_test.cpp.
+// A training program in which one rank fails at a chosen moment: for fault_matrix_test.cpp.
 // usage: fault_matrix_rank FAULT MOMENT RANK [FOLDER]
-// Frames with data collectives run before and after; call 5 is the one that goes wrong. The moments
-// inside a vote and inside a data collective are those of MPI itself: this program stands before
-// MPI_Isend and MPI_Allgather. A disk that is full or read-only stands before write() and openat()
-// in the same way, for files in FOLDER.
+// Frames with data collectives run before and after call 5, in which the rank fails. For moments
+// inside a vote and inside a data collective, this program replaces MPI_Isend and MPI_Allgather.
+// For a disk that is full or read-only it replaces write() and openat(), for files in FOLDER.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -33,13 +32,13 @@ struct Plan {
   int rank = 0;
 };
 Plan plan;
-/// The moment at which this rank goes wrong; empty on the others, before and after.
+/// The moment at which this rank fails; empty on other ranks, and before and after the faulty call.
 std::string armed;
 bool disk_bad = false;
 
 void stop(std::chrono::milliseconds time) {
   const pid_t self = ::getpid();
-  if (::fork() == 0) {  // a child wakes the stopped process
+  if (::fork() == 0) {  // the child wakes the stopped process
     ::usleep(static_cast<useconds_t>(time.count() * 1000));
     ::kill(self, SIGCONT);
     ::_exit(0);
@@ -62,7 +61,7 @@ void misbehave(const std::string& moment) {
   if (plan.fault == "full" || plan.fault == "read_only") disk_bad = true;
 }
 
-/// Whether a path or a descriptor belongs to the folder that is full or read-only here.
+/// True for a path or descriptor in the folder that is full or read-only on this rank.
 bool in_bad_folder(const char* path) {
   return disk_bad && std::strncmp(path, plan.folder.data(), plan.folder.size()) == 0;
 }
@@ -75,17 +74,17 @@ bool in_bad_folder(int descriptor) {
 
 }  // namespace
 
-// What stands before MPI and the system.
+// Replacements of functions of MPI and the system.
 extern "C" {
 
 int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request* request) {
   const int code = PMPI_Isend(buffer, count, type, to, tag, comm, request);
-  misbehave("vote");  // its first message is on its way, the others wait for more
+  misbehave("vote");  // its first message has left; the others wait for more
   return code;
 }
 
-// Sums of few floats are gathered.
+// Called for sums of few floats: these are gathered.
 int MPI_Allgather(const void* send, int sends, MPI_Datatype sent, void* receive, int receives,
                   MPI_Datatype received, MPI_Comm comm) {
   const bool fails = armed == "collective" && plan.fault == "mpi_error";
@@ -96,7 +95,7 @@ int MPI_Allgather(const void* send, int sends, MPI_Datatype sent, void* receive,
 
 ssize_t write(int file, const void* bytes, size_t size) {
   if (plan.fault != "full" || !in_bad_folder(file)) return ::syscall(SYS_write, file, bytes, size);
-  // The last block takes a part, as on a real disk.
+  // Writes part of the last block, as a full disk does.
   const long part = ::syscall(SYS_write, file, bytes, size / 2);
   if (part > 0) return part;
   errno = ENOSPC;
@@ -150,7 +149,7 @@ void print(const Job& job, const std::string& what, const Output& out) {
 
 Result<void> train(Job& job) {
   auto train_step = job.frame<Input, Output>("train_step", step_body);
-  // Traced and compiled in the faulty call, and not before.
+  // Traced and compiled in the faulty call only.
   auto late_step = job.frame<Input, Output>("late_step", [](Input in) {
     misbehave("trace");
     return step_body(Input{in.x + 1.0});
@@ -164,7 +163,7 @@ Result<void> train(Job& job) {
       if (faulty && plan.fault == "finish") return {};
       auto late = late_step(in);
       if (!late && late.error().code == lockstep::Code::TraceError) {
-        // What one rank's own trace throws is everybody's error, and the job goes on.
+        // An exception in one rank's trace is an error of all ranks, and the job continues.
         std::printf("rank %d: %s\n", job.rank(), late.error().text().c_str());
         late = late_step(in);
       }

@@ -1,4 +1,4 @@
-// A small training program of which rank 1 goes wrong on request: for job_fault_test.cpp.
+// A small training program in which rank 1 fails on request: for job_fault_test.cpp.
 // usage: job_fault_rank FAULT[+prefetch] [NAME=VALUE]   the variable is set on rank 1 only
 #include <atomic>
 #include <csignal>
@@ -50,7 +50,7 @@ Input batch(const Job& job, int call) {
   return {Tensor(x)};
 }
 
-/// The sum over all ranks of x doubled while it sums to less than 0: for ever, where it does.
+/// The sum over all ranks of x, doubled while it is less than 0: without an end if it is.
 Output doubled(const Input& in) {
   const auto negative = [](const std::vector<Tensor>& x) { return sum(x[0]) < 0.0; };
   const auto twice = [](const std::vector<Tensor>& x) { return std::vector{x[0] * 2.0}; };
@@ -86,7 +86,7 @@ Result<void> train(Job& job, std::string fault) {
   return {};
 }
 
-/// In call 2 rank 1 works for seconds, in one step; before call 5 it stays away.
+/// In call 2 rank 1 works for seconds in one step; before call 5 it does not come.
 Result<void> work_long(Job& job) {
   auto step = job.frame<Input, Output>("train_step", [](Input in) {
     const SymInt n = item(amax(cast(in.x, lockstep::DType::I64)), Values::NonNegative);
@@ -104,8 +104,8 @@ Result<void> work_long(Job& job) {
   return {};
 }
 
-/// A thread of the last rank that nobody waits for stays in its call when that rank's
-/// program ends.
+/// When the last rank's program ends, a thread of that rank is still in its call; nobody waits for
+/// this thread.
 Result<void> leave_a_thread_behind(Job& job) {
   std::atomic<bool> in_call{false};
   auto step = job.frame<Input, Output>("train_step", [&](Input in) {

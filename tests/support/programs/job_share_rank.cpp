@@ -1,5 +1,5 @@
-// A small training program with kernels for several compile units and jagged inputs: for
-// job_share_test.cpp. usage: job_share_rank CALLS   rank 0 kills itself before call $KILL_AT_CALL
+// A small training program with kernels for several compile units and jagged inputs, for
+// job_share_test.cpp. usage: job_share_rank CALLS   (rank 0 kills itself before call $KILL_AT_CALL)
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,7 @@ Tensor filled(std::vector<std::int64_t> sizes, double value) {
   return Tensor(array);
 }
 
-/// One reduction after another, so that they do not become one kernel.
+/// Reductions that depend on each other, so that they do not become one kernel.
 Output deep(Input in) {
   Tensor y = sum(in.x * in.x);
   for (int layer = 1; layer <= 24; ++layer)
@@ -47,7 +47,7 @@ Result<void> train(Job& job, int calls) {
   auto step = job.frame<Input, Output>("train_step", deep);
   auto evaluate = job.frame<Input, Output>("evaluate", shallow);
   int compiled[2] = {0, 0};
-  // Sizes begin to differ one after another, so a job that knows nothing compiles several times.
+  // Sizes begin to differ one after another, so a job without a profile compiles several times.
   for (int call = 0; call < calls; ++call) {
     if (const char* last = std::getenv("KILL_AT_CALL");
         last != nullptr && call == std::atoi(last) && job.rank() == 0)

@@ -1,5 +1,5 @@
-// A saved program of two large tensors, of which the first is read before the second is made: y =
-// cumsum of sum(x), as often as x has rows.
+// A saved program with two large tensors, the first of which is read before the second is made: y =
+// cumsum of sum(x), repeated as often as x has rows.
 //
 // usage: controller_large_program RANKS FILE
 #include <cstdio>

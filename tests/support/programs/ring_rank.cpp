@@ -1,5 +1,5 @@
-// Three ranks, and a group for every two of them. After one call in each group, in one order, every
-// rank enters another group than the one that waits for it: for ring_test.cpp. With an argument
+// Three ranks, and a group for every two of them, for ring_test.cpp. After one call in each group,
+// in one order, every rank enters another group than the rank that waits for it. With an argument
 // rank 1 leaves instead.
 #include <cstdio>
 #include <stdexcept>
@@ -47,7 +47,7 @@ Result<void> run(Job& job, bool leaves) {
     if (auto out = steps[i](batch()); !out) return out.error();
   }
   if (auto settled = job.settle(); !settled) return settled;
-  std::fprintf(stderr, "enters\n");  // on the stream of the report, so that their order is kept
+  std::fprintf(stderr, "enters\n");  // on the stream of the report, so that both stay in order
   if (leaves && rank == 1) throw std::runtime_error("the data loader found no file");
   const auto out = steps[static_cast<std::size_t>(rank)](batch());
   return out ? Result<void>{} : Result<void>{out.error()};

@@ -1,8 +1,8 @@
-// A training program of which one rank goes wrong in the middle: for tcp_job_test.cpp.
-// usage: tcp_job_rank FAULT MOMENT RANK [MILLISECONDS]   (that each call takes; else none)
+// A training program in which one rank fails: for tcp_job_test.cpp.
+// usage: tcp_job_rank FAULT MOMENT RANK [MILLISECONDS]   (the duration of each call; default none)
 // FAULT: none, kill, stop (until the others have ended), suspend (for good), pause, exit, hang
-// (until the others have ended). MOMENT: call (between two calls), wait (in call 5, for which the
-// others are late: it waits for a message; this program stands before sched_yield() and
+// (until the others have ended). MOMENT: call (between two calls), wait (in call 5, to which the
+// others are late, so the rank waits for a message; this program replaces sched_yield() and
 // epoll_wait()).
 #include <atomic>
 #include <csignal>
@@ -26,7 +26,7 @@ namespace {
 std::string fault;
 std::atomic<bool> armed{false};
 
-/// Once all other ranks have ended, this process is killed.
+/// Kills this process once all other ranks have ended.
 void kill_when_alone() {
   const std::string self = std::to_string(::getpid());
   if (::fork() != 0) return;
@@ -62,7 +62,7 @@ void misbehave() {
 
 }  // namespace
 
-// What stands before the system.
+// Replacements of system functions.
 extern "C" int sched_yield() noexcept {
   misbehave();
   return static_cast<int>(::syscall(SYS_sched_yield));
@@ -77,7 +77,7 @@ extern "C" int epoll_wait(int file, epoll_event* events, int most, int timeout) 
 namespace {
 
 struct Input {
-  Tensor x, even;  // of other sizes on each rank; of one size on all of them
+  Tensor x, even;  // x differs in size between ranks; even does not
   template <class V>
   void fields(V& v) {
     v("x", x), v("even", even);

@@ -1,4 +1,4 @@
-// A program to trace: for trace_test.cpp, which also runs it as a job and compares.
+// A program to trace, for trace_test.cpp, which also runs it as a job and compares both.
 // usage: trace_rank MODE [FILE.lsp]
 #include <csignal>
 #include <cstdio>
@@ -71,8 +71,8 @@ Output step(Input in) {
 
 Tensor batch(std::int64_t rows) { return Array::zeros(DType::F64, {rows, 3}); }
 
-/// Sizes that differ between ranks and calls, ints that stay and then change, a bool that varies;
-/// the weights go from call to call. Never looks at a value.
+/// Inputs with sizes that differ between ranks and calls, ints that are constant and then change,
+/// and a bool that varies. The weights of one call are used in the next. Never reads a value.
 Input input(int rank, int call, Tensor w) {
   return {batch(3 + (rank + 2 * call) % 5), std::move(w), call < 3 ? 4 : 4 + call, 0.1 * call,
           call % 4 != 3};
@@ -115,7 +115,7 @@ Result<void> ahead(Job& job) {
   return {};
 }
 
-/// Two by two, and all.
+/// Calls on pairs of ranks, and on all ranks.
 Result<void> pairs(Job& job) {
   const int first = job.rank() / 2 * 2;
   const auto pair = job.group("pair", RankSet::range({first}, {first + 1}));
@@ -133,7 +133,7 @@ Result<void> pairs(Job& job) {
   return {};
 }
 
-/// Every kind of agreement, and the rounds between calls.
+/// Frames of every consistency, audited ones, and the rounds between calls.
 Result<void> kinds(Job& job) {
   const auto frame = [&](const char* name, Consistency consistency, bool audit) {
     return job.frame<Input, Output>(name, {.consistency = consistency, .audit = audit},
@@ -157,7 +157,7 @@ Result<void> kinds(Job& job) {
   return {};
 }
 
-/// An error that all ranks have, after which the program goes on.
+/// An error on all ranks, after which the program continues.
 Result<void> wrong(Job& job) {
   auto frame = job.frame<Input, Output>("step", step);
   Input in = input(job.rank(), 0, weights());
@@ -166,7 +166,7 @@ Result<void> wrong(Job& job) {
   return steps(frame, job.rank(), 2);
 }
 
-/// Only rank 0 looks.
+/// Only rank 0 reads the result.
 Result<void> lone(Job& job) {
   auto frame = job.frame<Input, Output>("step", step);
   return steps(frame, job.rank(), 6, [&](int call, const Output& out) {
@@ -185,7 +185,7 @@ Result<void> unbacked(Job& job, bool pass_on) {
   return after ? Result<void>{} : after.error();
 }
 
-/// Numbers made of sizes are known, and so is an output that is an input.
+/// Numbers computed from sizes are known without running, and so is an output that is an input.
 Result<void> numbers(Job& job) {
   auto frame = job.frame<Rows, Numbers>("count", [](Rows in) {
     return Numbers{in.rows.size(0) * 2, 0.0, in.rows};
@@ -213,7 +213,7 @@ Result<void> apart(Job& job) {
   return out ? Result<void>{} : out.error();
 }
 
-/// Does not have the function: y = x * n + lr, twice that, and its total.
+/// Loads the frame without its function: y = x * n + lr, twice that, and its total.
 Result<void> loads(Job& job, const std::string& path) {
   auto step = job.load(path);
   if (!step) return step.error();
