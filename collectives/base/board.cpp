@@ -34,10 +34,11 @@ struct alignas(64) BoardSlot {
 
 struct BoardGroup {
   Word id{0};                                    // group + 1; 0: the entry is free
-  std::array<Word, kGroupNameBytes / 8> name{};  // every member writes the same
+  std::array<Word, kGroupNameBytes / 8> name{};  // every member writes the same name
 };
 
-/// Slots and, per group, one counter per rank follow in memory: 0 for no member, else 1 + begun.
+/// The slots follow in memory, then one counter per group and rank: 0 if the rank is no member,
+/// else 1 + the number of operations begun.
 struct BoardMemory {
   static constexpr std::uint64_t kMagic = 0x35'44524F'42534B4C;  // "LKSBORD5"
   std::uint64_t magic = kMagic;
@@ -91,8 +92,8 @@ std::string read_event(const BoardSlot& slot) {
   return "(being written)";
 }
 
-/// Requires that the slot's version is `version` + 1 by now. Release on every word: a reader that
-/// sees a new word also sees the odd version before it.
+/// Requires that the slot's version is `version` + 1 by now. Every word is stored with release
+/// order, so a reader that sees a new word also sees the odd version.
 void write_event(BoardSlot& slot, std::string_view event, std::uint64_t version) {
   std::array<std::uint64_t, kEventBytes / 8> words{};
   std::memcpy(words.data(), event.data(), std::min(event.size(), kEventBytes));
@@ -171,7 +172,7 @@ void Seat::phase(Phase phase) {
 void Seat::renew(Instant until) { slot_->lease.store(until.count(), std::memory_order_relaxed); }
 void Seat::beat(Instant now) { slot_->beat.store(now.count(), std::memory_order_relaxed); }
 void Seat::wait(bool waiting) { slot_->waiting.store(waiting, std::memory_order_release); }
-// Progress first: a reader that sees the end of the wait also sees its time.
+// Stores the progress first: a reader that sees the end of the wait also sees when it ended.
 void Seat::wait_over(Instant now) {
   slot_->progress.store(now.count(), std::memory_order_relaxed);
   wait(false);
@@ -257,7 +258,8 @@ void Board::carry(Rank rank, const RankState& told, const std::vector<Begun>& be
   BoardSlot& slot = memory_->slot(static_cast<std::size_t>(rank.value));
   Seat seat = this->seat(rank);
   std::uint64_t entry = kBoardGroups;
-  // Counts before the slot: a rank shown as waiting for others has counted its own operation.
+  // Stores the counts before the slot: a rank shown as waiting has already counted its own
+  // operation.
   for (std::size_t i = 0; i < kBoardGroups; ++i) {
     const std::uint64_t id = memory_->groups[i].id.load(std::memory_order_acquire);
     if (id == 0) break;
@@ -271,7 +273,7 @@ void Board::carry(Rank rank, const RankState& told, const std::vector<Begun>& be
   slot.lease.store(told.lease.count(), std::memory_order_relaxed);
   slot.begun.store(told.begun, std::memory_order_relaxed);
   slot.beat.store(told.beat.count(), std::memory_order_relaxed);
-  // If two processes carry at once (one was paused), only one of them writes.
+  // If two processes carry at once (one was paused), only one of them writes the event.
   if (std::uint64_t version = slot.version.load();
       version % 2 == 0 && told.event != read_event(slot) &&
       slot.version.compare_exchange_strong(version, version + 1))
@@ -298,7 +300,8 @@ Board::Process Board::process(Rank rank) const {
 BoardSnapshot Board::snapshot() const {
   BoardSnapshot out;
   const auto size = static_cast<std::size_t>(memory_->size);
-  // Slots before counters: a rank shown as waiting for others has counted its own operation.
+  // Reads the slots before the counters: a rank shown as waiting has already counted its own
+  // operation.
   for (std::size_t r = 0; r < size; ++r) out.ranks.push_back(read_slot(*memory_, r));
   for (std::size_t i = 0; i < kBoardGroups; ++i) {
     const std::uint64_t id = memory_->groups[i].id.load(std::memory_order_acquire);

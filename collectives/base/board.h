@@ -2,8 +2,9 @@
 // each shows what it is doing. Read by watchdogs and reports; nothing that ranks compare depends on
 // it.
 //
-// Lock-free throughout. A process writes the slot of its own rank only; a reader may meet a writer
-// in the middle of an event and then reads the one before or "(being written)", never a mixture.
+// Lock-free throughout. A process writes the slot of its own rank only. A reader that meets a
+// writer in the middle of an event tries again and at last reads "(being written)", never a
+// mixture.
 #pragma once
 
 #include <atomic>
@@ -23,12 +24,12 @@ struct BoardMemory;
 struct BoardSlot;
 }  // namespace detail
 
-/// Longest event text kept, in bytes; longer ones are cut.
+/// Longest event text kept, in bytes; longer texts are cut.
 inline constexpr std::size_t kEventBytes = 96;
-/// Longest name of a group kept, in bytes; longer ones are cut.
+/// Longest name of a group kept, in bytes; longer names are cut.
 inline constexpr std::size_t kGroupNameBytes = 48;
-/// Groups with a record of their own on the board; waits in further ones are judged by deadline
-/// only.
+/// Number of groups whose operations the board counts. Waits in further groups are judged by
+/// deadline only.
 inline constexpr std::size_t kBoardGroups = 64;
 
 /// The slot of one rank, as its owner writes it. Each method is a few stores. begin(), note() and
@@ -37,25 +38,27 @@ class Seat {
  public:
   Seat() = default;
 
-  /// Enters the process of this rank: its slot counts as known from here on.
+  /// Writes the process of this rank into the slot, which counts as known from here on.
   void register_process(std::int32_t pid, std::uint64_t host, Instant now);
   /// Begins operation `ordinal` (from 1) of the group whose entry Board::entry() returned.
   void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
-  /// Shows in reports an operation that was begun before others and is waited for now.
+  /// Shows in reports an operation that was begun earlier, before other operations, and is waited
+  /// for now.
   void resume(OperationKind kind, int group_entry, std::uint64_t ordinal);
   /// "call 12 of train_step". Counts as progress.
   void note(std::string_view event, Instant now);
   void phase(Phase phase);
-  /// Renews the lease, "busy and alive until then": for a compile that takes minutes.
+  /// Renews the lease, which says that the rank is busy and alive until then: for a compile that
+  /// takes minutes.
   void renew(Instant until);
-  /// Notes that the process is not suspended. Any thread.
+  /// Notes that the process is not suspended. May be called from any thread.
   void beat(Instant now);
   /// Enters (true) or leaves a watched wait.
   void wait(bool waiting);
-  /// Leaves a watched wait. Counts as progress: ranks that waited long for a late one go on one
-  /// after the other.
+  /// Leaves a watched wait. Counts as progress: ranks that have waited long for a late rank go on
+  /// one after the other.
   void wait_over(Instant now);
-  /// Notes a clean exit: the end of the process is no loss from here on.
+  /// Notes a clean exit: from here on the end of the process is not the loss of the rank.
   void finish();
 
  private:
@@ -74,7 +77,7 @@ class Board {
   /// Makes a board in shared memory; sets `name`, by which the other processes of this host open
   /// it. Errors: Environment (no shared memory available).
   [[nodiscard]] static Result<std::unique_ptr<Board>> create(int size, std::string& name);
-  /// Errors: Environment (no such memory, or of another size or version).
+  /// Errors: Environment (there is no such memory, or it has another size or version).
   [[nodiscard]] static Result<std::unique_ptr<Board>> open(const std::string& name, int size);
   ~Board();
   Board(const Board&) = delete;
@@ -85,9 +88,9 @@ class Board {
 
   [[nodiscard]] int size() const;
   [[nodiscard]] Seat seat(Rank rank);
-  /// The entry of the group for Seat::begin, made at first use; -1: the board is full. Every member
-  /// calls it before the group's first operation. Ranks are those of the job. `name`, the same on
-  /// all members and cut at kGroupNameBytes, names the group in reports.
+  /// The entry of the group for Seat::begin(), made at first use; -1: the board is full. Every
+  /// member calls entry() before the group's first operation. `members` are ranks of the job.
+  /// `name` names the group in reports: equal on all members, cut at kGroupNameBytes.
   [[nodiscard]] int entry(std::uint64_t group, const RankSet& members, std::string_view name = {});
   /// One slot, as snapshot() shows it.
   [[nodiscard]] RankState state(Rank rank) const;
@@ -98,8 +101,8 @@ class Board {
   };
   [[nodiscard]] std::vector<Begun> begun(Rank rank) const;
   /// Writes the slot and the counts that a rank of another host has sent. Called by one process of
-  /// this host, for a moment by two, and only for ranks without a seat at this board. Counts of
-  /// groups that this board does not know are left out.
+  /// this host (two may overlap for a moment), and only for ranks without a seat at this board.
+  /// Omits the counts of groups that this board does not know.
   void carry(Rank rank, const RankState& told, const std::vector<Begun>& begun, std::uint64_t host);
   [[nodiscard]] bool finished(Rank rank) const;
   struct Process {
@@ -112,20 +115,20 @@ class Board {
   /// Returns nullopt to the first caller of the host, which writes the report. Returns the first
   /// caller's exit code to all later ones, which leave with it silently.
   [[nodiscard]] std::optional<int> claim_report(int exit_code);
-  /// Called by the process that claimed the report: it is written, and others may leave.
+  /// Called by the process that claimed the report, once the report is written: others may leave.
   void end_report();
-  /// Called before leaving silently, by a process or by another thread of the one that reports:
-  /// returns once the report is written, after 3 s at the latest.
+  /// Waits until the report is written, at most 3 s. Called before leaving silently, by another
+  /// process or another thread of the process that reports.
   void await_report() const;
 
  private:
   Board(detail::BoardMemory* memory, std::optional<SharedMemory> shared)
       : memory_(memory), shared_(std::move(shared)) {}
   detail::BoardMemory* memory_;
-  std::optional<SharedMemory> shared_;  // where memory_ lies; nullopt: in this process only
+  std::optional<SharedMemory> shared_;  // holds memory_; nullopt: memory_ is of this process only
 };
 
-/// Number of this host: equal for processes that see each other's processes and shared memory.
+/// Number of this host: equal for two processes that see each other and share memory.
 [[nodiscard]] std::uint64_t host_id();
 
 }  // namespace lockstep

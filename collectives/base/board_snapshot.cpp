@@ -77,7 +77,7 @@ std::string describe(const RankState& rank, Instant now) {
     out += rank.waiting && !rank.lost ? "waits in " : "began ";
     out += operation_text(rank);
   }
-  // The first operation ends the start, whether or not the program says so.
+  // The first operation ends the phase Starting, even if the program has not set another phase.
   const bool started = rank.phase == Phase::Starting && rank.operation != OperationKind::None;
   if (!rank.waiting) out += fmt::format(", {}", phase_name(started ? Phase::Running : rank.phase));
   if (!rank.waiting && rank.lease > now) out += " (lease valid)";

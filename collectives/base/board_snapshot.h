@@ -35,22 +35,22 @@ inline constexpr std::uint64_t kWorldGroup = 0;
 /// One rank of the job.
 struct RankState {
   bool known = false;     // its process has a seat here, or has sent its slot from another host
-  bool carried = false;   // it is on another host: the slot is as it was some time ago
+  bool carried = false;   // it is on another host: its slot arrived some time ago
   bool finished = false;  // its exit was clean
   bool lost = false;      // its process has ended without a clean exit
   bool stopped = false;   // its process is suspended (SIGSTOP, a debugger)
   bool waiting = false;   // it is inside a watched wait
   std::int32_t pid = 0;
   std::uint64_t host = 0;
-  std::uint64_t begun = 0;                        // operations begun, of all groups
-  OperationKind operation = OperationKind::None;  // the last one begun
-  std::uint64_t group = kWorldGroup;              // of that operation
-  std::string group_name;                         // as reports call it; may be empty
-  std::uint64_t ordinal = 0;                      // of that operation in its group, from 1
+  std::uint64_t begun = 0;                        // operations begun in all groups
+  OperationKind operation = OperationKind::None;  // the last operation begun
+  std::uint64_t group = kWorldGroup;              // of the last operation
+  std::string group_name;                         // the group's name in reports; may be empty
+  std::uint64_t ordinal = 0;                      // of the last operation in its group, from 1
   Phase phase = Phase::Starting;
   std::string event;    // last thing it noted
   Instant progress{0};  // when it last began an operation or noted something
-  Instant lease{0};     // until when it is busy and alive, as it has noted
+  Instant lease{0};     // until when it has declared itself busy and alive
   Instant beat{0};      // when its watchdog last looked, in jobs over TCP
 };
 
@@ -68,7 +68,8 @@ struct BoardSnapshot {
   [[nodiscard]] const GroupState* group(std::uint64_t id) const;
 };
 
-/// "operation 12 (vote)": the last one begun. Operations of a group are counted together.
+/// "operation 12 (vote)": the last operation begun. All kinds of operations of a group are counted
+/// together.
 [[nodiscard]] std::string operation_text(const RankState& rank);
 /// "began operation 12 (vote), compiling (lease valid), last event: call 6 of train_step"
 [[nodiscard]] std::string describe(const RankState& rank, Instant now);

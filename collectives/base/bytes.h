@@ -1,5 +1,5 @@
-// Little-endian bytes of control messages. The writer lays fields out in the order written; the
-// reader never trusts a length: every read is checked against what is left.
+// Little-endian bytes of control messages. Fields lie in the order in which they are written. The
+// reader never trusts a length: it checks every read against the bytes that are left.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,8 @@ class ByteReader {
   /// A text's length and bytes, as a view.
   std::span<const std::byte> bytes();
   std::string text();
-  /// A count of elements that take at least `min_bytes` each; 0 and not ok() if they cannot fit.
+  /// A count of elements of at least `min_bytes` each; 0, and ok() is false, if so many cannot be
+  /// left.
   std::uint32_t count(std::size_t min_bytes);
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] bool at_end() const { return rest_.empty(); }

@@ -7,8 +7,8 @@
 namespace lockstep {
 
 using Duration = std::chrono::nanoseconds;
-/// Monotonic time since an epoch of the clock's own; comparable between processes of one host for
-/// the system clock.
+/// Monotonic time since the clock's own epoch. Times of the system clock can be compared between
+/// processes of one host.
 using Instant = std::chrono::nanoseconds;
 
 class Clock {

@@ -21,14 +21,14 @@ struct CudaVersion {
 
 /// Properties of a kind of library.
 struct CudaTraits {
-  const char* name;         // for messages, before the version
+  const char* name;         // in messages, before the version
   const char* stem;         // file name, up to the major version
   std::vector<int> majors;  // major versions of the file, the newest first
-  CudaVersion oldest;       // zero: any of these majors
-  bool of_driver;           // its major is CUDA's, and the driver has to support it
-  const char* companion;    // file that it loads from its folder, up to the version; empty: none
+  CudaVersion oldest;       // oldest version that fits; zero: any of `majors`
+  bool of_driver;           // its major version is CUDA's, and the driver has to support it
+  const char* companion;    // library that it loads from its folder: file name up to the version
   const char* wheel;        // Python package
-  int parts;                // parts of the version in messages
+  int parts;                // number of parts of the version in messages
 
   [[nodiscard]] std::string file(int major) const { return fmt::format("{}{}", stem, major); }
 };
@@ -51,7 +51,7 @@ const Traits& traits(CudaLibrary::Kind kind) {
 /// Splits the one number in which the driver and NCCL report a version.
 Version split(CudaLibrary::Kind kind, int number) {
   if (kind == CudaLibrary::Kind::Driver) return {number / 1000, number % 1000 / 10, 0};
-  const int major = number < 10'000 ? 1000 : 10'000;  // before and since 2.9
+  const int major = number < 10'000 ? 1000 : 10'000;  // before 2.9, and since
   return {number / major, number % major / 100, number % 100};
 }
 
@@ -65,7 +65,7 @@ std::optional<Version> version_of(CudaLibrary::Kind kind, SharedLibrary library)
     return out;
   }
   if (kind == CudaLibrary::Kind::Cublas) {
-    int (*ask)(int, int*) = nullptr;  // first argument: which of the three parts
+    int (*ask)(int, int*) = nullptr;  // first argument: the part, 0 to 2
     library.find(ask, "cublasGetProperty");
     if (ask == nullptr || ask(0, &out.major) != 0 || ask(1, &out.minor) != 0 ||
         ask(2, &out.patch) != 0)
@@ -84,7 +84,7 @@ std::string text_of(const Version& version, int parts) {
   return parts < 3 ? out : fmt::format("{}.{}", out, version.patch);
 }
 
-/// As in CudaLibrary::text().
+/// The text of CudaLibrary::text().
 std::string text_of(CudaLibrary::Kind kind, const SharedLibrary& library) {
   const Traits& is = traits(kind);
   const auto version = version_of(kind, library);
@@ -93,7 +93,8 @@ std::string text_of(CudaLibrary::Kind kind, const SharedLibrary& library) {
                      library.path());
 }
 
-/// The name of the wheel: since CUDA 13 some have no number in it.
+/// The wheel as an argument of pip install. Since CUDA 13 the names of some wheels have no version
+/// number.
 std::string wheel(CudaLibrary::Kind kind, int major) {
   if (major < 13 || kind == CudaLibrary::Kind::Nccl)
     return fmt::format("nvidia-{}-cu{}", traits(kind).wheel, major);
@@ -146,7 +147,8 @@ class CudaSearch {
   std::optional<SharedLibrary> by_name(const std::string& name) {
     SharedLibrary library({name.c_str()});
     if (library.loaded()) return fitting(library);
-    // Otherwise the message is about a file that exists, or about one that it needs.
+    // A message that begins with the name says that the loader found no such file. Any other is
+    // about a file that exists, or about a file that it needs.
     if (!library.why().starts_with(name + ": "))
       note(cannot_be_loaded(library));
     else if (absence_.empty())
@@ -165,7 +167,8 @@ class CudaSearch {
     return std::nullopt;
   }
 
-  /// A library finds loaded ones by name, whether or not it looks into its own folder.
+  /// Loads the library's companions first: it finds loaded libraries by name, even if it does not
+  /// search its own folder.
   void load_companions(const fs::path& folder, int major) {
     if (*is_.companion == '\0') return;
     const std::string name = fmt::format("{}{}", is_.companion, major);
@@ -232,8 +235,8 @@ class CudaSearch {
   const CudaLibrary::Kind kind_;
   const CudaTraits& is_;
   const CudaPlaces& places_;
-  std::string flaw_;     // of a library that was found and does not fit
-  std::string absence_;  // the loader's message if it finds none
+  std::string flaw_;     // why a library that was found does not fit
+  std::string absence_;  // the loader's message if no library was found
 };
 
 Result<CudaLibrary> CudaLibrary::open(Kind kind, const CudaPlaces& places) {

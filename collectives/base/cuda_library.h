@@ -1,5 +1,5 @@
-// Finds CUDA's libraries where machines have them, and loads them at first use: programs are
-// carried to machines that they know nothing of, and on which nothing can be installed.
+// Finds CUDA's libraries where machines have them, and loads them at first use: programs are moved
+// to machines that they know nothing about, and on which nothing can be installed.
 #pragma once
 
 #include <string>
@@ -17,13 +17,13 @@ class CudaLibrary {
 
   /// Loads the driver of CUDA 12 or newer, NVRTC or cuBLAS of CUDA 12 or 13, or NCCL 2.18 or newer.
   /// Asks the loader first, then looks in the folders of `places`. Takes the newest NVRTC or cuBLAS
-  /// that the driver here runs (without a driver: the newest), in the first folder that has it.
-  /// Errors: Environment, one sentence: none was found, or one that does not fit; which, where, and
-  /// what to do.
+  /// that this machine's driver supports (without a driver: the newest), from the first folder that
+  /// has it. Errors: Environment, if no library was found or none fits. The message is one
+  /// sentence: which library, where, and what to do.
   [[nodiscard]] static Result<CudaLibrary> open(Kind kind,
                                                 const CudaPlaces& places = CudaPlaces::here());
 
-  /// Sets `function`; null: the library has none of that name.
+  /// Sets `function`; null: the library has no function of that name.
   template <class Function>
   void find(Function*& function, const char* name) {
     library_.find(function, name);
@@ -32,7 +32,8 @@ class CudaLibrary {
   [[nodiscard]] std::string flaw() const;
 
   [[nodiscard]] std::string path() const { return library_.path(); }
-  /// "NVRTC 13.0 (/usr/local/cuda-13.0/lib64/libnvrtc.so.13)"; for the driver the version of CUDA.
+  /// "NVRTC 13.0 (/usr/local/cuda-13.0/lib64/libnvrtc.so.13)"; for the driver, the version is that
+  /// of CUDA.
   [[nodiscard]] std::string text() const;
 
  private:

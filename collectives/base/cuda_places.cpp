@@ -49,7 +49,7 @@ void newest_first(Folders& folders) {
   std::ranges::stable_sort(folders, std::ranges::greater{}, version);
 }
 
-/// "cuda" is most often a link to one of the others.
+/// Adds the toolkits, each once: "cuda" is most often a link to another of them.
 void add_toolkits(Folders& out, const fs::path& local) {
   Folders toolkits;
   for (const fs::path& entry : entries(local, "cuda")) {

@@ -7,9 +7,10 @@
 
 namespace lockstep {
 
-/// Where to look. A value, so that a test has a machine of its own.
+/// Where to look. A value, so that a test can describe a machine of its own.
 struct CudaPlaces {
-  /// Whether the loader is asked first, by name: LD_LIBRARY_PATH, and what ldconfig has found.
+  /// Whether the loader is asked first, by name. It knows LD_LIBRARY_PATH and what ldconfig has
+  /// found.
   bool loader = true;
   std::filesystem::path local = "/usr/local";
   std::string programs;  // folders separated by colons, as in PATH
@@ -21,9 +22,9 @@ struct CudaPlaces {
   [[nodiscard]] static CudaPlaces here();
 
   /// The folders that exist, in search order: the toolkits below `local`, the newest first; the
-  /// driver's folder; then Python's wheels: of the python3 that a shell would start (of its virtual
-  /// environment, then of the Python that this was made from), and of the prefixes above, `home`
-  /// and `local`. Runs no Python.
+  /// driver's folder; then those of Python's wheels. Wheels are searched for in the prefix of the
+  /// python3 that a shell would start, in the prefix of the Python that its virtual environment was
+  /// made from, in the two prefixes above, then below `home` and `local`. Runs no Python.
   [[nodiscard]] std::vector<std::filesystem::path> folders() const;
   /// The driver's folder on machines whose loader does not know it.
   [[nodiscard]] std::filesystem::path driver_folder() const { return local / "nvidia" / "lib64"; }

@@ -1,6 +1,6 @@
-// Converts f16 and bf16 to f32 and back, one at a time, by arithmetic on bits. Every processor can
-// do it; the instructions of some (half.cpp) must give the same bits. Has no branches, so that
-// compilers vectorise it; rules as in half.h.
+// Converts f16 and bf16 to f32 and back, one at a time, by arithmetic on bits. Works on every
+// processor; the special instructions of some (half.cpp) must give the same bits. Has no branches,
+// so that compilers vectorise it. Rounding and not-a-numbers: see half.h.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ inline constexpr std::uint16_t kQuietF16 = 0x7e00U, kQuietBf16 = 0x7fc0U;
   return static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? kQuietBf16 : nearest);
 }
 
-/// A factor of 2^112 turns f16's exponents into f32's, those of subnormal numbers too.
+/// A factor of 2^112 turns exponents of f16 into those of f32, also for subnormal numbers.
 [[nodiscard]] constexpr float f32_of_f16(std::uint16_t h) {
   const std::uint32_t rest = h & 0x7fffU, sign = (h & 0x8000U) << 16;
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112F);
@@ -30,7 +30,8 @@ inline constexpr std::uint16_t kQuietF16 = 0x7e00U, kQuietBf16 = 0x7fc0U;
   return std::bit_cast<float>(rest > 0x7c00U ? kQuietF32 : size | sign);
 }
 
-/// Below the smallest normal number adding 0.5, whose last place is f16's there, does the rounding.
+/// Below f16's smallest normal number, adding 0.5 does the rounding: the last place of the sum is
+/// f16's last place.
 [[nodiscard]] constexpr std::uint16_t f16_of_f32(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t rest = bits & 0x7fffffffU, sign = bits >> 16 & 0x8000U;

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-/// Makes the missing folders of the path with mode 0700: files that are executed are not trusted in
-/// a folder of other users. Errors show when a file is written there.
+/// Makes the missing folders of the path with mode 0700, since files in a folder of other users are
+/// not trusted to be executed. Reports no error: writing a file there will fail.
 void make_private_folder(const std::filesystem::path& folder);
 
 }  // namespace lockstep

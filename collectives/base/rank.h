@@ -1,4 +1,4 @@
-// Ranks and sets of ranks, as every message that names ranks prints them.
+// Ranks and sets of ranks, and their text in messages.
 #pragma once
 
 #include <compare>
@@ -16,8 +16,8 @@ struct Rank {
   auto operator<=>(const Rank&) const = default;
 };
 
-/// A set of ranks as sorted, disjoint, non-adjacent runs; so equal sets are equal values and a
-/// million consecutive ranks take one entry. Immutable apart from `insert`.
+/// A set of ranks as sorted, disjoint, non-adjacent runs; so equal sets are equal values, and a
+/// million consecutive ranks are one run. Immutable apart from `insert`.
 class RankSet {
  public:
   struct Run {

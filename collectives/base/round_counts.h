@@ -11,12 +11,12 @@ namespace lockstep {
 
 /// Spans of time, counted by length.
 struct SpanCounts {
-  /// Upper bounds, in seconds, of all buckets but the last, which has none.
+  /// Upper bounds of the buckets, in seconds; the last bucket has none.
   static constexpr std::array<double, 7> kBounds{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10};
-  std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each span counts in one
+  std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each span counts in one bucket
 
   void add(Duration span) {
-    // kBounds in a Duration's nanoseconds: powers of ten from 10,000 on.
+    // `bound` is kBounds in nanoseconds: powers of ten from 10,000 on.
     std::size_t bucket = 0;
     for (Duration::rep bound = 10'000; bucket < kBounds.size() && span.count() > bound; bound *= 10)
       ++bucket;
@@ -45,8 +45,8 @@ struct EndCounts {
 
 struct RoundCounts {
   EndCounts votes, exchanges;
-  SpanCounts wait;  // votes: until the first peer was there
-  SpanCounts wire;  // the rest of votes, and exchanges
+  SpanCounts wait;  // time in votes until the first peer was there
+  SpanCounts wire;  // the remaining time of votes, and exchanges
 
   /// All numbers, in a fixed order.
   static constexpr std::size_t kNumbers = 2 * 4 + 2 * (SpanCounts::kBounds.size() + 1);

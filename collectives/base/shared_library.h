@@ -16,12 +16,13 @@ class SharedLibrary {
   [[nodiscard]] bool loaded() const { return handle_ != nullptr; }
   /// The file that the loader took. Requires loaded().
   [[nodiscard]] std::string path() const;
-  /// Unloads the library, unless others use it. Nothing that was found in it may be used any more.
+  /// Unloads the library, unless others use it. Functions that were found in it must not be used
+  /// any more.
   void drop();
   /// The loader's message about the first name that failed.
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  /// Sets `function`; null: the library has none of that name. Requires loaded().
+  /// Sets `function`; null: the library has no function of that name. Requires loaded().
   template <class Function>
   void find(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(symbol(name));

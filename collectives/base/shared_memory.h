@@ -9,15 +9,15 @@
 
 namespace lockstep {
 
-/// One mapping of such memory, zero at first. The memory lives until all mappings are gone and its
-/// name is removed.
+/// One mapping of shared memory, which is initially zero. The memory lives until all mappings are
+/// gone and its name is removed.
 class SharedMemory {
  public:
-  /// Makes shared memory with `use` in its name; allocates the first `reserved` bytes, see
+  /// Makes shared memory with `use` in its name; allocates its first `reserved` bytes, see
   /// reserve(). Errors: Environment (no shared memory available).
   [[nodiscard]] static Result<SharedMemory> create(std::string_view use, std::size_t bytes,
                                                    std::size_t reserved);
-  /// Errors: Environment (no memory of that name, or a shorter one).
+  /// Errors: Environment (there is no memory of that name, or it has fewer bytes).
   [[nodiscard]] static Result<SharedMemory> open(const std::string& name, std::size_t bytes);
   ~SharedMemory();
   SharedMemory(SharedMemory&& other) noexcept;
@@ -27,7 +27,8 @@ class SharedMemory {
   static void unlink(const std::string& name);
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(pages_); }
-  /// Allocates bytes [at, at + bytes): only then may they be touched. False: no memory is left.
+  /// Allocates the bytes [at, at + bytes), which must not be touched before. False: no memory is
+  /// left.
   [[nodiscard]] bool reserve(std::size_t at, std::size_t bytes) const;
 
  private:

@@ -94,7 +94,7 @@ int exit_code(Code code) {
 
 std::string Status::text() const {
   std::string out = fmt::format("{}: {}", code_name(code), message);
-  // A value that all ranks have, and the message contains, is not repeated.
+  // A value that all ranks have is not repeated if the message contains it.
   const bool said = groups.size() == 1 && message.find(groups[0].value) != std::string::npos;
   if (groups.empty() || said) return out;
   out += " [";

@@ -58,9 +58,9 @@ struct RankValue {
 /// One failure, the same on every rank that reports it. Immutable once made.
 struct Status {
   Code code = Code::Internal;
-  /// One sentence: what happened, to whom, what to do next.
+  /// One sentence: what happened, on which ranks, and what to do next.
   std::string message{};
-  /// The input it is about ("x", "x.size(0)"); empty: none.
+  /// The input that the failure is about ("x", "x.size(0)"); empty: none.
   std::string source{};
   /// One entry per distinct value, by lowest rank; empty: no table.
   std::vector<RankValue> groups{};
@@ -78,7 +78,8 @@ struct Status {
 template <class T>
 using Result = boost::system::result<T, Status>;
 
-/// Called by Result::value() on a failure that was not examined: a bug, so it aborts.
+/// Called by Result::value() if the result is a failure that the caller did not check for: a bug,
+/// so it aborts.
 [[noreturn]] void throw_exception_from_error(const Status& status, const boost::source_location&);
 
 }  // namespace lockstep

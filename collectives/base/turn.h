@@ -1,7 +1,7 @@
 // One call at a time: an object that several threads of a program share (a job, a group of the C
-// library, a controller) takes the next call, from any thread, once the one before has returned. A
-// call of another thread in between is refused, not queued: on ranks whose threads call in another
-// order, calls would pair wrongly.
+// library, a controller) takes the next call, from any thread, once the previous one has returned.
+// A call of another thread in between is refused, not queued: on ranks whose threads call in
+// different orders, calls would pair wrongly.
 #pragma once
 
 #include <atomic>
@@ -15,18 +15,18 @@ namespace lockstep {
 
 class Turn;
 
-/// Gives the turn to one thread at a time. A thread that has it may take it again, for a call
-/// within a call. Any thread; the changes of a call are visible to the next one. Outlives its
+/// Gives the turn to one thread at a time. A thread that has the turn may take it again, for a call
+/// within a call. Thread-safe; the changes of a call are visible to the next call. Must outlive its
 /// turns.
 class Turns {
  public:
-  /// `of`: for messages, such as "a job"; not copied.
+  /// `of` names the object in messages, as "a job"; it is not copied.
   explicit Turns(std::string_view of) : of_(of) {}
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
   /// Takes the turn for one call, such as "step". Never waits. Errors: BadInput, naming both
-  /// threads, if a call of another thread is under way; nothing has changed then.
+  /// threads, if a call of another thread is under way; then nothing has changed.
   [[nodiscard]] Result<Turn> take(std::string_view call);
 
  private:
@@ -37,7 +37,7 @@ class Turns {
   [[nodiscard]] Status refused(std::string_view call, int by) const;
 
   std::string_view of_;
-  std::atomic<int> thread_{0};  // the one that has the turn; 0: none
+  std::atomic<int> thread_{0};  // the thread that has the turn; 0: none
   int depth_ = 0;               // how often it has taken the turn
 };
 

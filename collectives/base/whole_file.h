@@ -1,10 +1,10 @@
-// Writes a file whole or not at all: under its name a reader finds the earlier file or the new one,
-// whatever fails meanwhile.
+// Writes a file whole or not at all: whatever fails, a reader finds the earlier file or the new one
+// under the name.
 //
-// A draft beside the file takes the bytes, is flushed to disk, and gets the name of the file in one
-// rename; then the folder's names are flushed, if that can be done. Calls that a signal interrupts
-// are repeated. If a step fails, no later one is made and the draft is removed: up to the rename
-// the file is as before. A process that is killed leaves its draft, PATH.tmp-PID-RANDOM.
+// The bytes are written to a draft beside the file, which is flushed to disk and renamed to the
+// file's name. Then the folder's names are flushed, where the file system can. Calls that a signal
+// interrupts are repeated. If a step fails, no later step is made, and the draft is removed: until
+// the rename the file is as before. A process that is killed leaves its draft, PATH.tmp-PID-RANDOM.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class OpenFile {
 
 /// Writes all bytes, in pieces, so that a disk that fills up is noticed early. False: see errno.
 [[nodiscard]] bool write_all(int fd, std::string_view text);
-/// "a/b" of "a/b/c"; "." if there is no folder in it.
+/// "a/b" for "a/b/c"; "." if `path` names no folder.
 [[nodiscard]] std::string folder_of(const std::string& path);
 
 /// The step that failed, and errno.
@@ -49,20 +49,21 @@ struct FileFault {
 };
 
 struct DraftOptions {
-  /// Permissions, less the umask; 0600 whatever the umask is.
+  /// Permissions, less the umask; 0600 is set whatever the umask is.
   unsigned mode = 0666;
   /// Folder that relative paths begin at.
   int folder = AT_FDCWD;
-  /// The draft's path, where a leftover is removed; empty: PATH.tmp-PID-RANDOM.
+  /// The draft's path; a file left over there is removed. Empty: PATH.tmp-PID-RANDOM.
   std::string draft{};
-  /// True: a file that exists under the name stays.
+  /// True: a file that already has the name stays.
   bool keeps_first = false;
-  /// For write_whole_file(): false for a file that only processes of this boot read, and wait for.
+  /// For write_whole_file(): whether the file is flushed to disk. False for a file that other
+  /// processes wait for, and that no process reads after a reboot.
   bool on_disk = true;
 };
 
-/// A draft. Steps in order: write() any number of times, flush(), name(), flush_folder(). False:
-/// this step failed, or one before it, and fault() says which. One thread. Movable.
+/// A draft. Steps in order: write() any number of times, flush(), name(), flush_folder(). Each
+/// returns false if it or an earlier step failed; fault() says which. One thread. Movable.
 class DraftFile {
  public:
   explicit DraftFile(std::string path, DraftOptions options = {});
