@@ -9,7 +9,8 @@
 namespace lockstep::lines {
 namespace {
 
-/// A mirror's line is trimmed after this many entries, or this many bytes of their values.
+/// A mirror's line is trimmed each time this many entries, or this many bytes of values, have
+/// arrived.
 constexpr std::uint64_t kTrimMirrorEvery = 512, kTrimMirrorBytes = 256 << 10;
 
 }  // namespace
@@ -41,7 +42,7 @@ Result<std::unique_ptr<Carrier>> Carrier::create(SharedPosts& posts, int ranks) 
   return made;
 }
 
-// A rank that this head can read may have another head, which carries its posts.
+// A rank whose memory this head can read may have another head; then that head carries its posts.
 void Carrier::meet(const std::vector<std::int32_t>& heads) {
   heads_ = heads;
   const Rank self = posts_.head();

@@ -25,36 +25,39 @@ inline constexpr int kMostElsewhere = 256;
 /// Longest time between two notes: a head with nothing new sends an empty note.
 inline constexpr Duration kAtLeastEvery = std::chrono::milliseconds(50);
 
-/// Returns the ranks of `unseen` whose posts the host of `head` receives: those nearest to it in
-/// the ring of the job's `ranks` ranks.
+/// Returns the ranks of `unseen` whose posts the host of `head` receives: those nearest to `head`
+/// in the ring of the job's `ranks` ranks.
 [[nodiscard]] std::vector<Rank> heard_by(Rank head, const std::vector<Rank>& unseen, int ranks);
 
-/// The notes of a host's head. Used by one thread. `posts` must outlive it.
+/// Makes and reads the notes of a host's head. Used by one thread. `posts` must outlive it.
 class Carrier {
  public:
-  /// Makes the mirrors and publishes them: the ranks of this host may open them from here on.
-  /// Errors: Environment (no memory).
+  /// Makes the mirrors and publishes them: then the ranks of this host may open them. Errors:
+  /// Environment (no memory).
   [[nodiscard]] static Result<std::unique_ptr<Carrier>> create(SharedPosts& posts, int ranks);
   ~Carrier();
-  /// `heads`: for each rank the lowest rank of its host, -1 if it takes no part. Call before any
-  /// note.
+  /// `heads`: for each rank the lowest rank of its host, -1 if it takes no part. Call before the
+  /// first note.
   void meet(const std::vector<std::int32_t>& heads);
   /// All heads, in rank order.
   [[nodiscard]] const std::vector<Rank>& heads() const { return all_heads_; }
-  /// Heads with which notes are exchanged, in rank order. `other` below is an index into them.
+  /// Heads with which this head exchanges notes, in rank order. `other` below is an index into
+  /// them.
   [[nodiscard]] const std::vector<Rank>& others() const { return others_; }
 
-  /// Returns the next note, equal for all others but for its marks; nullopt: there is nothing to
-  /// send yet.
+  /// Returns the next note, without marks; nullopt: there is nothing to send yet. to() adds the
+  /// marks for one receiver.
   [[nodiscard]] std::optional<Bytes> next(Instant now);
   [[nodiscard]] Bytes to(std::size_t other, std::span<const std::byte> note) const;
-  /// Takes in a note of another host. False: it is malformed, and nothing more of that host is
-  /// believed.
+  /// Takes in a note of another host. False: the note is malformed, and later notes of that host
+  /// are ignored.
   [[nodiscard]] bool came(std::size_t other, std::span<const std::byte> note, Instant now);
-  /// The mark of the last next(), and the last mark that all others have acknowledged.
+  /// The mark of the last note that next() made, and the last mark that all others have
+  /// acknowledged.
   [[nodiscard]] std::uint64_t told() const { return mark_; }
   [[nodiscard]] std::uint64_t all_have() const;
-  /// Nothing more arrives from this host. `lost`: the process of its head has ended.
+  /// Ends the notes of host `other`: nothing more arrives from it. `lost`: the process of its head
+  /// has ended.
   void end(std::size_t other, bool lost);
   [[nodiscard]] bool is_over(std::size_t other) const { return heard_[other].is_over; }
   /// Ends the notes of this host.
@@ -68,10 +71,10 @@ class Carrier {
 
   struct Other {
     NoteReader reader;
-    std::uint64_t heard = 0;   // mark of its last note
-    std::uint64_t has = 0;     // this host's last mark that it had
-    std::vector<Rank> behind;  // ranks with entries still to follow
-    std::vector<Rank> ranks;   // ranks of its host with mirrors here
+    std::uint64_t heard = 0;   // mark of the last note from that host
+    std::uint64_t has = 0;     // this host's last mark that the other host had
+    std::vector<Rank> behind;  // ranks with entries that the last note did not hold
+    std::vector<Rank> ranks;   // ranks of the other host with mirrors here
     bool is_over = false;
   };
   SharedPosts& posts_;
@@ -85,7 +88,7 @@ class Carrier {
   std::vector<Rank> here_;
   std::vector<std::unique_ptr<NoteSource>> sources_;  // by place in here_
   NoteWriter writer_;
-  std::uint64_t mark_ = 0;  // of the last next()
+  std::uint64_t mark_ = 0;  // of the last note
   std::set<std::size_t> refusals_told_;
   Instant told_at_{};
 };

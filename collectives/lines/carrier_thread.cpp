@@ -25,7 +25,7 @@ Result<std::unique_ptr<CarrierThread>> CarrierThread::start(SharedPosts& posts,
   options.rank = place(posts.head());
   options.size = static_cast<int>(heads.size());
   options.job = "lines";
-  options.host_id = static_cast<std::uint64_t>(options.rank.value) + 1;  // a host of its own
+  options.host_id = static_cast<std::uint64_t>(options.rank.value) + 1;  // each is a host
   options.longest_message = kLongestNote;
   auto mesh = collectives::tcp_rendezvous(options);
   if (!mesh) return mesh.error();
@@ -87,7 +87,7 @@ void CarrierThread::turn(Instant now) {
       mesh_->send(named_[other], kNotes, collectives::Part::Kind::Data, carrier_->to(other, *note));
 }
 
-// Messages of a head that has gone are read once more; a later take() would open a connection.
+// Reads the messages of a head that has gone one last time: a later take() would open a connection.
 void CarrierThread::hear(std::size_t other, Instant now) {
   if (carrier_->is_over(other)) return;
   while (auto message = mesh_->take(named_[other], kNotes, collectives::Part::Kind::Data))

@@ -17,11 +17,12 @@ inline constexpr Duration kTick = std::chrono::milliseconds(5);
 /// Sends and receives the notes of a host's head. Thread-safe.
 class CarrierThread {
  public:
-  /// Collective over the heads: connects them. `carrier` has met(); `options` has address, secret
-  /// and deadline; rank and size are set here. Errors: those of tcp_rendezvous().
+  /// Collective over the heads: connects them. Requires that `carrier` has met the other heads
+  /// (Carrier::meet()). `options` holds address, secret and deadline; rank and size are set here.
+  /// Errors: those of tcp_rendezvous().
   [[nodiscard]] static Result<std::unique_ptr<CarrierThread>> start(
       SharedPosts& posts, std::unique_ptr<Carrier> carrier, collectives::TcpOptions options);
-  /// Sends what is queued, ends the connections in good order and joins the thread.
+  /// Sends what is queued, closes the connections in good order and joins the thread.
   ~CarrierThread();
 
  private:

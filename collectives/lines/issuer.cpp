@@ -110,7 +110,7 @@ Result<void> Issuer::still_alive(const Group& group) const {
 bool Issuer::fits_with(const Group& group, const Issued& issued, int member,
                        std::optional<Elsewhere>* elsewhere) const {
   const Rank peer = group.members[static_cast<std::size_t>(member)];
-  if (posts_.count(peer, group.key) <= issued.number) return true;  // it will compare with ours
+  if (posts_.count(peer, group.key) <= issued.number) return true;  // it compares when it posts
   const auto theirs = posts_.entry(peer, group.key, issued.number);
   if (!theirs) return true;
   const std::uint64_t here = issued.entry.posted.site, there = theirs->posted.site;

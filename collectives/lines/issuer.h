@@ -22,13 +22,13 @@ struct Issued {
   LineId line;
   std::uint64_t number = 0;
   Entry entry;
-  std::optional<Elsewhere> elsewhere{};  // the first that was found
+  std::optional<Elsewhere> elsewhere{};  // the first such member found
 };
 
 /// Entries between two trims of a line.
 inline constexpr std::uint64_t kTrimEvery = 4096;
-/// Number of members to each side in the ring of a group, also on other hosts, with which an entry
-/// is compared that must be equal on all.
+/// Number of members to each side in the ring of a group, also on other hosts, with which a rank
+/// compares entries that must be equal on all members.
 inline constexpr int kNear = 8;
 
 /// The issuer of one process. One thread at a time for each group.
@@ -36,27 +36,28 @@ class Issuer {
  public:
   explicit Issuer(Posts& posts, int near = kNear) : posts_(posts), near_(near) {}
 
-  /// Sets `group.compared`, once for a group: the members with which an entry of `group.self` is
-  /// compared that must be equal on all. They are those of this host and the nearest in the ring of
-  /// the group, so that where two members differ, two that are compared differ.
+  /// Sets `group.compared`, once for a group: the members with which `group.self` compares entries
+  /// that must be equal on all members. These are the members on this host and the nearest in the
+  /// ring of the group. If any two members differ, so do two that compare with each other.
   void prepare(Group& group) const;
 
-  /// post() and check(): GraphDivergence where it must not be issued.
+  /// Calls post() and check(). Errors: theirs; GraphDivergence means that the operation must not be
+  /// issued.
   [[nodiscard]] Result<Issued> issue(const Group& group, const Operation& operation);
 
   /// Posts the entry: from here on peers compare with it. Errors: GraphDivergence (the group has a
   /// refusal), Environment.
   [[nodiscard]] Result<Issued> post(const Group& group, const Operation& operation);
-  /// Compares it with the entries of its number: of `group.compared`, or of all members if it has
-  /// values for single members. `elsewhere`: the first equal operation at another place. Errors:
-  /// GraphDivergence, with the message of the first rank that refused.
+  /// Compares the entry with those of the same number: those of `group.compared`, or of all members
+  /// if the entry has values for single members. Sets `elsewhere` to the first equal operation at
+  /// another place. Errors: GraphDivergence, with the message of the first rank that refused.
   [[nodiscard]] Result<void> check(const Group& group, const Issued& issued,
                                    std::optional<Elsewhere>* elsewhere = nullptr);
   /// Compares an entry of `group.self`, a rank of another host, with those of `group.compared`,
-  /// ranks of this host. If they differ, the group has a refusal from here on.
+  /// ranks of this host. Refuses the group if they differ.
   void arrived(const Group& group, const Issued& issued);
 
-  /// Returns the refusal of a group as an error, else success. Waiting ranks call it, too.
+  /// Returns the group's refusal as an error, else success. Waiting ranks call it, too.
   [[nodiscard]] Result<void> still_alive(const Group& group) const;
 
   /// "rank 0: all_reduce sum f32[5] at train.py:41; rank 1: …": the members' entries of this

@@ -59,7 +59,8 @@ Result<void> Lines::meet(const std::vector<std::int32_t>& heads,
   return {};
 }
 
-// A note that acknowledges this rank's posts also carries the refusals that they caused.
+// A note that acknowledges this rank's posts also carries the refusals that the posts caused, so
+// after the wait all of them are here.
 Result<void> Lines::finish() {
   posts_->finish();
   posts_->wait_until_told(kLastWord);
@@ -163,8 +164,8 @@ Arrival Lines::arrived(int number_of_group, std::uint64_t number) {
   return arrival;
 }
 
-// This rank is the only member of the line: nothing is compared, no rank is ahead, and its latest
-// entries stay.
+// This rank is the only member of the line: nothing is compared, its lead over others has no limit,
+// and its latest entries stay.
 Result<void> Lines::tell(LineKey key, const Operation& what) {
   Issuing& on = at(group(Group{key, {self_}, 0, "what is told"}));
   const std::lock_guard lock(on.issuing);
@@ -199,8 +200,8 @@ Result<void> Lines::look_again(Wait& wait, Instant now) {
   if (!seen_again(wait.seen, moment, now, posts_->marks()))
     return wait.seen.since == now ? look_for_silent(wait, now) : Result<void>{};
   if (!says_so(wait.seen, now)) return {};
-  // A rank that goes on may next wait for one of these ranks: the groups of all of them are refused
-  // now.
+  // A rank that goes on after its error may next wait for one of these ranks, so the groups of all
+  // their waits are refused now.
   const Status said = verdict(wait.seen.blocked, now);
   for (const Blocked& one : wait.seen.blocked)
     static_cast<void>(posts_->refuse(one.waits.key, said));
@@ -242,7 +243,7 @@ std::string Lines::waits_text(const Blocked& blocked, Instant now) const {
       entry ? text_of(*entry, posts_->texts(blocked.rank, entry->posted)) : "(unknown)");
 }
 
-// One message about all blocked waits, by rank: every waiting rank reports the same.
+// One message about all blocked waits, by rank: every waiting rank reports it.
 Status Lines::verdict(const std::vector<Blocked>& blocked, Instant now) const {
   Status status{Code::Stuck, {}};
   std::string rows;

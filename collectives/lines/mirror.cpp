@@ -52,13 +52,13 @@ bool Mirror::post(const RankNote::Came& came, const Came& then) {
   return true;
 }
 
-// Moves and state are written last: a reader that sees them sees everything written before.
+// Writes moves and state last: a reader that sees the new ones sees everything written before them.
 void Mirror::stand(const RankNote::Standing& now, Instant at) {
   PostsHeader& header = posts_.memory().header();
   std::vector<RankWaits::Wait> waits;
   for (const auto& wait : now.waits) {
     Instant since = at - wait.age;
-    for (const WaitSlot& slot : header.waits)  // a known wait keeps its beginning
+    for (const WaitSlot& slot : header.waits)  // a wait that is already known keeps its start
       if (const auto known = read_wait(slot); known && known->in == wait.in) since = known->since;
     waits.push_back({wait.in, {}, since});
   }

@@ -1,5 +1,5 @@
-// A rank of another host, as notes have shown it: a memory like the rank's own, which the ranks of
-// this host read. Used by carrier.cpp and shared_posts.cpp alone.
+// The mirror of a rank of another host, written from notes: a memory like the rank's own, which the
+// ranks of this host read. Used by carrier.cpp and shared_posts.cpp alone.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,23 @@ namespace lockstep::lines {
 /// The mirror of one rank. Used by one thread.
 class Mirror {
  public:
-  /// `is_here`: whether a rank is on this host. Errors: Environment (no memory).
+  /// `is_here` says whether a rank is on this host. Errors: Environment (no memory).
   using IsHere = std::function<bool(Rank)>;
   [[nodiscard]] static Result<std::unique_ptr<Mirror>> create(Rank rank, IsHere is_here);
   [[nodiscard]] std::string place() const { return posts_.memory().place(); }
 
-  /// Writes the contents of a note. `came` is called after each entry, when this host's ranks can
-  /// read it; the group is prepared for Issuer::arrived(). False: no correct rank posts that.
+  /// Writes what `note` says about the rank. Calls `came` for each entry, once this host's ranks
+  /// can read it, with a group that is prepared for Issuer::arrived(). False: no correct rank posts
+  /// this.
   using Came = std::function<void(const Group& group, const Issued& issued)>;
   [[nodiscard]] bool write(const RankNote& note, Instant now, const Came& came);
-  /// Frees entries of the line below `number`: no rank of this host needs them.
+  /// Frees entries of the line below `number`: call it when no rank of this host needs them.
   void trim(LineId line, std::uint64_t number) { posts_.trim(line, number); }
   [[nodiscard]] std::uint64_t value_bytes(LineId line) const { return posts_.value_bytes(line); }
-  /// Everything that the rank had posted when its host had this mark has been written.
+  /// Notes that everything is written that the rank had posted when its host received this host's
+  /// mark `mark`.
   void heard(std::uint64_t mark, Instant now);
-  /// Nothing more arrives for the rank: sets `state`, unless it has ended before.
+  /// Ends the mirror, since nothing more arrives: sets `state`, unless the rank has ended already.
   void end(PeerState state);
 
  private:

@@ -7,7 +7,7 @@
 namespace lockstep::lines {
 namespace {
 
-/// Maximum number of distinct entries that are sent by number; later ones are sent whole.
+/// Maximum number of distinct entries that are sent by number; further entries are sent whole.
 constexpr std::uint32_t kMostKnown = 1U << 16;
 constexpr std::uint32_t kMostRanks = 1U << 20;
 constexpr std::uint64_t kAny = ~std::uint64_t{0};
@@ -36,7 +36,7 @@ struct Out {
   }
   void posted(const Posted& posted) {
     Posted alike = posted;
-    alike.values = 0;  // a position in memory, which each side has of its own
+    alike.values = 0;  // a position in memory, which differs on the two sides
     const auto bytes = std::bit_cast<PostedBytes>(alike);
     const auto found = known.find(bytes);
     out.u32(found != known.end() ? found->second : kMostKnown);
@@ -102,7 +102,7 @@ struct In {
     if (known.size() < kMostKnown) known.push_back(posted);
   }
 
-  /// Longest time that is accepted: ten years.
+  /// Longest span that is accepted: ten years.
   static constexpr Duration kLongest = std::chrono::hours(10 * 365 * 24);
 };
 
@@ -173,7 +173,7 @@ void fields(A& a, Note& note) {
   });
 }
 
-/// Whether an entry has as many values as it declares, and they fit into a window.
+/// Whether an entry has as many values as it declares, and the values fit into a window.
 bool has_its_values(const Entry& entry) {
   const std::size_t count = std::size_t{entry.posted.to} + entry.posted.from;
   return entry.values.size() == count && count * 8 <= kWindow;

@@ -1,5 +1,5 @@
-// What a host's head sends to other heads about the ranks of its host, and its bytes. The reader
-// trusts nothing: it checks lengths, numbers and texts, and that no byte is left over. Pure.
+// Notes: what a host's head sends to other heads about the ranks of its host, and its bytes. The
+// reader trusts nothing: it checks lengths, numbers and texts, and that no byte is left over. Pure.
 #pragma once
 
 #include <array>
@@ -20,17 +20,17 @@ namespace lockstep::lines {
 /// What one rank has posted since the last note.
 struct RankNote {
   Rank rank{};
-  /// New bytes of its texts; `texts_begin`: their offset there.
+  /// New bytes of its texts; `texts_begin` is the offset of these bytes in the texts.
   std::uint32_t texts_begin = 0;
   std::string texts;
-  /// Lines that it has opened, from `first_line` of its table on.
+  /// Newly opened lines; `first_line` is the number of the first in the rank's table.
   struct Opened {
     LineKey key;
     TextId members = 0, name = 0;
   };
   std::uint32_t first_line = 0;
   std::vector<Opened> opened;
-  /// Entries of a line, from `first` on.
+  /// New entries of a line; `first` is the number of the first.
   struct Came {
     std::uint32_t line = 0;
     std::uint64_t first = 0, handed = 0;
@@ -38,7 +38,7 @@ struct RankNote {
   };
   std::vector<Came> came;
 
-  /// False: more entries follow, so this is not the rank's state at one moment.
+  /// False: more entries follow in the next note, so the rank's state is not sent yet.
   bool is_whole = true;
   /// State of the rank now; nullopt: unchanged.
   struct Standing {
@@ -47,7 +47,7 @@ struct RankNote {
     std::uint64_t moves = 0;
     std::int32_t issuing = 0;
     bool has_threads_beside = false, takes_from_any = false;
-    Duration alive{};  // time for which it is known to move on
+    Duration alive{};  // time for which the rank is still known to move on
     struct Wait {
       Waiting in;
       Duration age{};
@@ -68,8 +68,8 @@ struct Note {
   std::vector<Refused> refused;
 };
 
-/// Marks of a note, for one reader: the note's number, and the reader's last mark that the writer
-/// had before it read its ranks' memory.
+/// Marks of a note for one reader. `mark`: the note's number. `heard`: the last mark of the
+/// reader's host that the writer had received before it read its ranks' memory.
 struct NoteMarks {
   std::uint64_t mark = 0, heard = 0;
 };

@@ -9,8 +9,8 @@ constexpr Duration kLongestAlive = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-// Moves are read first: as in the memory itself, they are never newer than the waits and entries
-// beside them.
+// Reads moves first: then, as in the memory itself, they are never newer than the waits and
+// entries.
 std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
   PostsHeader& header = memory_.header();
   const Told is{state,

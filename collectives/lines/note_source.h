@@ -17,10 +17,12 @@ inline constexpr std::size_t kMostNoteBytes = 256 << 10;
 /// Reads the posts of one rank. Used by one thread.
 class NoteSource {
  public:
-  /// `memory` must outlive it; entries are freed only after notes have carried them (Carrier).
+  /// `memory` must outlive the object. Its entries are freed only after notes have carried them
+  /// (Carrier).
   NoteSource(Rank rank, const PostsMemory& memory) : rank_(rank), memory_(memory) {}
 
-  /// Returns what is new; nullopt: nothing. `state`: of the rank's process, read before this call.
+  /// Returns what is new; nullopt: nothing is new. `state` is that of the rank's process, read
+  /// before this call.
   [[nodiscard]] std::optional<RankNote> next(PeerState state, Instant now);
 
  private:

@@ -1,5 +1,5 @@
-// An operation on a process group: as its rank issues it, as it is posted for its peers, and
-// whether two of them fit. Pure.
+// An operation on a process group, as its rank issues it and as it is posted for peers; whether the
+// operations of two members fit. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace lockstep::lines {
 /// The members whose part an operation needs before a wait for it ends.
 enum class Needs : std::uint8_t {
   All,
-  Root,      // a broadcast, except on its root; a receive: its root is the sender
-  Senders,   // members from which it takes anything
-  Nobody,    // a broadcast, on its root; a send that may be buffered
-  Receiver,  // a send that ends when it is received
+  Root,      // for a broadcast, except on its root; for a receive, whose root is the sender
+  Senders,   // the members from which the operation takes anything
+  Nobody,    // for a broadcast on its root; for a send that may be buffered
+  Receiver,  // for a send that ends when it is received
 };
 
 /// An operation as its rank issues it. Views are read only during the call that gets them.
@@ -30,12 +30,12 @@ struct Operation {
   Needs needs = Needs::All;
   /// True for a send or a receive: the other side has another kind and root.
   bool paired = false;
-  /// Number of elements of each tensor, where it must be equal on all members.
+  /// Number of elements of each tensor whose number must be equal on all members.
   std::span<const std::int64_t> elements{};
   /// Sizes of the first tensor, for messages.
   std::span<const std::int64_t> shape{};
-  /// Elements to and from each member, where members may differ: empty, one number (to or from the
-  /// root) or one per member.
+  /// Numbers of elements sent to and taken from members, where members may differ: empty, one
+  /// number (for the root) or one per member.
   std::span<const std::int64_t> to{}, from{};
   /// "train.py:41 layers.3.mlp"
   std::string_view place{};
@@ -46,14 +46,14 @@ inline constexpr std::size_t kShownSizes = 7;
 /// Id of a text in the memory that holds the entry; 0: no text.
 using TextId = std::uint32_t;
 
-/// An operation in memory. `equal` is the digest of what must be equal on all members.
+/// An operation as posted in memory. `equal` is the digest of what must be equal on all members.
 struct Posted {
   std::uint64_t equal = 0;
   TextId kind = 0, dtype = 0, reduction = 0, place = 0;
   std::int32_t root = -1;
   std::uint32_t tensors = 0;       // size of Operation::elements
-  std::uint32_t to = 0, from = 0;  // how many values it has of each
-  std::uint64_t values = 0;        // where its values begin
+  std::uint32_t to = 0, from = 0;  // numbers of values of Operation::to and Operation::from
+  std::uint64_t values = 0;        // position of its values in memory
   std::uint64_t site = 0;          // digest of its place; 0: no place, or paired
   std::int64_t shape[kShownSizes] = {};
   std::uint8_t sizes = 0;  // sizes in `shape`; 255: there are more
@@ -63,7 +63,7 @@ struct Posted {
 };
 static_assert(sizeof(Posted) == 128);
 
-/// A posted operation with its values: `to` of them, then `from`.
+/// A posted operation with its values: first those of Operation::to, then those of Operation::from.
 struct Entry {
   Posted posted;
   std::vector<std::int64_t> values;
@@ -71,8 +71,8 @@ struct Entry {
 
 /// Digest of what must be equal on all members.
 [[nodiscard]] std::uint64_t digest_of(const Operation& operation);
-/// Digest of its place, which may differ between members. 0: it has no place, or is paired, so that
-/// the other side's place always differs.
+/// Digest of the operation's place, which may differ between members. 0: it has no place, or it is
+/// a send or receive, whose other side always has another place.
 [[nodiscard]] std::uint64_t site_of(const Operation& operation);
 
 /// Whether the entries of two members fit: what must be equal is equal, and each takes what the

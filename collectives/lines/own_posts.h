@@ -14,8 +14,8 @@
 
 namespace lockstep::lines {
 
-/// Thread-safe, but for post(), handed() and trim(), which one thread at a time calls for a line.
-/// The contracts are those of Posts.
+/// Thread-safe, except that post(), handed() and trim() are called by one thread at a time for each
+/// line. The contracts are those of Posts.
 class OwnPosts {
  public:
   explicit OwnPosts(PostsMemory memory) : memory_(std::move(memory)) {}
@@ -34,8 +34,8 @@ class OwnPosts {
   /// Bytes of values that the line's entries have taken so far.
   [[nodiscard]] std::uint64_t value_bytes(LineId line) const;
 
-  /// For a mirror: copies what another memory holds at these places. False: it does not continue
-  /// what is here.
+  /// For a mirror: copies what another memory holds at these places. False: the copied part does
+  /// not continue what is already here.
   [[nodiscard]] bool copy_texts(std::uint32_t begin, std::string_view texts);
   [[nodiscard]] bool copy_line(std::uint32_t number, LineKey key, TextId members, TextId name);
 

@@ -1,4 +1,4 @@
-// What this process reads of another's posts. Used by shared_posts.cpp alone.
+// What this process reads of another process's posts. Used by shared_posts.cpp alone.
 #pragma once
 
 #include <map>
@@ -32,7 +32,7 @@ class PeerPosts {
   PostsMemory memory_;
   std::mutex reading_;  // guards the members below
   std::map<LineKey, Line> lines_;
-  std::uint32_t looked_at_ = 0;  // lines of its table that are in `lines_`
+  std::uint32_t looked_at_ = 0;  // number of lines of the peer's table that are in `lines_`
 };
 
 }  // namespace lockstep::lines

@@ -13,29 +13,30 @@
 
 namespace lockstep::lines {
 
-/// Names a group in all processes: equal on its members, and different from every other group's.
+/// Key of a group in all processes: equal on the group's members, and different from the keys of
+/// all other groups.
 struct LineKey {
   std::uint64_t high = 0, low = 0;
   auto operator<=>(const LineKey&) const = default;
 };
 
-/// A process group, or a directed pair of one, as a rank issues on it.
+/// A process group, or a directed pair of its members, as seen by a rank that issues on it.
 struct Group {
   LineKey key;
   std::vector<Rank> members;  // ranks of the job, by their number in the group
   int self = 0;               // this rank's number in it
   std::string name;           // "the group dp (ranks 0-3)", in messages
-  /// Members that entries are compared with, see Issuer::prepare(); nullopt: all.
+  /// Members with whose entries this rank compares its own, see Issuer::prepare(); nullopt: all.
   std::optional<std::vector<int>> compared{};
 };
 
-/// A line of a process: its place in that process's table.
+/// A line of a process: its index in that process's table.
 struct LineId {
   std::uint32_t value = 0;
   auto operator<=>(const LineId&) const = default;
 };
 
-/// Whether a process goes on.
+/// Whether a process still runs.
 enum class PeerState : std::uint8_t {
   Unseen,  // on another host, or its memory cannot be read
   Running,
@@ -61,18 +62,19 @@ class Posts {
  public:
   virtual ~Posts() = default;
 
-  /// This process's line of a group, opened if needed. Errors: Environment (the table is full, no
-  /// memory).
+  /// This process's line of a group, opened if needed. Errors: Environment (the table is full, or
+  /// no memory is left).
   [[nodiscard]] virtual Result<LineId> open(const Group& group) = 0;
   /// Number of entries in this process's line.
   [[nodiscard]] virtual std::uint64_t count(LineId line) const = 0;
   /// Writes the next entry, raises the count, then executes a full fence. The texts of `entry` are
-  /// from text(). Errors: Environment (no memory, or a lead that is too long).
+  /// from text(). Errors: Environment (no memory is left, or this rank is too far ahead of other
+  /// members).
   [[nodiscard]] virtual Result<void> post(LineId line, const Entry& entry) = 0;
-  /// The last entry of the line has been handed to its transport: ranks that wait for it can rely
-  /// on it.
+  /// Records that the last entry of the line has been handed to its transport: ranks that wait for
+  /// it can rely on it.
   virtual void handed(LineId line) = 0;
-  /// Frees entries of this process's line below `number`: no rank needs them.
+  /// Frees entries of this process's line below `number`, which no rank needs.
   virtual void trim(LineId line, std::uint64_t number) = 0;
   /// The id of a text in this process's memory, added if needed; 0 if there is no room.
   [[nodiscard]] virtual TextId text(std::string_view text) = 0;
@@ -90,8 +92,8 @@ class Posts {
 
   /// The refusal of a group, if the host has one.
   [[nodiscard]] virtual std::optional<Status> refusal(LineKey key) const = 0;
-  /// Refuses a group: returns the refusal of all ranks of the host, `status` or that of the rank
-  /// that was first.
+  /// Refuses a group. Returns the refusal that all ranks of the host report: `status`, or that of a
+  /// rank that was earlier.
   [[nodiscard]] virtual Status refuse(LineKey key, const Status& status) = 0;
 };
 

@@ -86,7 +86,8 @@ Result<void> SharedPosts::open_mirrors() {
 
 std::uint64_t SharedPosts::marks() const { return host_header().marks.load(); }
 
-// The note with the present mark may have been begun before the last post: waits for the next one.
+// The note with the present mark may have been begun before the last post, so this waits for the
+// next note.
 void SharedPosts::wait_until_told(Duration patience) const {
   const PostsHeader& header = host_header();
   const std::uint64_t mark = header.marks.load() + 1;
@@ -121,7 +122,7 @@ PeerState SharedPosts::state(Rank rank) const {
   if (said == PeerState::Running && !is_here(rank))
     return memory_of(head()).has_ended() ? PeerState::Unseen : said;
   if (said != PeerState::Running || rank == self_ || !memory.has_ended()) return said;
-  // The state may have been written after it was read above and before the process ended.
+  // The process may have written the state after the read above, before it ended.
   const auto last = static_cast<PeerState>(memory.header().state.load(std::memory_order_acquire));
   return last == PeerState::Running ? PeerState::Lost : last;
 }
@@ -343,7 +344,7 @@ SharedPosts::Members SharedPosts::members_of(Rank rank, LineKey key) const {
   if (slot == nullptr) return out;
   std::istringstream listed(memory_of(rank).text(slot->members));
   for (std::int32_t member = 0; listed >> member;) out->push_back(Rank{member});
-  if (out->size() == 1) return out;  // a line of tell(): each rank has its own under this key
+  if (out->size() == 1) return out;  // tell(): each rank has its own line with this key
   const std::lock_guard lock(listing_);
   return members_.try_emplace(key, std::move(out)).first->second;
 }
@@ -362,8 +363,8 @@ RankWaits SharedPosts::waits_of(Rank rank) const {
   return waits;
 }
 
-// Counts are read again after all waits: a rank that has not issued an entry then, had not when its
-// wait was read.
+// Reads the counts again after all waits: a rank that has not issued an entry by then had not
+// issued it when its wait was read.
 WaitMoment SharedPosts::moment(Instant now, std::vector<Rank> open, bool in_full) const {
   WaitMoment out;
   while (!open.empty()) {

@@ -26,9 +26,10 @@ struct RefusalSlot;
 inline constexpr std::uint32_t kMostLines = 4096;
 /// Maximum number of entries by which a rank may lead members that have not issued them.
 inline constexpr std::uint64_t kMostLead = 500'000'000;
-/// A rank of another host from which nothing has arrived for this long is no evidence of anything.
+/// If nothing has arrived from a rank of another host for this long, what is known of it proves
+/// nothing.
 inline constexpr Duration kSilence = std::chrono::milliseconds(2500);
-/// Maximum number of threads of one process that wait at a time; further ones are not seen.
+/// Maximum number of threads of one process that wait at a time; further waits are not seen.
 inline constexpr std::size_t kMostWaits = 64;
 
 /// Thread-safe. The posts end with the object, or with the process.
@@ -39,32 +40,32 @@ class SharedPosts final : public Posts {
   [[nodiscard]] static Result<std::unique_ptr<SharedPosts>> create(Rank self);
   ~SharedPosts() override;
 
-  /// The word by which peers open it, to be sent to each of them.
+  /// The text by which peers open this process's memory, to be sent to each of them.
   [[nodiscard]] std::string place() const;
   /// Opens the memory of the other ranks by their places, in rank order; called once, before
   /// anything is posted. Ranks of other hosts, and ranks that this process must not read, are
   /// unseen.
   void join(const std::vector<std::string>& places);
-  /// Ranks that can be read, this one included.
+  /// Ranks whose posts can be read, including this rank.
   [[nodiscard]] std::vector<Rank> seen() const;
   /// Ranks with posts that cannot be read from here.
   [[nodiscard]] std::vector<Rank> unseen() const;
   /// The lowest rank of this host.
   [[nodiscard]] Rank head() const { return head_; }
-  /// Whether a rank is on this host: it is read in its own memory.
+  /// Whether a rank is on this host, so that its own memory is read.
   [[nodiscard]] bool is_here(Rank rank) const override;
 
   /// On the head: publishes the places of its mirrors, by rank, to the ranks of this host.
   void publish_mirrors(const std::map<Rank, std::string>& places);
-  /// Opens the mirrors that the head has published; once, before anything is posted. Errors:
+  /// Opens the mirrors that the head has published. Called once, before anything is posted. Errors:
   /// Environment (not all can be opened).
   [[nodiscard]] Result<void> open_mirrors();
-  /// The last mark of this host; 0: it sends no notes.
+  /// The last mark of this host; 0: the host sends no notes.
   [[nodiscard]] std::uint64_t marks() const;
   /// Waits until the other hosts have what was posted before this call, or notes have ended, at
   /// most `patience`.
   void wait_until_told(Duration patience) const;
-  /// The memory in which a rank is read; this process's own for an unseen rank. Used by
+  /// The memory that holds the posts of a rank; this process's own for an unseen rank. Used by
   /// carrier.cpp, too.
   [[nodiscard]] const PostsMemory& memory_of(Rank rank) const;
 
@@ -83,7 +84,8 @@ class SharedPosts final : public Posts {
   [[nodiscard]] std::optional<Status> refusal(LineKey key) const override;
   [[nodiscard]] Status refuse(LineKey key, const Status& status) override;
 
-  /// On a head: returns the refusals of this host whose slots are not in `told`, and adds these.
+  /// On a head: returns the refusals of this host whose slots are not in `told`, and adds their
+  /// slots to `told`.
   [[nodiscard]] std::vector<std::pair<LineKey, Status>> refusals(std::set<std::size_t>& told) const;
   /// On a head: as refuse(), with the status of another host.
   void refused_elsewhere(LineKey key, const Status& status);
@@ -92,27 +94,29 @@ class SharedPosts final : public Posts {
   /// On a head: sets the last mark that all other hosts have; ~0: notes have ended.
   void all_have(std::uint64_t mark);
 
-  /// This process issues nothing more.
+  /// Declares that this process issues nothing more.
   void finish();
-  /// This process ends by a failure. The first text stays.
+  /// Declares that this process ends by a failure. Of several calls the first text stays.
   void gone(std::string_view text);
 
   /// Posts a thread's wait; returns its number for end_wait(). -1: kMostWaits threads wait already.
   [[nodiscard]] int begin_wait(const Waiting& wait, Instant now);
   void end_wait(int number);
-  /// A thread that issues has begun (1) or ended (-1).
+  /// Counts a thread that issues: it has begun (1) or ended (-1).
   void issuing_threads(int change);
-  /// Whether the program has threads that have never issued anything.
+  /// Declares whether the program has threads that have never issued anything.
   void threads_beside(bool are_there);
-  /// This process receives from any source from now on: whether it has received a send is not seen.
+  /// Declares that this process receives from any source from now on. Then peers cannot see whether
+  /// it has received a send.
   void take_from_any();
-  /// This process is known to move on until then; an earlier call with a later time stays.
+  /// Declares that this process moves on until `until`, unless an earlier call named a later time.
   void alive_until(Instant until);
-  /// What `ranks` are doing, the ranks that they wait for, and so on, as far as they can be read.
-  /// Of the ranks that a wait needs it lists those that have not issued it. `in_full`: also the
-  /// ranks that each is ahead of.
+  /// What `ranks` are doing, what the ranks that they wait for are doing, and so on, as far as
+  /// these can be read. Lists, for each wait, the needed ranks that have not issued the operation.
+  /// `in_full`: also lists the ranks that each rank is ahead of, and what they are doing.
   [[nodiscard]] WaitMoment moment(Instant now, std::vector<Rank> ranks, bool in_full = false) const;
-  /// The ranks whose part `rank` needs in an entry that it has posted, as far as that can be seen.
+  /// The ranks whose part `rank` needs in the entry of `wait`, as far as that can be seen. Empty if
+  /// `rank` has not posted the entry.
   [[nodiscard]] std::vector<Rank> needed_by(Rank rank, const Waiting& wait) const;
   [[nodiscard]] WaitMoment::Counts counts_of(Rank rank, LineKey key) const;
 
@@ -140,7 +144,7 @@ class SharedPosts final : public Posts {
   Rank self_, head_;
   std::unique_ptr<OwnPosts> own_;
   std::vector<std::unique_ptr<PeerPosts>> peers_;  // by rank; null: unseen
-  std::vector<bool> mirrored_;                     // by rank: it is read in a mirror
+  std::vector<bool> mirrored_;                     // by rank: whether a mirror holds its posts
   std::vector<Rank> unseen_;
   mutable std::mutex listing_;  // guards the members below
   mutable std::map<LineKey, Members> members_;

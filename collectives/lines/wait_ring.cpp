@@ -6,8 +6,8 @@
 namespace lockstep::lines {
 namespace {
 
-/// Returns the first rank that `wait` needs that has ended or is in `stuck`; nullopt: all that are
-/// missing may still issue.
+/// Returns the first rank needed by `wait` that has not issued the entry and has ended or is in
+/// `stuck`; nullopt: all missing ranks may still issue it.
 std::optional<Rank> held_by(const WaitMoment& moment, const RankWaits::Wait& wait,
                             const std::set<Rank>& stuck) {
   for (const Rank member : wait.needed) {
@@ -80,7 +80,7 @@ std::vector<Blocked> find_blocked(const WaitMoment& moment) {
   std::vector<Blocked> out;
   for (const auto& [rank, waits] : moment.ranks) {
     if (has_ended(waits.state)) continue;
-    // An ended rank issues nothing more, whatever the other threads of this rank do.
+    // A needed rank that has ended blocks a wait even if other threads of the waiting rank go on.
     const std::set<Rank> holds = stuck.contains(rank) ? stuck : std::set<Rank>();
     for (const RankWaits::Wait& wait : waits.waits)
       if (const auto by = held_by(moment, wait, holds))

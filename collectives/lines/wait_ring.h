@@ -18,26 +18,28 @@ struct RankWaits {
   /// Changes with each post and each wait that begins or ends: equal values mean that nothing
   /// moved.
   std::uint64_t moves = 0;
-  /// A thread that has issued before is in no wait: the rank may issue more without a wait ending.
+  /// Some thread that has issued before is in no wait, so the rank may issue more before any of its
+  /// waits ends.
   bool has_free_thread = false;
-  /// The program has other threads, of which nothing is known.
+  /// The program has other threads, about which nothing is known.
   bool has_threads_beside = false;
   struct Wait {
     Waiting in;
-    std::vector<Rank> needed;  // ranks whose part it needs
+    std::vector<Rank> needed;  // ranks whose part the wait needs
     Instant since{};
   };
   std::vector<Wait> waits;
-  /// For a rank of another host: all this was so after this host had sent that mark (README.md).
+  /// For a rank of another host: the last mark of this host that the rank's host had received when
+  /// it read this state (README.md).
   std::uint64_t heard = ~std::uint64_t{0};
-  /// Time until which it is known to move on.
+  /// Time until which the rank is known to move on.
   Instant alive_until{};
-  /// Ranks that have not issued what it has issued, whether it waits there or not.
+  /// Ranks that have not issued what this rank has issued, whether it waits for that or not.
   std::vector<Rank> ahead_of;
 };
 
-/// A moment of the ranks that can be read, and what each has posted on the lines of their waits.
-/// `ranks` lacks those of which nothing is known, or not for a while.
+/// The ranks that can be read at one moment, and what they have posted on the lines of the waits.
+/// `ranks` omits ranks about which nothing is known, or nothing recent.
 struct WaitMoment {
   std::map<Rank, RankWaits> ranks;
   struct Counts {
@@ -52,33 +54,34 @@ struct WaitMoment {
 struct Blocked {
   Rank rank{};
   Waiting waits;
-  Rank by{};                // the first rank that holds it up
-  std::uint64_t moves = 0;  // of the rank
+  Rank by{};                // the first rank that holds up the wait
+  std::uint64_t moves = 0;  // RankWaits::moves of `rank`
   Instant since{};
   auto operator<=>(const Blocked&) const = default;
 };
 
-/// Returns the rank that holds up `wait`, through waits of others and through entries that others
-/// have not issued: the lowest that waits for no rank and is not known to move on at `now`.
-/// nullopt: no such rank, or one on the way moves on, has ended or is not seen.
+/// Follows `wait` to the ranks that have not issued its entry, from these to the ranks that they
+/// wait for or are ahead of, and so on. Of the ranks at the ends, which wait for no rank, returns
+/// the lowest. nullopt: there is no end, a rank there has ended or is known to move on at `now`, or
+/// a rank on the way is not seen.
 [[nodiscard]] std::optional<Rank> find_silent(const WaitMoment& moment, const RankWaits::Wait& wait,
                                               Instant now);
 
 /// Returns all waits that cannot end, by rank. Such a wait needs a member that has not issued the
-/// entry and has ended; or, if every issuing thread of its rank waits, a member that cannot go on
-/// either. One moment is not read at once, so it proves nothing; the same waits with the same moves
-/// in a second moment do.
+/// entry and has ended. Or every issuing thread of the waiting rank waits, and a needed member that
+/// has not issued the entry cannot go on either. One moment is not read at one instant, so it
+/// proves nothing; the same waits with the same moves in a second moment are the proof.
 [[nodiscard]] std::vector<Blocked> find_blocked(const WaitMoment& moment);
 
-/// Waits that were found once to have no end, and are to be found again.
+/// Waits that one moment showed as unable to end, and that a second moment is to confirm.
 struct BlockedSeen {
   std::vector<Blocked> blocked;
   Instant since{};
-  std::uint64_t mark = 0;  // this host's last mark then
+  std::uint64_t mark = 0;  // this host's last mark at `since`
 };
-/// Whether `moment` shows the waits of `seen` again, and shows ranks of other hosts as they were
-/// after that mark: they have not moved in between. If it shows other waits, these are `seen` from
-/// `now` on. `mark`: this host's last mark.
+/// Whether `moment` shows the waits of `seen` again, and the hosts of these ranks had received a
+/// later mark than that of `seen`: then the ranks have not moved in between. If `moment` shows
+/// other waits, sets `seen` to these, with `now` and `mark`. `mark`: this host's last mark.
 [[nodiscard]] bool seen_again(BlockedSeen& seen, const WaitMoment& moment, Instant now,
                               std::uint64_t mark);
 
