@@ -22,8 +22,8 @@ std::size_t pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPag
 
 }  // namespace
 
-/// Layout of the segment: the magic number; whether each rank sleeps; whether each pair has a ring;
-/// the rings, whose pages are allocated when a ring is made.
+/// Layout of the segment: the magic number; a flag per rank (it sleeps); a flag per pair (it has a
+/// ring); the rings, whose pages are allocated when a ring is made.
 struct HostRings::Layout {
   struct alignas(64) Rank {
     std::atomic<std::uint32_t> sleeps{0};
@@ -176,8 +176,9 @@ bool HostRings::receive(int writer, const Sink& sink) {
   return true;
 }
 
-// A writer first writes, then looks whether the reader sleeps; the reader first sets that flag,
-// then looks at the rings. All four are sequentially consistent, so one of the two sees the other.
+// A writer first writes, then reads whether the reader sleeps. The reader first sets this flag,
+// then looks at the rings. All four accesses are sequentially consistent, so the writer sees the
+// flag or the reader sees the message.
 bool HostRings::sleeps() {
   layout().rank(self_).sleeps.store(1);
   for (int writer = 0; writer < ranks_; ++writer) {

@@ -22,31 +22,32 @@ class HostRings {
   /// Errors: Environment (no shared memory available).
   [[nodiscard]] static Result<std::unique_ptr<HostRings>> create(int ranks, int self,
                                                                  std::string& name);
-  /// Errors: Environment (no such memory, or of another job).
+  /// Errors: Environment (there is no such memory, or it belongs to another job).
   [[nodiscard]] static Result<std::unique_ptr<HostRings>> open(const std::string& name, int ranks,
                                                                int self);
 
-  /// True if there is a ring to `reader`; the first call makes it. False from then on if there is
-  /// no memory for it.
+  /// True if there is a ring to `reader`; the first call makes the ring. If there is no memory for
+  /// it, this and all later calls return false.
   [[nodiscard]] bool reaches(int reader);
-  /// Takes the whole piece of a message of `total` bytes (see Part), in order; what finds no room
-  /// waits here. Requires reaches(reader). True: the reader sleeps, and the caller has to wake it.
+  /// Sends a piece of a message of `total` bytes (see Part), after all earlier ones. A piece that
+  /// finds no room in the ring waits here. Requires reaches(reader). True: the reader sleeps, and
+  /// the caller has to wake it.
   bool send(int reader, std::uint64_t group, Part::Kind kind, std::uint64_t total,
             std::span<const std::byte> piece);
-  /// Bytes for `reader` that its ring has no room for yet.
+  /// Number of bytes for `reader` for which its ring has no room yet.
   [[nodiscard]] std::size_t waiting(int reader) const;
-  /// True if messages wait for room; this rank is not woken when there is some.
+  /// True if pieces wait for room. Nothing wakes this rank when there is room.
   [[nodiscard]] bool full() const { return full_ > 0; }
-  /// Writes waiting messages as far as there is room; calls `wake` for readers that sleep.
+  /// Writes waiting pieces as far as there is room; calls `wake` for readers that sleep.
   void flush(const std::function<void(int reader)>& wake);
 
   /// True if `writer` has written something that receive() has not passed on yet.
   [[nodiscard]] bool written(int writer);
   using Sink = std::function<void(Part part)>;
-  /// Passes what `writer` has written to `sink`. False: it is no message.
+  /// Passes what `writer` has written to `sink`. False: what it has written is no message.
   [[nodiscard]] bool receive(int writer, const Sink& sink);
-  /// Called before this rank sleeps: from here on send() tells writers to wake it. False: something
-  /// has been written already.
+  /// Called before this rank sleeps: from here on send() in a writer returns true. False: something
+  /// is written already, so this rank must not sleep.
   [[nodiscard]] bool sleeps();
   void wakes();
 

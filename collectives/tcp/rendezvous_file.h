@@ -14,10 +14,11 @@ struct RendezvousWord {
   Secret secret;
 };
 
-/// Writes the file, whole or not at all, with mode 0600, over one that an earlier job has left.
-/// Errors: Environment.
+/// Writes the file, whole or not at all, with mode 0600, in place of a file that an earlier job has
+/// left. Errors: Environment.
 [[nodiscard]] Result<void> write_rendezvous(const std::string& file, const RendezvousWord& word);
-/// Errors: Environment (no such file, or not of this form), Version (not private to this user).
+/// Errors: Environment (there is no such file, or it does not have this form), Version (the file is
+/// not private to this user).
 [[nodiscard]] Result<RendezvousWord> read_rendezvous(const std::string& file);
 
 }  // namespace lockstep::collectives

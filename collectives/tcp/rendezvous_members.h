@@ -1,5 +1,5 @@
 // The processes that have joined the rendezvous of a job without a launcher. A pure state machine:
-// no socket, no clock. Driven by rank 0 and by every other parent (tcp_rendezvous_parent.cpp).
+// no socket, no clock. Used by rank 0 and by every other parent (tcp_rendezvous_parent.cpp).
 #pragma once
 
 #include <deque>
@@ -13,11 +13,11 @@
 
 namespace lockstep::collectives {
 
-/// The ranks that have joined the process `root`: all if it is rank 0, else those that wait with
-/// it. One thread.
+/// The ranks that have joined the process `root`: if it is rank 0 all that have joined, else the
+/// ranks that wait with it. One thread.
 class RendezvousMembers {
  public:
-  /// Requires that `root` is a rank of its job.
+  /// Requires that `root` names a rank of its job: 0 to size-1.
   explicit RendezvousMembers(JoinRequest root) : root_(std::move(root)), tree_(root_.host_id) {}
 
   struct Answer {
@@ -25,27 +25,27 @@ class RendezvousMembers {
     bool ends_all = false;            // the refusal ends the rendezvous for all
     std::optional<Endpoint> wait_at;  // where the rank is to wait; nullopt: here
   };
-  /// Handles a request from the address `at`. Refuses with BadInput: another job, a number that is
-  /// no rank of this job, a rank that another process has joined as; with Version: another message
-  /// version. A process that joins again, because its connection broke, waits here. The refusal
-  /// ends the rendezvous for all if a rank of this job has another build (Version) or another world
-  /// size (BadInput).
+  /// Handles a request from the address `at`. Refuses a process of another job, a number that is no
+  /// rank of this job, and a rank that another process has taken (BadInput), and another message
+  /// version (Version). If a rank of this job has another build (Version) or another world size
+  /// (BadInput), the refusal ends the rendezvous for all. A process that joins again, because its
+  /// connection broke, waits here.
   [[nodiscard]] Answer join(const JoinRequest& request, const std::string& at);
-  /// A rank that was sent on waits where it was sent to; until then it is missing.
+  /// Notes that a rank that was sent on has arrived there. Until this call it counts as missing.
   void arrived(Rank rank);
-  /// The rank's connection ended before all had joined: no other is sent to it any more, and
-  /// another process may join in its place. If it had arrived it counts as present until
-  /// forget_gone(), so that all need not be connected at one moment.
+  /// Notes that the rank's connection ended before all had joined. No other rank is sent to it any
+  /// more, and another process may join in its place. If it had arrived, it counts as present until
+  /// forget_gone(): so not all ranks need to be connected at one moment.
   void left(Rank rank, Instant now);
   /// Forgets ranks that left before `before` and have not joined again.
   void forget_gone(Instant before);
-  /// Ranks that have left and still count as present.
+  /// The ranks that have left and still count as present.
   [[nodiscard]] RankSet gone() const;
 
   /// At rank 0: whether all ranks are present, and which are missing.
   [[nodiscard]] bool complete() const { return here_ == root_.size - 1; }
   [[nodiscard]] RankSet missing() const;
-  /// All peers, in rank order. Requires complete().
+  /// The addresses of all ranks, in rank order. Requires complete().
   [[nodiscard]] std::vector<Peer> roster() const;
 
  private:
@@ -53,7 +53,7 @@ class RendezvousMembers {
     JoinRequest request;
     std::string address;
     bool on_its_way = true;
-    std::optional<Instant> gone = {};  // since when its connection is broken
+    std::optional<Instant> gone = {};  // when its connection broke; nullopt: it is connected
   };
   void is_here(Member& member);
   void erase(std::map<std::int32_t, Member>::iterator member);

@@ -28,7 +28,7 @@ bool RingWriter::write(std::span<const std::byte> head, std::span<const std::byt
   if (!head.empty()) std::memcpy(at + kLength, head.data(), head.size());
   if (!body.empty()) std::memcpy(at + kLength + head.size(), body.data(), body.size());
   written_ += gap + needed;
-  // Sequentially consistent, for readers that go to sleep: see HostRings::sleeps().
+  // Stores sequentially consistently, because of readers that go to sleep: see HostRings::sleeps().
   ring_->written.store(written_);
   return true;
 }

@@ -59,7 +59,7 @@ class Tcp final : public Communicator {
   OperationKind last_ = OperationKind::None;
   SystemClock clock_;
   Round* round_ = nullptr;
-  bool said_ = false;  // the message that the round wants to be sent now is queued
+  bool said_ = false;  // the message that the round wants to send now is queued
   TcpData data_;
   std::optional<Status> failure_;
 };
@@ -70,7 +70,7 @@ void Tcp::begin(OperationKind kind) {
   if (watch_ != nullptr) watch_->seat().begin(kind, entry_, begun_, clock_.now());
 }
 
-// Ends the job, for its connections are shared by all groups.
+// Ends the job, because all groups share its connections.
 Status Tcp::fail(Status status) {
   if (watch_ != nullptr && status.groups.empty())
     status.groups = last_seen(watch_->board().snapshot(), clock_.now());
@@ -104,7 +104,7 @@ Result<void> Tcp::run(const Collective& collective) {
   return wait(true);
 }
 
-/// Gives the peer's message to the round; returns the error if it is of another round.
+/// Gives the peer's message to the round; returns an error if the message belongs to another round.
 std::optional<Status> Tcp::hear(Rank peer, TcpMesh::Message message) {
   const bool theirs = message.kind == Part::Kind::Bare;
   if (theirs != bare())
@@ -156,7 +156,7 @@ Result<bool> Tcp::advance(bool only_data) {
   return *data_done && (only_data || *round_done);
 }
 
-/// The error if a peer that this rank waits for has made a clean exit; nullopt: none has.
+/// An error if a peer that this rank waits for has made a clean exit; else nullopt.
 std::optional<Status> Tcp::peer_that_left() const {
   std::vector<Rank> awaited = data_.awaited();
   if (round_ != nullptr && round_->want().need != Round::Need::Done)
@@ -181,7 +181,7 @@ Result<bool> Tcp::poll() {
 
 Result<void> Tcp::wait() { return wait(false); }
 
-// The board shows a round from the wait for it on, as in the MPI backend.
+// The board shows a round only once this rank waits for it, as in the MPI backend.
 Result<void> Tcp::wait(bool only_data) {
   if (!only_data) {
     if (unseen_) begin(*unseen_);

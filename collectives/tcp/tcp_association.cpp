@@ -28,8 +28,8 @@ void Association::answered(Link link, std::uint64_t received) {
   if (link == link_ && state_ == State::Introduced) stand(received);
 }
 
-// A peer opens a connection only if it has none: the one that this side still uses has broken. An
-// introduction that was overtaken by a later one is ignored.
+// A peer opens a connection only if it has none, so the connection that this side still uses has
+// broken. Ignores an introduction that arrives after a later one.
 void Association::introduced(Link link, std::uint64_t attempt, std::uint64_t received) {
   const bool crossing = state_ == State::Introduced && !yields_;
   if (attempt <= peer_attempt_ || crossing) return port_.close(link);
@@ -40,7 +40,7 @@ void Association::introduced(Link link, std::uint64_t attempt, std::uint64_t rec
   stand(received);
 }
 
-/// Both sides know the connection: sends again what the peer has not received.
+/// Called when both sides know the connection: sends again what the peer has not received.
 void Association::stand(std::uint64_t received) {
   if (!acknowledged(received)) {
     port_.close(link_);

@@ -31,7 +31,7 @@ struct Shared {
   Result<std::unique_ptr<HostRings>> rings = nullptr;
 };
 
-/// Makes both; returns their names, each empty if there was no memory.
+/// Makes board and rings; returns their names, each empty if there was no memory.
 std::string make(Shared& shared, int job, int host) {
   std::string board, rings;
   shared.board = Board::create(job, board);
@@ -53,7 +53,7 @@ Bytes failures(const Shared& shared) {
   return std::move(out).take();
 }
 
-/// Keeps the lowest rank's text of each.
+/// Of each of the two texts keeps that of the lowest rank that has one.
 Bytes join_failures(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   ByteReader first(lower), second(higher);
   ByteWriter out;

@@ -35,10 +35,10 @@ TcpCarrier::TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline,
     host_of_.push_back(found->second);
   }
   own_ = host_of_[static_cast<std::size_t>(mesh.rank().value)];
-  // In the ordered tree the hosts beyond a neighbour are a range, or all but a range.
+  // In the ordered tree the hosts reached through a neighbour are a range, or all but a range.
   const auto count = static_cast<int>(hosts_.size());
   const TreePlace place = TreePlace::of(Rank{own_}, count);
-  int low = 0, high = count - 1;  // hosts of the subtree that this one heads
+  int low = 0, high = count - 1;  // hosts of the subtree of this host
   for (int head = low + (high - low) / 2; head != own_; head = low + (high - low) / 2)
     (own_ < head ? high : low) = own_ < head ? head - 1 : head + 1;
   if (place.left) neighbours_.push_back({place.left->value, low, own_ - 1, true});
@@ -58,7 +58,7 @@ void TcpCarrier::look(Instant now) {
   const bool lowest = hosts_[static_cast<std::size_t>(own_)].front() == mesh_.rank();
   if (!looked_)
     not_before_ = lowest ? now : now + kTakesOver;
-  else if (now - *looked_ > kTakesOver)  // was suspended: another rank may be the speaker by now
+  else if (now - *looked_ > kTakesOver)  // suspended: another rank may speak by now
     not_before_ = now + 2 * kEvery;
   looked_ = now;
   board_.seat(mesh_.rank()).beat(now);
@@ -77,7 +77,7 @@ bool TcpCarrier::speaks(Instant now) {
   return false;
 }
 
-/// Starts from the board, where the speaker before has written what it received.
+/// Starts from the board, on which the previous speaker has written what it received.
 void TcpCarrier::take_turn() {
   heard_.clear();
   for (std::int32_t r = 0; r < mesh_.size(); ++r)
@@ -100,7 +100,7 @@ void TcpCarrier::hear(Instant now) {
   if (!own_turn) return told_.clear();
   for (const auto& [rank, told] : heard_) {
     RankState shown = told.state;
-    // Suspended or out of reach: what it waited for then no longer excuses it.
+    // The rank is suspended or out of reach: an earlier wait no longer excuses it.
     if (!shown.finished && now - shown.beat > silence_) {
       shown.waiting = false;
       shown.lease = std::min(shown.lease, shown.beat + silence_ + deadline_);
@@ -109,7 +109,7 @@ void TcpCarrier::hear(Instant now) {
   }
 }
 
-/// The lowest rank of that host that is known to run.
+/// The lowest rank of `host` that is known to run.
 std::optional<Rank> TcpCarrier::running(int host, Instant now) const {
   for (const Rank rank : hosts_[static_cast<std::size_t>(host)]) {
     const auto heard = heard_.find(rank.value);
@@ -119,8 +119,8 @@ std::optional<Rank> TcpCarrier::running(int host, Instant now) const {
   return std::nullopt;
 }
 
-/// The hosts to send to in order to reach `host`: itself, and the ones beyond it if it has not been
-/// known to run for a while.
+/// The hosts to send to in order to reach `host`: `host` itself and, if it has not been known to
+/// run for a while, the hosts beyond it.
 std::set<int> TcpCarrier::reached_by(int host, Instant now) {
   std::set<int> out, seen{own_};
   std::vector<int> left{host};
@@ -134,7 +134,7 @@ std::set<int> TcpCarrier::reached_by(int host, Instant now) {
       out.insert(next);
       continue;
     }
-    out.insert(next);  // it may go on again
+    out.insert(next);  // it may run again
     if (now - since < kTakesOver + 2 * every_) continue;
     const TreePlace place = TreePlace::of(Rank{next}, static_cast<int>(hosts_.size()));
     for (const auto& beyond : {place.parent, place.left, place.right})
@@ -143,7 +143,8 @@ std::set<int> TcpCarrier::reached_by(int host, Instant now) {
   return out;
 }
 
-/// Reads the counts last: a slot that shows a wait has counted its operation.
+/// Reads the counts after the slot: a rank whose slot shows a wait has already counted its
+/// operation.
 std::optional<RankProgress> TcpCarrier::known(Rank rank) const {
   if (host_of_[static_cast<std::size_t>(rank.value)] == own_) {
     RankProgress own{rank, board_.state(rank), {}};

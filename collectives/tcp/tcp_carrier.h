@@ -14,10 +14,11 @@ namespace lockstep::collectives {
 
 class TcpMesh;
 
-/// One rank's part. The speaker of a host is its lowest rank that is not suspended. It sends the
-/// speakers of at most three other hosts the progress of the ranks on its side of them, and writes
-/// what it receives onto the board of its host. A host without a rank that is known to run is
-/// passed over: its neighbours send to each other. Does nothing in a job of one host. One thread.
+/// One rank's part. The speaker of a host is its lowest rank that is not suspended. It exchanges
+/// progress with the speakers of at most three other hosts, its neighbours in the tree. It sends
+/// each the progress of all ranks that are not on that neighbour's side, and writes what it
+/// receives onto the board of its host. A host without a rank that is known to run is skipped: its
+/// neighbours send to each other. Does nothing in a job of one host. One thread.
 class TcpCarrier {
  public:
   /// Period at which a rank notes on its board that it is not suspended.
@@ -25,23 +26,24 @@ class TcpCarrier {
   /// Period at which a speaker sends: kEvery, and longer in jobs of more than 2,000 ranks, so that
   /// a neighbour receives the progress of at most 10,000 ranks a second.
   [[nodiscard]] static Duration every(int ranks);
-  /// Time without such a note after which another rank of the host speaks.
+  /// Time without such a note after which the next rank of the host becomes the speaker.
   static constexpr std::chrono::milliseconds kTakesOver{900};
   /// Time without news after which a rank of another host no longer counts as waiting; twice
-  /// every() is added for each host between.
+  /// every() is added for each host in between.
   static constexpr std::chrono::milliseconds kSilence{2500};
 
-  /// Mesh and board outlive it. `deadline` is that of watched waits: the lease of a silent rank of
-  /// another host ends this long into its silence, for news of its end may have been lost.
+  /// `mesh` and `board` must outlive the object. `deadline` is that of watched waits. The lease of
+  /// a silent rank of another host ends this long after it counts as silent, because news of the
+  /// rank's end may have been lost.
   TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline);
-  /// `hosts`: of each rank; else those of the rendezvous.
+  /// `hosts` are the host ids by rank; the first constructor uses those of the rendezvous.
   TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline, std::vector<std::uint64_t> hosts);
-  /// Called more often than kEvery; for WatchOptions::look.
+  /// For WatchOptions::look. To be called more often than every kEvery.
   void look(Instant now);
 
  private:
-  /// A host that this one exchanges progress with. Through it the hosts `low` to `high` are
-  /// reached (`within`), or all others.
+  /// A host with which this host exchanges progress. Through it the hosts `low` to `high` are
+  /// reached (`within`), or all hosts except these.
   struct Neighbour {
     int host;
     int low, high;
@@ -66,8 +68,8 @@ class TcpCarrier {
   std::optional<Instant> looked_, spoke_;
   bool turn_ = false;                           // this rank is the speaker
   Instant not_before_{0};                       // it may be the speaker from then on
-  std::map<std::int32_t, RankProgress> heard_;  // of ranks of other hosts, in this host's time
-  std::map<int, Instant> told_;                 // by host sent to: when it was last known to run
+  std::map<std::int32_t, RankProgress> heard_;  // by rank of another host, in this host's time
+  std::map<int, Instant> told_;                 // by destination: when it was last known to run
 };
 
 }  // namespace lockstep::collectives

@@ -77,7 +77,7 @@ void TcpData::lay_out() {
     }
     return;
   }
-  const std::size_t all = static_cast<std::size_t>(c.rows) * row;  // of a broadcast
+  const std::size_t all = static_cast<std::size_t>(c.rows) * row;  // bytes of a broadcast
   const auto root = static_cast<std::size_t>(c.root.value);
   if (c.root == group_.self) {
     for (std::size_t p = 0; p < blocks_.size(); ++p)

@@ -20,8 +20,8 @@ struct TcpGroup {
   Rank self;                // this rank's place in the group
 };
 
-/// Runs one Collective at a time. Reduces in rank order, and each element on one rank, so that all
-/// ranks have the same bits. One thread.
+/// Runs one Collective at a time. Reduces in rank order, and each element on one rank only, so that
+/// all ranks have the same bits. One thread.
 class TcpData {
  public:
   explicit TcpData(TcpGroup group) : group_(std::move(group)) {}
@@ -30,9 +30,10 @@ class TcpData {
   void start(const Collective& collective);
   [[nodiscard]] bool under_way() const { return collective_.has_value(); }
   /// Sends and receives as far as it can; true when nothing is under way. Errors: Internal (ranks
-  /// met in different collectives, or their split lists do not fit); the group is unusable then.
+  /// met in different collectives, or their split lists do not fit); after an error the group is
+  /// unusable.
   [[nodiscard]] Result<bool> advance();
-  /// Peers that this rank still waits for, by place in the group.
+  /// Peers for which this rank still waits, numbered by place in the group.
   [[nodiscard]] std::vector<Rank> awaited() const;
 
  private:

@@ -1,5 +1,5 @@
-// Listens for other processes of the job, and holds connections that have not proven the secret.
-// Used by the rendezvous and by tcp_mesh.cpp.
+// Listens for other processes of the job, and holds connections whose other side has not proven the
+// secret yet. Used by the rendezvous and by tcp_mesh.cpp.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ namespace lockstep::collectives {
 
 using TcpLinkPtr = std::shared_ptr<TcpLink>;
 
-/// One listening socket. The loop outlives it. One thread at a time.
+/// One listening socket. The loop must outlive it. One thread at a time.
 class TcpDoor {
  public:
   static constexpr std::chrono::seconds kPatience{10};
@@ -26,12 +26,12 @@ class TcpDoor {
     /// Called with the first message on a connection whose other side has proven the secret. The
     /// handler owns the connection from here on.
     std::function<void(const TcpLinkPtr&, TcpMessage)> word;
-    /// Called when no connection could be accepted for kPatience, for example for want of
-    /// descriptors. Until then new connections wait in the system's queue.
+    /// Called when no connection could be accepted for kPatience, for example because no descriptor
+    /// was left. Meanwhile new connections wait in the system's queue.
     std::function<void(const std::string& why)> failed;
   };
-  /// Keeps at most `strangers` connections that have not proven the secret; a further one replaces
-  /// the oldest.
+  /// Keeps at most `strangers` connections whose other side has not proven the secret; a further
+  /// one replaces the oldest.
   TcpDoor(TcpLoop& loop, std::size_t strangers);
   ~TcpDoor();
   TcpDoor(const TcpDoor&) = delete;
@@ -54,8 +54,8 @@ class TcpDoor {
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   SystemClock clock_;
-  std::optional<Instant> fails_since_;  // first of the failures to accept in a row
-  Instant failed_at_{0};                // last of them
+  std::optional<Instant> fails_since_;  // time of the first of successive failures to accept
+  Instant failed_at_{0};                // time of the last failure
   Events events_;
   std::deque<TcpLinkPtr> strangers_;  // by age
 };

@@ -1,5 +1,5 @@
-// Messages received from peers and not taken yet, put together from their pieces. Pure. Used by
-// tcp_mesh.cpp.
+// Messages that are received from peers and not taken yet, assembled from their pieces. Pure. Used
+// by tcp_mesh.cpp.
 #pragma once
 
 #include <deque>
@@ -11,8 +11,8 @@
 
 namespace lockstep::collectives {
 
-/// Keeps messages that peers send ahead, whatever their length. They are few: a peer that is ahead
-/// by one operation cannot pass the next without this rank.
+/// Keeps messages that peers send ahead, of any length. These are few: a peer that is one operation
+/// ahead cannot complete the next without this rank.
 class TcpInbox {
  public:
   /// Messages of more than `longest` bytes are errors.
@@ -24,7 +24,7 @@ class TcpInbox {
   };
   /// Errors: Internal (a message that is too long, or pieces that do not fit together).
   [[nodiscard]] Result<void> put(Rank from, Part part);
-  /// The next message of that line; Bare and Payload share one.
+  /// The next message of `line`; the kinds Bare and Payload share a line.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
 
  private:
@@ -32,7 +32,7 @@ class TcpInbox {
   struct Queue {
     std::deque<Message> whole;
     std::optional<Message> begun;
-    std::uint64_t total = 0;  // bytes of `begun` when whole
+    std::uint64_t total = 0;  // bytes of `begun` when complete
   };
   [[nodiscard]] static Line line(Rank from, std::uint64_t group, Part::Kind kind);
 

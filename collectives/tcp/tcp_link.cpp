@@ -16,7 +16,8 @@ using Failure = boost::system::error_code;
 
 /// Time limit for the other side to read the last messages.
 constexpr std::chrono::seconds kLinger{1};
-/// Idle seconds before keep-alive probes begin; a dead machine is noticed three seconds later.
+/// Idle seconds before keep-alive probes begin; three seconds after these begin, a dead machine is
+/// noticed.
 constexpr int kQuietSeconds = 5;
 
 }  // namespace
@@ -59,7 +60,7 @@ std::shared_ptr<TcpLink> TcpLink::connect(TcpLoop& loop, const Endpoint& to, Eve
   return link;
 }
 
-/// Sets FD_CLOEXEC: a program that a rank starts must not keep its connections open.
+/// Sets FD_CLOEXEC: a program that a rank starts must not keep the rank's connections open.
 void TcpLink::prepare() {
   Failure ignored;
   socket_.non_blocking(true, ignored);
@@ -145,7 +146,8 @@ void TcpLink::push(Bytes bytes) {
   if (!writing_) flush();
 }
 
-// After a failed write, leaves the reason to read(): the other side's last messages may be unread.
+// After a failed write, read() reports the reason, because the other side's last messages may be
+// unread.
 void TcpLink::flush() {
   Failure failure;
   while (!queue_.empty() && !failure) {

@@ -10,16 +10,19 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Time limit for sending last messages; pause before a connection is tried again.
+/// Time limit for sending last messages; pause before the next attempt to connect.
 constexpr std::chrono::milliseconds kLastWords{200}, kBeforeRetry{50};
 /// Time for which a process with a verdict stays for peers that are about to connect. Time limits
-/// for the acknowledgement of last messages: once connected, and for connecting again.
+/// for the acknowledgement of last messages: while connected, and for connecting again.
 constexpr std::chrono::milliseconds kStays{400}, kConnected{2000}, kReopens{5000};
-/// Time allowed for a verdict to arrive after a peer is found gone: it may have left with one.
+/// Time allowed for a verdict to arrive after a peer is found gone: the peer may have left with a
+/// verdict.
 constexpr std::chrono::milliseconds kHearsay{300};
-/// Waiting times up to which a rank spins, and yields its core, before it sleeps.
+/// Times of a wait up to which a rank spins, and then up to which it yields its core. After these
+/// it sleeps.
 constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
-/// Longest sleep, and longest sleep while a ring is full: nothing wakes the writer when it drains.
+/// Longest sleep, and longest sleep while a ring is full: nothing wakes the writer when there is
+/// room again.
 constexpr std::chrono::milliseconds kSleep{5}, kNoRoom{1};
 /// While spinning, runs the loop at most this often.
 constexpr std::chrono::microseconds kWithout{50};
@@ -91,13 +94,13 @@ struct TcpMesh::PeerLink final : AssociationPort {
   Link last = 0;
   std::map<Link, TcpLinkPtr> links;
   boost::asio::steady_timer pause;
-  std::optional<Instant> out_of_reach;  // since when no connection could be made
+  std::optional<Instant> out_of_reach;  // when connections began to fail; nullopt: they can be made
   Instant connected_at{0};              // when the last connection was made
-  int place = -1;                       // in the rings of this host; -1: in none
-  bool uses_ring = false;               // messages to it go through its ring
-  bool finished = false;                // it has sent its farewell
-  bool gone = false;                    // its process has ended, or counts as lost
-  bool has_verdict = false;             // it has sent a verdict, so it needs none
+  int place = -1;                       // peer's place in the rings of this host; -1: it has none
+  bool uses_ring = false;               // messages to the peer go through its ring
+  bool finished = false;                // the peer has sent its farewell
+  bool gone = false;                    // the peer's process has ended, or counts as lost
+  bool has_verdict = false;             // the peer has sent a verdict, so it needs none
   Association association;
 };
 
@@ -131,7 +134,8 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
 
 TcpMesh::~TcpMesh() {
   const std::lock_guard lock(mutex_);
-  // After a verdict no farewell is needed, and through a ring it would overtake the verdict.
+  // After a verdict no farewell is needed, and a farewell through a ring would overtake the
+  // verdict.
   if (!leaving_ && !verdict_)
     for (const auto& [rank, one] : peers_)
       if (one->uses_ring || one->up() != nullptr)
@@ -163,7 +167,7 @@ const TcpMesh::PeerLink* TcpMesh::known(Rank peer) const {
   return found == peers_.end() ? nullptr : found->second.get();
 }
 
-/// Sends the verdict to all connected peers, which pass it on: it reaches all that wait.
+/// Sends the verdict to all connected peers, which pass it on, so it reaches all ranks that wait.
 void TcpMesh::fail(Status status) {
   if (failure_) return;
   failure_ = std::move(status);
@@ -172,7 +176,7 @@ void TcpMesh::fail(Status status) {
     if (TcpLink* link = one->up()) link->send(Verdict{*failure_});
 }
 
-/// From now on a peer that connects is sent the verdict.
+/// Sets the verdict that each peer is sent when it connects.
 void TcpMesh::set_verdict(const Status& verdict) {
   if (!verdict_) verdict_at_ = clock_.now();
   verdict_ = verdict;
@@ -229,7 +233,7 @@ void TcpMesh::on_message(PeerLink& one, Association::Link link, TcpMessage messa
         return;
     }
     take_part(one, std::move(*part));
-    if (one.finished) acknowledge(one);  // the peer waits for that: see linger()
+    if (one.finished) acknowledge(one);  // the peer waits for it: see linger()
   } else if (const auto* word = std::get_if<Introduction>(&message)) {
     if (word->id != id_ || word->rank != one.peer)
       return lose(one, "a process of another job listens where it listened");
@@ -261,14 +265,14 @@ void TcpMesh::lose(PeerLink& one, const std::string& why) {
                     one.peer.value, gone.pid, gone.host, why)});
 }
 
-/// A connection has ended: opens another, at once and then after pauses. Only a refused connection
-/// proves that the process is gone.
+/// Called when a connection has ended: opens another, first at once, then after pauses. Only a
+/// refused connection proves that the process is gone.
 void TcpMesh::on_ended(PeerLink& one, Association::Link link, const TcpLink& of,
                        const Status& why) {
   const bool stood = one.association.up() && one.association.link() == link;
   const bool refused = of.refused(), answered = of.answered();
   one.links.erase(link);
-  read_ring(one);  // may hold a farewell
+  read_ring(one);  // the ring may hold a farewell
   if (!one.association.broken(link)) return;
   const bool was_finished = one.finished;
   if (refused) one.gone = true;
@@ -400,8 +404,8 @@ Result<void> TcpMesh::move_by(bool glancing, Duration most) {
   return {};
 }
 
-/// Reads the rings and the awaited peer's connection, where the next message most likely arrives,
-/// without the loop.
+/// Without running the loop, reads the rings and the connection of the awaited peer, where the next
+/// message most likely arrives. Runs the loop now and then.
 void TcpMesh::poll_rings() {
   if (rings_) run_rings();
   TcpLink* link = awaited_ == nullptr || awaited_->uses_ring ? nullptr : awaited_->up();
@@ -434,7 +438,7 @@ void TcpMesh::read_rings() {
     if (rings_->written(static_cast<int>(place))) read_ring(link_to(here_[place]));
 }
 
-/// Also wakes a peer that sleeps on its connections.
+/// Sends an acknowledgement, which also wakes a peer that sleeps on its connections.
 void TcpMesh::acknowledge(PeerLink& one) {
   if (TcpLink* link = one.up()) link->send(Acknowledgement{one.association.received()});
 }
@@ -469,14 +473,14 @@ void TcpMesh::say_progress(Rank to, const std::vector<RankProgress>& progress) {
   --urgent_;
   PeerLink& one = link_to(to);
   TcpLink* link = one.up();
-  // A peer that does not read gets the next report.
+  // Skips this report if the peer has not read the last one.
   if (link != nullptr && link->queued() == 0)
     for (const RankProgress& each : progress) link->send(each);
   if (link == nullptr && !one.finished && !one.out_of_reach && !failure_) one.association.open();
   if (!failure_) run_for(*loop_, Duration{0});
 }
 
-/// True if time is left for `one` to get the messages that were sent at `since`.
+/// True if there is time left for `one` to receive the messages that were sent at `since`.
 bool TcpMesh::may_still_receive(const PeerLink& one, Instant since) const {
   if (one.up() == nullptr) return clock_.now() < since + kReopens;
   return clock_.now() < std::clamp(one.connected_at, since, since + kReopens) + kConnected;
@@ -514,8 +518,8 @@ void TcpMesh::tell(const Status& verdict) {
   flush();
 }
 
-// Sends farewells to all peers in use, then runs a round of all ranks. Until a rank joins that
-// round the others stay, so that it gets their farewells if it waits for them.
+// Sends farewells to all peers in use, then runs a round of all ranks. Each rank stays until all
+// have joined that round, so that every rank that waits for it gets its farewell.
 void TcpMesh::leave(Duration patience) {
   if (!send_farewells()) return;
   TreeRound round(
@@ -528,7 +532,7 @@ void TcpMesh::finish() {
   if (send_farewells()) linger(false);
 }
 
-/// Sends the farewells. False: they were sent before.
+/// Sends the farewells. False: they were sent already.
 bool TcpMesh::send_farewells() {
   ++urgent_;
   const std::lock_guard lock(mutex_);
@@ -541,8 +545,8 @@ bool TcpMesh::send_farewells() {
   return true;
 }
 
-/// Waits until peers have what was sent to them, for a process that has ended sends nothing again
-/// after a connection breaks. A peer that has sent its farewell is waited for only if `leaving`.
+/// Waits until peers have what was sent to them, because an ended process cannot send it again if a
+/// connection breaks. Waits for a peer that has sent its farewell only if `leaving`.
 void TcpMesh::linger(bool leaving) {
   const std::lock_guard lock(mutex_);
   const auto waits = [since = clock_.now(), leaving, this](const auto& known) {
@@ -558,7 +562,7 @@ void TcpMesh::linger(bool leaving) {
 Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members, Part::Kind line,
                        Round& round, Instant until) {
   const SystemClock clock;
-  bool said = false;  // the message that the round wants to be sent now is queued
+  bool said = false;  // the message that the round wants to send now is queued
   while (true) {
     const Round::Want want = round.want();
     if (want.need == Round::Need::Done) return {};

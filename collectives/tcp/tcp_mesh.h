@@ -1,4 +1,4 @@
-// The connections of one process of a job to all others, opened at first use and again when they
+// The connections of one process of a job to all others, opened at first use and reopened when they
 // break, and the messages received over them. Used by the TCP backend only.
 #pragma once
 
@@ -46,32 +46,34 @@ class TcpMesh {
   [[nodiscard]] HostRuns hosts(const std::vector<Rank>& ranks) const;
 
   /// From now on, messages to `here`, the ranks of this host, go through rings, if there is memory
-  /// for a ring. Called on all of them, before any message but Part::Kind::Board is sent.
+  /// for a ring. To be called on all ranks of the host, before they send any message but
+  /// Part::Kind::Board.
   void share(std::unique_ptr<HostRings> rings, const std::vector<Rank>& here);
 
   using Message = TcpInbox::Message;
-  /// Queues the whole message; it goes out as the system takes it, once up().
+  /// Queues the whole message. It is sent once up(), as fast as the system takes it.
   void send(Rank to, std::uint64_t group, Part::Kind kind, std::span<const std::byte> message);
-  /// Queues the next piece of a message of `total` bytes; at most Part::kMostBytes.
+  /// Queues the next piece of a message of `total` bytes; the piece has at most Part::kMostBytes.
   void send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                   std::span<const std::byte> piece);
-  /// True if a connection to `to` is open, or its ring has taken everything: all messages sent so
-  /// far are on their way, whatever this process does next.
+  /// True if a connection to `to` is open, or its ring has taken everything: then all messages sent
+  /// so far are on their way, whatever this process does next.
   [[nodiscard]] bool up(Rank to) const;
-  /// Bytes that `to` has not acknowledged yet, or that its ring has no room for.
+  /// Number of bytes that `to` has not acknowledged yet, or for which its ring has no room.
   [[nodiscard]] std::size_t queued(Rank to) const;
   /// Returns the next message of `line`; the kinds Bare and Payload share a line. If no message is
   /// queued, opens a connection, so that the end of the peer is noticed.
   [[nodiscard]] std::optional<Message> take(Rank from, std::uint64_t group, Part::Kind line);
   /// True if the peer has announced a clean exit: nothing more arrives from it.
   [[nodiscard]] bool finished(Rank rank) const;
-  /// True if its process has ended, or counts as lost.
+  /// True if the peer's process has ended, or counts as lost.
   [[nodiscard]] bool gone(Rank rank) const;
   /// Number of open connections.
   [[nodiscard]] int connections() const;
 
-  /// Reads and writes rings and connections; waits up to `most` for the first event. Errors, of all
-  /// later calls too: RankLost, a peer's verdict, Internal (a peer breaks the protocol).
+  /// Reads and writes rings and connections; waits up to `most` for the first event. Errors, which
+  /// all later calls return, too: RankLost, a peer's verdict, Internal (a peer breaks the
+  /// protocol).
   [[nodiscard]] Result<void> move(Duration most = Duration{0});
   /// As move(), for a caller that has waited for `waited`: spins at first, then yields the core,
   /// and after 2 ms sleeps for up to 5 ms.
@@ -80,7 +82,7 @@ class TcpMesh {
   [[nodiscard]] std::optional<Status> failure() const;
   /// Polls the connections and returns the progress received since the last call, the latest of
   /// each rank. Called now and then while this process computes, so that broken connections are
-  /// opened again. Any thread.
+  /// reopened. Any thread.
   [[nodiscard]] std::map<std::int32_t, RankProgress> take_progress();
   /// Sends `progress` to one peer, if a connection to it is open and the peer reads; then polls the
   /// connections. Any thread.
@@ -133,7 +135,7 @@ class TcpMesh {
   mutable std::atomic<int> urgent_{0};  // threads that get the mutex before the polling thread
   mutable std::mutex mutex_;            // guards all below, and the loop
   std::map<std::int32_t, std::unique_ptr<PeerLink>> peers_;  // peers in use, by rank
-  PeerLink* awaited_ = nullptr;                              // for which take() last found nothing
+  PeerLink* awaited_ = nullptr;                              // take() last found nothing of it
   TcpInbox inbox_;
   std::unique_ptr<HostRings> rings_;  // null: everything goes over connections
   std::vector<Rank> here_;            // ranks of this host, by their place in the rings
@@ -146,8 +148,9 @@ class TcpMesh {
   bool leaving_ = false;           // this rank has sent its farewells
 };
 
-/// Runs one round of `members`, which are numbered by their place and include this rank. Errors: as
-/// TcpMesh::move(), and Stuck (names the peer that has left, or does not answer until `until`).
+/// Runs one round of `members`, which include this rank. The round numbers ranks by their place in
+/// `members`. Errors: those of TcpMesh::move(), and Stuck (names the peer that has left, or does
+/// not answer until `until`).
 [[nodiscard]] Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members,
                                      Part::Kind line, Round& round, Instant until);
 

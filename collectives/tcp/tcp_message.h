@@ -1,6 +1,6 @@
 // Messages between the processes of a job over TCP, under a key of sealed_session.h, and their
-// bytes. Decoding trusts nothing: texts and lists are capped, values in range, no byte left over.
-// Used by the TCP backend and its tests.
+// bytes. Decoding trusts nothing: it limits texts and lists, and checks that values are in range
+// and no byte is left over. Used by the TCP backend and its tests.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct JoinRequest {
   std::string host;
   std::uint64_t host_id = 0;
   std::int32_t pid = 0;
-  std::uint16_t port = 0;  // where it listens for its peers
+  std::uint16_t port = 0;  // port at which it listens for its peers
   bool operator==(const JoinRequest&) const = default;
 };
 /// "rank 3 (process 4711 on n1)"
@@ -43,7 +43,7 @@ struct Waiting {
   RankSet missing;
   bool operator==(const Waiting&) const = default;
 };
-/// The rank is refused, or the rendezvous has failed for all, and this is why.
+/// Says why the rank is refused, or why the rendezvous has failed for all.
 struct TurnedAway {
   Code code = Code::Internal;
   std::string message;
@@ -57,8 +57,8 @@ struct Peer {
   std::int32_t pid = 0;
   bool operator==(const Peer&) const = default;
 };
-/// A part of the roster, sent once all have joined: peers from rank `first` on. The last part ends
-/// with rank `size - 1`.
+/// A part of the roster, sent once all have joined: the peers from rank `first` on. The last part
+/// ends with rank size-1.
 struct RosterPart {
   static constexpr std::size_t kMostPeers = 256;
   RendezvousId id{};
@@ -70,16 +70,17 @@ struct RosterPart {
 struct Introduction {
   RendezvousId id{};
   Rank rank;
-  std::uint64_t attempt = 0;   // connections that this side has begun to open to the other
-  std::uint64_t received = 0;  // messages that this side has received from the other
+  std::uint64_t attempt = 0;   // number of connections to the other that this side has tried
+  std::uint64_t received = 0;  // number of messages that this side has received from the other
   bool operator==(const Introduction&) const = default;
 };
 /// A piece of a message of a group. Parts are numbered, and sent again after a connection breaks.
 struct Part {
   static constexpr std::size_t kMostBytes = 60 * 1024;
-  /// Control messages of one fixed length and of any other, data, the opening of a host's board,
-  /// the round in which all leave. Each kind is a line of its own and holds up no other; Bare and
-  /// Payload share one. Farewell: the rank is done, the end of its process is no loss.
+  /// Bare: a control message of one fixed length. Payload: any other control message. Data: of a
+  /// collective. Board: for the opening of a host's board. Leave: of the round in which all ranks
+  /// leave. Farewell: the rank is done, and the end of its process is not its loss. Each kind is a
+  /// line of its own and does not hold up the others; only Bare and Payload share a line.
   enum class Kind : std::uint8_t { Bare, Payload, Data, Board, Leave, Farewell };
   std::uint64_t group = 0;
   Kind kind = Kind::Bare;
@@ -95,40 +96,40 @@ struct Acknowledgement {
   std::uint64_t received = 0;
   bool operator==(const Acknowledgement&) const = default;
 };
-/// The job is over, and this is why. A rank that receives it ends with it.
+/// Ends the job, and says why. A rank that receives it ends with this status.
 struct Verdict {
   Status status;
   bool operator==(const Verdict&) const = default;
 };
 
-/// A rank's slot of the progress board, for hosts that do not share it. Sent by that rank or passed
-/// on; times are durations.
+/// A rank's slot of the progress board, for hosts that do not share it. Sent by a host's speaker
+/// (tcp_carrier.h) or passed on by others. Times are durations.
 struct RankProgress {
   Rank rank{};
-  RankState state;  // progress, beat: time since then; lease: time left
+  RankState state;  // progress, beat: time since these; lease: time left
   std::vector<Board::Begun> begun;
   bool operator==(const RankProgress& other) const;
 };
 
-/// From rank 0 to a rank that has joined: the parent from which it gets the roster.
+/// From rank 0 to a rank that has joined: the parent with which the rank is to wait for the roster.
 struct WaitAt {
   Endpoint parent;
   bool operator==(const WaitAt&) const = default;
 };
-/// From a rank to its parent, and on to rank 0: `rank` waits with the sender or below it, or
-/// (not `here`) has waited there and is gone.
+/// From a rank to its parent, and on to rank 0: `rank` waits with the sender or below it. Not
+/// `here`: `rank` has waited there and is gone.
 struct Presence {
   Rank rank;
   bool here = true;
   bool operator==(const Presence&) const = default;
 };
 
-/// In the order of their wire types, from kFirstSealedType on.
+/// All messages, in the order of their wire types, which begin with kFirstSealedType.
 using TcpMessage = std::variant<JoinRequest, Waiting, TurnedAway, RosterPart, Introduction, Part,
                                 Acknowledgement, Verdict, RankProgress, WaitAt, Presence>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);
-/// Texts that are too long are cut, and so is the table of a verdict.
+/// Cuts texts and tables of verdicts that are too long.
 [[nodiscard]] Bytes encode(const TcpMessage& message);
 /// nullopt: an unknown type, or a payload that does not fit it.
 [[nodiscard]] std::optional<TcpMessage> decode_tcp(const SealedMessage& sealed);

@@ -13,13 +13,14 @@ namespace {
 
 /// Time limit for sending last messages.
 constexpr std::chrono::milliseconds kFarewell{200};
-/// Longest stay in the rendezvous until the children have the list; it is given out later, too.
+/// Longest stay in the rendezvous until the children have the list. The list can be had later, too.
 constexpr std::chrono::seconds kHandsOut{2};
 /// Longest wait of the loop for one event.
 constexpr std::chrono::milliseconds kTurn{50};
-/// Added to the time limit of a handshake for each rank: rank 0 has a handshake with all.
+/// Time added to the limit of a handshake for each rank: rank 0 does a handshake with every rank.
 constexpr std::chrono::milliseconds kHandshake{1};
-/// Number of connections that need not have proven the secret yet, beside one for each rank.
+/// Number of connections that may be open without a proof of the secret, in addition to one per
+/// rank.
 constexpr std::size_t kStrangers = 64;
 
 std::size_t most_strangers(const TcpOptions& options) {
@@ -35,7 +36,7 @@ std::string host_name() {
 
 }  // namespace
 
-/// Differs from the coordinator's: a peer of the coordinator cannot pass for a rank.
+/// This key differs from the coordinator's, so a peer of the coordinator cannot pass for a rank.
 Secret secret_of_ranks(const Secret& shared) {
   const Mac mac = hmac_sha256(shared, std::as_bytes(std::span(std::string_view("lockstep ranks"))));
   return {mac.begin(), mac.end()};
@@ -93,7 +94,7 @@ Result<void> TcpRendezvous::listen(TcpDoor& door, const Endpoint& at) {
                 : ""));
 }
 
-/// Where the ranks meet, for error texts.
+/// The file or address at which the ranks meet, for error texts.
 std::string TcpRendezvous::place() const {
   return options_.rendezvous.port == 0 ? options_.file : options_.rendezvous.text();
 }
@@ -147,14 +148,15 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   } else {
     seek();
   }
-  const auto over = [this] {  // rank 0 also tells the others
+  const auto over = [this] {  // rank 0 stays until all ranks know
     return failure_ && (!is_root() || told_.size() >= options_.size - 1);
   };
-  for (Instant last = latest_ - 2 * options_.patience;  // when this was made
+  for (Instant last = latest_ - 2 * options_.patience;  // when this object was made
        !complete() && !over() && clock_.now() < until_;) {
     made_.loop->io.run_one_for(kTurn);
     const Instant now = clock_.now();
-    // This process was suspended: the parent was not silent, and the lost time does not count.
+    // This process was suspended: so the parent does not count as silent, nor the lost time as
+    // waiting.
     if (const Duration gap = now - std::exchange(last, now); gap > 10 * Duration{kTurn}) {
       heard_ = now;
       until_ = std::max(until_, std::min(until_ + gap, latest_));
@@ -163,7 +165,8 @@ Result<TcpMeshParts> TcpRendezvous::run() {
     if (!met_ && !failure_) look_at_parent();
   }
   if (met_ && !failure_) {
-    // The ranks below have the list too. Rank 0 stays until it knows, for they may come back to it.
+    // The ranks below have the list, too. Tells rank 0, which stays until it knows: these ranks
+    // could come back to it.
     if (giver_ && giver_->established()) giver_->send(Acknowledgement{});
     if (giver_) giver_->finish();
     return std::move(made_);
@@ -184,7 +187,8 @@ Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options) {
                     options.rank.value, options.size, kMostRanks));
   if (options.file.empty() && options.secret.size() < kSecretBytes)
     return Status{Code::Version, "A job over TCP needs a secret; see LOCKSTEP_TOKEN."};
-  // The links of the rendezvous end before its loop does, and those that are kept go with it.
+  // Links that the rendezvous drops end before its loop. The mesh takes the loop and the links that
+  // it keeps.
   auto rendezvous = std::make_unique<TcpRendezvous>(options);
   auto made = rendezvous->run();
   if (!made) return made.error();

@@ -1,7 +1,8 @@
-// The rendezvous on one process. Every rank asks rank 0, the root, which keeps some and sends the
-// others on to wait with a rank that has joined before (rendezvous_tree.h). At the end all know
-// where each listens. What a process does for its children is in tcp_rendezvous_parent.cpp, what it
-// does as a child in tcp_rendezvous_child.cpp. Used by these files and tcp_rendezvous.cpp only.
+// The rendezvous on one process. Every rank asks rank 0, the root. Rank 0 keeps some ranks and
+// sends each other rank on, to wait with a rank that has joined earlier (rendezvous_tree.h). At the
+// end every rank knows the addresses at which all listen. tcp_rendezvous_parent.cpp has what a
+// process does for its children, tcp_rendezvous_child.cpp what it does as a child. Used by these
+// files and tcp_rendezvous.cpp only.
 #pragma once
 
 #include <map>
@@ -13,10 +14,10 @@
 
 namespace lockstep::collectives {
 
-/// The secret that ranks prove to each other, derived from the one that the job was given.
+/// The secret that ranks prove to each other, derived from the job's secret.
 [[nodiscard]] Secret secret_of_ranks(const Secret& shared);
 
-/// One process at the rendezvous, until it knows where all others listen.
+/// One process at the rendezvous, until it knows the addresses of all others.
 class TcpRendezvous {
  public:
   explicit TcpRendezvous(const TcpOptions& options);
@@ -26,8 +27,8 @@ class TcpRendezvous {
  private:
   struct Child {
     TcpLinkPtr link;
-    RankSet below;         // ranks that wait with it, or below it
-    bool sent_on = false;  // was sent on, and has not arrived there yet
+    RankSet below;         // ranks that wait with the child, or below it
+    bool sent_on = false;  // the child was sent on, and has not arrived there yet
   };
   [[nodiscard]] JoinRequest own_request() const;
   [[nodiscard]] bool is_root() const { return options_.rank.value == 0; }
@@ -73,17 +74,17 @@ class TcpRendezvous {
   Instant until_, latest_;
   RendezvousMembers members_;
   std::map<std::int32_t, Child> children_;
-  TcpLinkPtr to_root_;    // until rank 0 knows that this rank waits elsewhere; null on rank 0
+  TcpLinkPtr to_root_;    // kept until rank 0 knows that this rank waits elsewhere; null on rank 0
   TcpLinkPtr to_parent_;  // null if the parent is rank 0
-  TcpLinkPtr giver_;      // the one of these that sent the list
-  Instant heard_{0};      // last message of the parent
-  Instant asked_{0};      // last request to the parent
+  TcpLinkPtr giver_;      // to_root_ or to_parent_, whichever sent the list
+  Instant heard_{0};      // time of the last message of the parent
+  Instant asked_{0};      // time of the last request to the parent
   RankSet missing_;
   Instant told_at_{0};  // when the children were last sent the missing ranks
   RankSet told_;        // on rank 0: ranks that know that the job cannot start
   std::string last_trouble_;
   bool published_ = false;      // on rank 0: the rendezvous file is written
-  std::optional<Instant> met_;  // when this process had the list of all ranks
+  std::optional<Instant> met_;  // when this process got the list of all ranks
   std::optional<Status> failure_;
 };
 

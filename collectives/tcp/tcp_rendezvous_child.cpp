@@ -13,13 +13,13 @@ using Failure = boost::system::error_code;
 
 /// Pause between two attempts to connect.
 constexpr std::chrono::milliseconds kPause{50};
-/// Time that other ranks wait longer than rank 0, which is to name the missing ranks.
+/// Time for which other ranks wait longer than rank 0, so that rank 0 names the missing ranks.
 constexpr std::chrono::seconds kGrace{5};
 /// Time after which a silent parent counts as suspended or out of reach.
 constexpr std::chrono::seconds kSilence{5};
 /// Added to kSilence for each rank of the job.
 constexpr std::chrono::milliseconds kLonger{1};
-/// Greatest age of the missing ranks that a parent sends.
+/// Time after a rank's request for which the parent may still report the rank as missing.
 constexpr std::chrono::seconds kUncounted{10};
 
 }  // namespace
@@ -44,14 +44,15 @@ void TcpRendezvous::seek() {
                                .ended = [this](const Status& why) { root_ended(why); }});
 }
 
-/// The connection to rank 0 has ended. It is not needed if this process waits elsewhere.
+/// Called when the connection to rank 0 has ended, which is not needed if this process waits
+/// elsewhere.
 void TcpRendezvous::root_ended(const Status& why) {
   to_root_.reset();
   if (to_parent_) return;
   drop_children();
   last_trouble_ = why.message;
   missing_ = RankSet{};
-  // A file left by an earlier job may name a port that another process has by now.
+  // A file left by an earlier job may name a port that is now another process's.
   const bool left = !options_.file.empty();
   if (why.code == Code::Version && !left && why.message != "it does not answer")
     return fail({Code::Version,
@@ -77,11 +78,12 @@ void TcpRendezvous::found_root() {
   ask(*to_root_);
 }
 
-/// Asks to wait there, with all ranks that wait with this process.
+/// Asks the process at the other end to let this rank wait with it, and reports all ranks that wait
+/// with this one.
 void TcpRendezvous::ask(TcpLink& link) {
   until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
   asked_ = clock_.now();
-  made_.roster.clear();  // may be part of one, if the connection broke on the way
+  made_.roster.clear();  // may be incomplete, if the connection broke on the way
   JoinRequest request = own_request();
   request.port = made_.door->port();
   link.send(request);
@@ -104,15 +106,17 @@ void TcpRendezvous::go_to(const Endpoint& parent) {
                                  .ended = [this](const Status&) { lost_parent(); }});
 }
 
-/// Goes back to rank 0, which then keeps this rank; so do the ranks that waited with this one.
+/// Goes back to rank 0, which then keeps this rank. The ranks that waited with this rank go back,
+/// too.
 void TcpRendezvous::lost_parent() {
   to_parent_.reset();
   drop_children();
   to_root_ && to_root_->established() ? ask(*to_root_) : seek_later();
 }
 
-/// Leaves a parent that is silent (it sends something every second), or that reports this rank as
-/// missing: rank 0 may not know that it waits here if the connection between them broke.
+/// Leaves a parent that is silent, although parents send something every second, or that reports
+/// this rank as missing: rank 0 may not know where this rank waits, if its connection to the parent
+/// broke.
 void TcpRendezvous::look_at_parent() {
   if (!to_parent_) return;
   const Instant now = clock_.now();
@@ -129,7 +133,7 @@ void TcpRendezvous::said(TcpMessage message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     missing_ = waiting->missing;
   } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !to_parent_) {
-    drop_children();  // reports them gone, to rank 0
+    drop_children();  // reports to rank 0 that they are gone
     go_to(elsewhere->parent);
   } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
     fail({turned->code, turned->message, "", {}});

@@ -37,7 +37,7 @@ TcpDoor::Events TcpRendezvous::at_the_door() {
 void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
   if (made_.list) return made_.list->came(link, request);
   const std::string at = link->peer_address();
-  if (at.empty()) return;  // the connection is closed already; its `ended` follows
+  if (at.empty()) return;  // the connection is closed already; its event `ended` follows
   RendezvousMembers::Answer answer = members_.join(request, at);
   if (failure_) answer.refusal = *failure_;
   if (answer.refusal) return turn_away(link, request.rank, answer);
@@ -65,11 +65,11 @@ void TcpRendezvous::end_for_all() {
   until_ = std::min(until_, clock_.now() + kAftermath);
 }
 
-/// Keeps the connection of a rank as a child's. A rank that is sent on stays a child until its
-/// arrival is reported: so its end is noticed, and it can come back over this connection.
+/// Keeps the connection of a rank as a child. A rank that is sent on stays a child until its
+/// arrival is reported: so its end is noticed, and the rank can come back over this connection.
 void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
   if (const auto earlier = children_.find(rank.value); earlier != children_.end()) {
-    // The earlier connection broke without this side noticing. The ranks that waited with this one
+    // The earlier connection broke without this side noticing. The ranks that waited with the child
     // have lost it, too.
     if (earlier->second.link != link) earlier->second.link->close();
     const RankSet below = std::exchange(earlier->second.below, {});
@@ -94,7 +94,7 @@ void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
                 }});
 }
 
-/// Marks ranks as gone, here and at the parent; they may join again.
+/// Marks ranks as gone, here and at the parent. They may join again.
 void TcpRendezvous::forget(const RankSet& gone) {
   for (const Rank rank : gone) {
     members_.left(rank, clock_.now());
@@ -108,7 +108,7 @@ void TcpRendezvous::heard_of(Rank child, const Presence& told) {
   const RankSet one = RankSet::of(told.rank);
   RankSet& below = children_.at(child.value).below;
   if (!told.here) {
-    if (!below.contains(told.rank)) return;  // it waits elsewhere by now
+    if (!below.contains(told.rank)) return;  // the rank waits elsewhere by now
     below = below.minus(one);
     return forget(one);
   }
@@ -123,7 +123,7 @@ void TcpRendezvous::heard_of(Rank child, const Presence& told) {
   tell_parent(told.rank, true);
 }
 
-/// Called when a rank has joined another way: no child has it below any more.
+/// Called when a rank has joined by another way: removes it from the ranks below all children.
 void TcpRendezvous::no_longer_below(Rank rank) {
   for (auto& [number, child] : children_)
     if (child.below.contains(rank)) child.below = child.below.minus(RankSet::of(rank));
@@ -162,7 +162,7 @@ void TcpRendezvous::drop_children() {
   }
 }
 
-/// On rank 0, whose own address stays empty in the roster: the others know it.
+/// Called on rank 0, whose own address stays empty in the roster: the others know it.
 void TcpRendezvous::all_have_come() {
   made_.roster = members_.roster();
   made_.roster.front().listens.port = made_.door->port();
@@ -178,8 +178,8 @@ void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
     below.insert(Rank{rank});
     below.insert(child.below);
   }
-  // Ranks that are gone are on the list now: they get it at rank 0, and no other process may take
-  // their place.
+  // Ranks that are gone are on the list now. They get the list from rank 0, and no other process
+  // may take their place.
   const RankSet gone = members_.gone();
   for (const Rank rank : gone) members_.arrived(rank);
   made_.list = std::make_unique<TcpRoster>(*made_.loop, std::move(door), std::move(members_),

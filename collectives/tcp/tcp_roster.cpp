@@ -55,7 +55,7 @@ void TcpRoster::came(const TcpLinkPtr& link, const JoinRequest& request) {
 }
 
 void TcpRoster::give(Rank rank, const TcpLinkPtr& link) {
-  // Replaces an earlier connection that broke without this side noticing.
+  // This connection replaces an earlier one that broke without this side noticing.
   if (const TcpLinkPtr earlier = std::exchange(reading_[rank.value], link)) earlier->close();
   link->on({.message =
                 [this, rank](const TcpMessage& said) {

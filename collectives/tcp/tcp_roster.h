@@ -1,5 +1,5 @@
-// Gives the list of all ranks to ranks that have joined: on rank 0, and on every parent in the
-// rendezvous. Used by the TCP backend only.
+// Gives the list of all ranks to ranks that have joined this process. Used on rank 0 and on every
+// parent in the rendezvous. Used by the TCP backend only.
 #pragma once
 
 #include <map>
@@ -11,31 +11,33 @@
 
 namespace lockstep::collectives {
 
-/// Gives the list until all ranks below this one are known to have it; after kPatience, until the
-/// ranks that get it from this process have it; at most kMostTimes kPatience. So a rank whose
-/// connection broke on the way can ask again. The loop outlives it. One thread at a time.
+/// Gives the list until all ranks below this rank are known to have it. Once kPatience is over,
+/// only until the ranks that get the list from this process have it, and at most for kMostTimes
+/// kPatience. So a rank whose connection broke on the way can ask again. The loop must outlive the
+/// object. One thread at a time.
 class TcpRoster {
  public:
   static constexpr std::chrono::seconds kPatience{10};
   static constexpr int kMostTimes = 6;
 
-  /// `door`: of the rendezvous, null on ranks other than 0; `members`: have joined this process;
-  /// `peers`: the list; `below`: all ranks that are to have it from this process or through it.
+  /// `door` is that of the rendezvous; null on ranks other than 0. `members` have joined this
+  /// process. `peers` is the list. `below` are all ranks that are to get the list from this process
+  /// or through it.
   TcpRoster(TcpLoop& loop, std::unique_ptr<TcpDoor> door, RendezvousMembers members,
             const RendezvousId& id, const std::vector<Peer>& peers, RankSet below);
   ~TcpRoster();
   TcpRoster(const TcpRoster&) = delete;
   TcpRoster& operator=(const TcpRoster&) = delete;
 
-  /// A process asks to join.
+  /// Event: a process asks to join.
   void came(const TcpLinkPtr& link, const JoinRequest& request);
   /// Sends the list to a rank that has joined.
   void give(Rank rank, const TcpLinkPtr& link);
-  /// The rank has shown that it has the list.
+  /// Event: the rank has shown that it has the list.
   void has(Rank rank);
-  /// The job has ended: from now on a process that asks is sent `verdict`.
+  /// The job has ended: from now on a process that asks to join is sent `verdict`.
   void end(const Status& verdict) { ended_ = verdict; }
-  /// These ranks, whose connections broke before they had the list, will ask for it here.
+  /// Expects that these ranks, whose connections broke before they had the list, ask for it here.
   void expect(const RankSet& ranks) { expected_.insert(ranks); }
   /// True if all ranks that get the list from this process have it.
   [[nodiscard]] bool done() const { return expected_.empty(); }

@@ -1,5 +1,5 @@
 // Decides whether a connection is encrypted: it is if another machine can reach it, unless the user
-// turns that off.
+// turns encryption off.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace lockstep::collectives {
 enum class Encryption : std::uint8_t {
   Off,
   On,
-  AsTheClient  // for a server: on if the client begins with it
+  AsTheClient  // for a server: on if the client begins with encryption
 };
 
 /// True if LOCKSTEP_ENCRYPTION is "on" or not set, false if "off". Errors: BadInput (another
@@ -26,8 +26,7 @@ enum class Encryption : std::uint8_t {
 /// For a server towards a client at `address`: On if `address` is not loopback, unless
 /// LOCKSTEP_ENCRYPTION=off; else AsTheClient.
 [[nodiscard]] Encryption encryption_from(std::string_view address);
-/// A line for the log if other machines can reach `what` at `at` and it is not encrypted; else
-/// empty.
+/// A line for the log if other machines can reach `what` at `at` without encryption; else empty.
 [[nodiscard]] std::string encryption_warning(const Endpoint& at, std::string_view what);
 
 }  // namespace lockstep::collectives

@@ -40,7 +40,7 @@ bool Endpoint::loopback() const {
   const auto parsed = boost::asio::ip::make_address(address, wrong);
   if (wrong) return false;
   namespace ip = boost::asio::ip;
-  if (parsed.is_v6() && parsed.to_v6().is_v4_mapped())  // as seen by a socket for both
+  if (parsed.is_v6() && parsed.to_v6().is_v4_mapped())  // as a socket for IPv4 and IPv6 reports it
     return ip::make_address_v4(ip::v4_mapped, parsed.to_v6()).is_loopback();
   return parsed.is_loopback();
 }

@@ -9,7 +9,7 @@
 
 namespace lockstep::collectives {
 
-/// A numeric address and a port. Names are not looked up, for that may block for long.
+/// A numeric address and a port. Host names are not looked up, since a lookup may block for long.
 struct Endpoint {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
@@ -17,7 +17,7 @@ struct Endpoint {
   /// "127.0.0.1:4711", "[::1]:0". Errors: BadInput.
   [[nodiscard]] static Result<Endpoint> parse(std::string_view text);
   [[nodiscard]] std::string text() const;
-  /// True if nothing outside this machine can reach it.
+  /// True if no other machine can reach it.
   [[nodiscard]] bool loopback() const;
   bool operator==(const Endpoint&) const = default;
 };

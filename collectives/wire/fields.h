@@ -1,10 +1,11 @@
-// The fields of a message's structs, each listed once for writing and for reading:
+// Writes and reads the fields of a message's structs. Each struct lists them once, for both
+// directions:
 //
 //   void fields(auto& visit, Of<Presence> auto& x) { visit.rank(x.rank), visit.flag(x.here); }
 //
-// in the namespace of the struct. FieldWriter lays fields out in that order, little-endian, and
-// cuts texts and lists that are too long. FieldReader trusts nothing: it checks lengths, ranges of
-// values and enumerators, and that no byte is left over.
+// The function is in the namespace of the struct. FieldWriter lays fields out in that order,
+// little-endian, and cuts texts and lists that are too long. FieldReader trusts nothing: it checks
+// lengths, ranges of values and enumerators, and that no byte is left over.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@
 
 namespace lockstep::collectives {
 
-/// A struct (to read into), or a constant one (to write).
+/// A `Struct` (to read into), or a constant `Struct` (to write).
 template <class T, class Struct>
 concept Of = std::same_as<std::remove_const_t<T>, Struct>;
 /// A visitor that sets the fields.
@@ -38,7 +39,7 @@ inline constexpr std::size_t kAnyLength = std::numeric_limits<std::uint32_t>::ma
 /// The longest span of a message: ten years.
 inline constexpr Duration kLongestSpan = std::chrono::hours(10 * 365 * 24);
 
-/// Visits a struct, or the elements of a list, by the fields() of its namespace.
+/// For the elements of a list: visit a struct by the fields() of its namespace, or a number.
 inline constexpr auto kStruct = [](auto& visit, auto& x) { fields(visit, x); };
 inline constexpr auto kNumber = [](auto& visit, auto& x) { visit.number(x); };
 
@@ -68,15 +69,15 @@ class FieldWriter {
   void port(std::uint16_t x) { out_.u32(x); }
   void rank(Rank x, std::int64_t /*end*/ = kAnyRank) { number(x.value); }
   void ranks(const RankSet& x, std::size_t most_runs = kAnyLength, std::int64_t /*end*/ = kAnyRank);
-  /// A span of 0 to kLongestSpan; others are written as the nearest.
+  /// A span of 0 to kLongestSpan; any other is written as the nearest of these.
   void span(Duration x) { out_.i64(std::clamp(x, Duration{0}, kLongestSpan).count()); }
   /// At most `most` bytes of any value.
   void bytes(std::string_view x, std::size_t most = kAnyLength) { out_.text(x.substr(0, most)); }
   void bytes(const Bytes& x, std::size_t most) {
     bytes(std::string_view(reinterpret_cast<const char*>(x.data()), x.size()), most);
   }
-  /// A text of one line, or of several. The reader replaces control characters, which could steer a
-  /// terminal.
+  /// A text of one line, or of several. The reader replaces control characters, which a terminal
+  /// could obey.
   void line(std::string_view x, std::size_t most) { bytes(x, most); }
   void lines(std::string_view x, std::size_t most) { bytes(x, most); }
   template <class T, class Each>
@@ -84,7 +85,7 @@ class FieldWriter {
     flag(x.has_value());
     if (x) each(*this, *x);
   }
-  /// At most `most` elements, each of which takes `least_bytes` at least.
+  /// A list of at most `most` elements, each of at least `least_bytes` bytes.
   template <class T, class Each>
   void list(const std::vector<T>& x, std::size_t most, std::size_t /*least_bytes*/, Each each) {
     const std::size_t count = std::min(x.size(), most);
@@ -94,7 +95,8 @@ class FieldWriter {
       each(*this, element);
     }
   }
-  /// A list as its count and one text; elements are added until it is longer than `most_bytes`.
+  /// A list as its count and one text. Elements are added to the text until it is longer than
+  /// `most_bytes`.
   template <class T, class Each>
   void list_within(const std::vector<T>& x, std::size_t most, std::size_t most_bytes, Each each) {
     FieldWriter elements;
@@ -104,7 +106,8 @@ class FieldWriter {
     number(count);
     bytes(std::move(elements).take(), kAnyLength);
   }
-  /// For the reader: a condition on the fields so far that every written message meets.
+  /// For the reader: a condition that the fields so far meet in every message that is written
+  /// correctly.
   void require(bool /*holds*/) {}
   [[nodiscard]] static constexpr bool sound() { return true; }
 
@@ -114,7 +117,7 @@ class FieldWriter {
   ByteWriter out_;
 };
 
-/// Reads the fields. After the first one that is not sound, all others are zero or empty.
+/// Reads the fields. After the first field that is not sound, all others are zero or empty.
 class FieldReader {
  public:
   static constexpr bool kReads = true;
@@ -145,7 +148,7 @@ class FieldReader {
   void flag(bool& x);
   void port(std::uint16_t& x);
   void rank(Rank& x, std::int64_t end = kAnyRank);
-  /// Requires runs that are in order and apart, as in a RankSet.
+  /// Sound only if the runs are in order and neither overlap nor touch, as in a RankSet.
   void ranks(RankSet& x, std::size_t most_runs = kAnyLength, std::int64_t end = kAnyRank);
   void span(Duration& x);
   void bytes(std::string& x, std::size_t most = kAnyLength);
@@ -189,8 +192,8 @@ void write_alternative(FieldWriter& out, const Variant& message) {
   std::visit([&out](const auto& x) { fields(out, x); }, message);
 }
 
-/// Reads the alternative of this index from its fields; nullopt: there is no such alternative, or
-/// these bytes are not its fields.
+/// Reads the alternative with this index from its fields; nullopt: there is no such alternative, or
+/// `bytes` are not its fields.
 template <class Variant>
 [[nodiscard]] std::optional<Variant> read_alternative(std::size_t index, std::span<const std::byte> bytes) {
   FieldReader in(bytes);

@@ -32,7 +32,7 @@ Mac HmacKey::of(std::span<const std::byte> text) {
   EVP_MAC_CTX* context = of_openssl(context_.get());
   Mac mac{};
   std::size_t length = 0;
-  if (EVP_MAC_init(context, nullptr, 0, nullptr) != 1 ||  // starts again with the key
+  if (EVP_MAC_init(context, nullptr, 0, nullptr) != 1 ||  // restarts with the same key
       EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(text.data()), text.size()) !=
           1 ||
       EVP_MAC_final(context, reinterpret_cast<unsigned char*>(mac.data()), &length, mac.size()) !=

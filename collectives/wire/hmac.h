@@ -28,7 +28,7 @@ class HmacKey {
   };
   std::unique_ptr<Context, Free> context_;
 };
-/// True if the bytes are equal. The time does not depend on where they differ.
+/// True if the bytes are equal. The time taken does not depend on where they differ.
 [[nodiscard]] bool same(std::span<const std::byte> a, std::span<const std::byte> b);
 
 }  // namespace lockstep::collectives

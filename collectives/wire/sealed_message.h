@@ -1,11 +1,11 @@
-// Messages between processes of a job, and with its coordinator, on a stream of bytes, version 2,
-// in both directions. Little-endian:
+// Messages on a stream of bytes between processes of a job, and between them and its coordinator,
+// in both directions. Version 2, little-endian:
 //
 //   magic "LKSC" (4)  version (1)  type (1)  zero (2)  length of the payload (4)  counter (8)
 //   payload
 //   HMAC-SHA256 over all of the above (32), once the two have a key; not within TLS
 //
-// The first five bytes stay where they are in every version. No memory is allocated for a payload
+// The first five bytes have the same meaning in every version. No memory is allocated for a payload
 // before its length is checked, and no payload is read before its HMAC is checked.
 #pragma once
 
@@ -21,11 +21,12 @@ namespace lockstep::collectives {
 
 inline constexpr std::uint8_t kProtocolVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 20;
-/// Longest payloads: before the two sides have a key, and after.
+/// Longest payload before the two sides have a key, and longest payload after.
 inline constexpr std::size_t kPlainPayloadBytes = 64, kSealedPayloadBytes = 64 * 1024;
 
-/// Types of messages without HMAC, in the order sent; Rejected replaces an answer. The types of
-/// sealed messages begin with kFirstSealedType and are defined by the user of the session.
+/// Types of messages without HMAC, in the order in which they are sent; Rejected is sent in place
+/// of an answer. The types of sealed messages begin with kFirstSealedType and are defined by the
+/// user of the session.
 enum class HandshakeType : std::uint8_t { Hello = 1, Challenge, Proof, Welcome, Rejected };
 inline constexpr std::uint8_t kFirstSealedType = 16;
 
@@ -36,12 +37,12 @@ enum class Refusal : std::uint8_t {
   Size,       // a payload longer than allowed
   Altered,    // a wrong HMAC: altered, or made with another key
   Replay,     // a counter that is not the next
-  Order,      // a type that has no place here
+  Order,      // a type that is not allowed at this point
   Malformed,  // a payload that does not fit its type
   Token,      // the other side does not know the secret
   Encryption  // one side encrypts, the other does not
 };
-inline constexpr std::size_t kRefusals = 10;  // including 0, which stands for none
+inline constexpr std::size_t kRefusals = 10;  // including 0, which means no refusal
 [[nodiscard]] std::string_view refusal_text(Refusal refusal);
 
 struct SealedMessage {
@@ -49,7 +50,7 @@ struct SealedMessage {
   Bytes payload;
 };
 
-/// Writes the messages of one side. Counts its sealed messages from 0; without a key they get a
+/// Writes the messages of one side. Counts sealed messages from 0. Without a key these have a
 /// counter but no HMAC.
 class SealedMessageWriter {
  public:
@@ -63,25 +64,26 @@ class SealedMessageWriter {
   std::uint64_t counter_ = 0;
 };
 
-/// Splits a stream into messages. Holds at most the bytes put in since the last next(), and one
-/// message.
+/// Splits a stream into messages. Holds at most one message and the bytes put in since the last
+/// next().
 class SealedMessageReader {
  public:
   void put(std::span<const std::byte> bytes);
-  /// The next message; nullopt while it is incomplete; a refusal, which every later call repeats.
+  /// Returns the next message; nullopt while it is incomplete; or a refusal, which every later call
+  /// repeats.
   [[nodiscard]] std::variant<std::optional<SealedMessage>, Refusal> next();
-  /// Sets the key with which all messages from the next one on are sealed.
+  /// Sets the key under which all messages from the next on are sealed.
   void key(const Mac& key) {
     key_.emplace(key);
     counted_ = true;
   }
-  /// Messages from the next one on have only a counter: they are protected by TLS.
+  /// Declares that all messages from the next on have a counter and no HMAC: TLS protects them.
   void carried() { counted_ = true; }
 
  private:
   [[nodiscard]] std::optional<Refusal> wrong_header(std::span<const std::byte> header) const;
   Bytes buffer_;
-  std::size_t taken_ = 0;  // bytes of buffer_
+  std::size_t taken_ = 0;  // bytes of buffer_ that are used up
   std::optional<HmacKey> key_;
   bool counted_ = false;
   std::uint64_t counter_ = 0;

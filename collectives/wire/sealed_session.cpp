@@ -63,7 +63,7 @@ void SealedSession::establish() {
   step_ = Step::Established;
 }
 
-/// Takes the other side's nonce; answers Hello or Challenge.
+/// Takes the other side's nonce from its Hello or Challenge, and makes the answer.
 std::optional<Refusal> SealedSession::greeted(const SealedMessage& message, Bytes& reply) {
   if (message.payload.size() != peer_nonce_.size()) return Refusal::Malformed;
   std::copy(message.payload.begin(), message.payload.end(), peer_nonce_.begin());
@@ -118,7 +118,7 @@ SealedSession::Taken SealedSession::refuse(Refusal refusal) {
   return taken;
 }
 
-// The reply to a side that does not encrypt is plain: it could not read any other.
+// A side that does not encrypt gets a plain reply: it could not read an encrypted one.
 SealedSession::Taken SealedSession::take(std::span<const std::byte> bytes) {
   if (step_ == Step::Over) return refuse(Refusal::Order);
   const bool first = !bytes.empty() && !std::exchange(heard_, true);

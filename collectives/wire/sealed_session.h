@@ -1,6 +1,6 @@
 // The two sides of one connection: a mutual challenge and response over a shared secret, then
-// messages sealed with keys of this connection only. Pure: bytes in; messages, and bytes to send,
-// out.
+// messages sealed with keys of this connection only. Pure: takes bytes; returns messages, and bytes
+// to send.
 //
 //   client                                   server (a coordinator, a rank that listens)
 //   Hello     its nonce (32)          ─►
@@ -8,10 +8,10 @@
 //   Proof     HMAC over both          ─►     proves the secret to the server
 //                                     ◄─     Welcome    HMAC over both: and to the client
 //
-// The proofs and the two keys, one per direction, are HMAC-SHA256 with the secret over a label of
-// their own, the version and both nonces. Only nonces and proofs are read before that. On an
-// encrypted connection all of this goes over TLS (tls_channel.h), under a key derived from the same
-// secret.
+// The proofs and the two keys, one per direction, are HMAC-SHA256 with the secret over a label for
+// each, the version and both nonces. Until both proofs are checked, only nonces and proofs are
+// read. On an encrypted connection all of this goes over TLS (tls_channel.h), under a key derived
+// from the same secret.
 #pragma once
 
 #include <optional>
@@ -37,12 +37,12 @@ class SealedSession {
 
   struct Taken {
     std::vector<SealedMessage> messages;  // verified: whole, in order, from a holder of the secret
-    Bytes reply;                          // to send; after a refusal it has the reason
+    Bytes reply;                          // bytes to send; after a refusal they hold the reason
     std::optional<Refusal> refusal;       // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
-  /// Requires established(): the other side reads sealed messages only then; a type from
-  /// kFirstSealedType on, and a payload within its limit.
+  /// Requires established(), since only then the other side reads sealed messages; a type from
+  /// kFirstSealedType on; and a payload within its limit.
   [[nodiscard]] Bytes seal(std::uint8_t type, std::span<const std::byte> payload);
   /// True once the other side has proven the secret.
   [[nodiscard]] bool established() const { return step_ == Step::Established; }

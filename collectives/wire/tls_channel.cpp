@@ -48,7 +48,7 @@ extern "C" int lockstep_server_key(SSL* ssl, const unsigned char* identity, std:
   return 1;
 }
 
-/// Shared by all connections of this process; null: OpenSSL lacks something.
+/// Shared by all connections of this process; null: this OpenSSL lacks a needed part.
 SSL_CTX* context() {
   static const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> made(
       [] {
@@ -75,10 +75,10 @@ SSL_CTX* context() {
 
 struct TlsChannel::State {
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl{nullptr, SSL_free};
-  BIO* in = nullptr;  // both belong to ssl
+  BIO* in = nullptr;  // `in` and `out` belong to ssl
   BIO* out = nullptr;
   Mac key{};
-  Bytes waiting;  // to be written once the key is proven
+  Bytes waiting;  // plain text to be written once the key is proven
   std::size_t taken = 0;
   std::uint64_t writes = 0;
   bool established = false;
@@ -115,7 +115,7 @@ bool TlsChannel::begins(std::span<const std::byte> bytes) {
 
 bool TlsChannel::established() const { return state_->established; }
 
-/// Continues the handshake. nullopt: it goes on, or has succeeded.
+/// Continues the handshake. nullopt: it is still under way, or has succeeded.
 std::optional<Refusal> TlsChannel::shake_hands() {
   SSL* ssl = state_->ssl.get();
   if (state_->taken > kMostHandshakeBytes) return Refusal::Size;
@@ -126,7 +126,7 @@ std::optional<Refusal> TlsChannel::shake_hands() {
                ? Refusal::Version
                : Refusal::Token;
   }
-  // Proven by the key, not by any other means of TLS.
+  // Requires that the key proved the other side, not any other means of TLS.
   if (SSL_session_reused(ssl) != 1) return Refusal::Token;
   state_->established = true;
   write_now(std::exchange(state_->waiting, {}));
@@ -163,7 +163,8 @@ void TlsChannel::write(std::span<const std::byte> plain) {
     state_->waiting.insert(state_->waiting.end(), plain.begin(), plain.end());
 }
 
-// Writes into memory, which takes all. Changes the key after kWritesOfAKey calls (RFC 8446, 5.5).
+// Writes into memory, so all bytes are taken. Changes the key after kWritesOfAKey calls (RFC 8446,
+// 5.5).
 void TlsChannel::write_now(std::span<const std::byte> plain) {
   SSL* ssl = state_->ssl.get();
   if (plain.empty() || ssl == nullptr) return;

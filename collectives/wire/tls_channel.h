@@ -1,6 +1,6 @@
 // TLS 1.3 (RFC 8446) on one connection, under a pre-shared key that both sides derive from the
 // secret of their job, with a fresh Diffie-Hellman exchange: no certificate, no ticket, no early
-// data. Pure: bytes in; bytes, and bytes to send, out. Used by sealed_session.cpp.
+// data. Pure: takes bytes; returns plain text, and bytes to send. Used by sealed_session.cpp.
 #pragma once
 
 #include <memory>
@@ -24,19 +24,20 @@ class TlsChannel {
   /// True if the first bytes of a connection are TLS.
   [[nodiscard]] static bool begins(std::span<const std::byte> bytes);
   /// Takes bytes of the other side and appends their plain text to `plain`. A refusal is final:
-  /// Encryption (it does not encrypt, or OpenSSL cannot), Version (another version of TLS), Size
-  /// (too many bytes before the key is proven), Token (it does not have the key), Altered.
+  /// Encryption (the other side does not encrypt, or OpenSSL cannot), Version (another version of
+  /// TLS), Size (too many bytes before the key is proven), Token (the other side does not have the
+  /// key), Altered.
   [[nodiscard]] std::optional<Refusal> take(std::span<const std::byte> bytes, Bytes& plain);
-  /// Encrypts bytes for outgoing(), once the key is proven.
+  /// Encrypts `plain` for outgoing(), once the key is proven.
   void write(std::span<const std::byte> plain);
   /// Returns the bytes to send now, at first those of a client's handshake.
   [[nodiscard]] Bytes outgoing();
   /// True once the other side has proven that it has the key.
   [[nodiscard]] bool established() const;
 
-  /// Most bytes of the other side before the key is proven.
+  /// Maximum number of bytes from the other side before the key is proven.
   static constexpr std::size_t kMostHandshakeBytes = 4096;
-  /// Most calls of write() under one key.
+  /// Maximum number of calls of write() under one key.
   static constexpr std::uint64_t kWritesOfAKey = std::uint64_t{1} << 20;
 
  private:
