@@ -18,7 +18,7 @@ CallDeadline::CallDeadline(Duration deadline, std::function<Status()> verdict,
   try {
     thread_ = std::thread([this, deadline] { wait_and_fire(deadline); });
   } catch (const std::system_error&) {
-    // Goes on without a deadline: the call returns in every healthy job.
+    // Goes on without a deadline: in every healthy job the call returns.
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

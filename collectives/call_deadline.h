@@ -12,13 +12,13 @@
 
 namespace lockstep::collectives {
 
-/// Armed by the constructor, disarmed by the destructor; both on one thread. Fires on a thread of
-/// its own, which makes no MPI call. Where no thread can be started, it does nothing.
+/// Armed by the constructor, disarmed by the destructor; both on one thread. Acts on a thread of
+/// its own, which makes no MPI call. Does nothing if no thread can be started.
 class CallDeadline {
  public:
-  /// After `deadline` it writes the text of `verdict` to stderr and ends the process with the exit
-  /// code of that error. `verdict` is called on the thread of this object, and so is `written`
-  /// once the text is.
+  /// After `deadline` the object writes the text of `verdict` to stderr and ends the process with
+  /// the exit code of that error. It calls `verdict`, and `written` once the text is written, on
+  /// its own thread.
   CallDeadline(Duration deadline, std::function<Status()> verdict,
                std::function<void()> written = {});
   ~CallDeadline();
@@ -29,7 +29,7 @@ class CallDeadline {
   void wait_and_fire(Duration deadline);
   std::function<Status()> verdict_;
   std::function<void()> written_;
-  std::mutex mutex_;  // of disarmed_
+  std::mutex mutex_;  // guards disarmed_
   bool disarmed_ = false;
   std::condition_variable disarm_;
   std::thread thread_;

@@ -1,5 +1,5 @@
-// The census: which ranks hold which value, for the per-rank table of an error. Travels up the
-// ordered tree, so every rank ends with the same table.
+// The census: which ranks hold which value, for the per-rank table of an error. It travels up the
+// ordered tree, and the result back down, so every rank ends with the same table.
 #pragma once
 
 #include <string_view>
@@ -10,9 +10,10 @@
 
 namespace lockstep::collectives {
 
-/// Distinct values and the ranks that hold them, ordered by lowest rank. Texts beyond kMaxText
-/// bytes are cut and end in the length and a digest of the whole, so different texts stay
-/// different. At most kMaxValues values are kept; ranks with others share a last entry kOthers.
+/// Distinct values and the ranks that hold them, ordered by lowest rank. Texts of more than
+/// kMaxText bytes are cut, and end in the length and a digest of the whole text, so different texts
+/// stay different. At most kMaxValues values are kept; ranks with other values share a last entry,
+/// kOthers.
 class Census {
  public:
   static constexpr std::size_t kMaxText = 4096;
@@ -21,16 +22,16 @@ class Census {
 
   Census() = default;
   [[nodiscard]] static Census of(Rank rank, std::string_view value);
-  /// Adds the ranks of `higher`, which are all above this one's.
+  /// Adds the ranks of `higher`, which are all above the ranks of this census.
   void join(const Census& higher);
-  /// Adds `ranks`, all above those already in, as holders of `value`.
+  /// Adds `ranks`, which are all above the ranks so far, as holders of `value`.
   void add(const RankSet& ranks, std::string_view value);
 
   [[nodiscard]] const std::vector<RankValue>& values() const { return values_; }
   [[nodiscard]] bool unanimous() const { return values_.size() <= 1; }
 
   void encode(ByteWriter& out) const;
-  /// A census that does not decode is empty.
+  /// Returns an empty census if the bytes do not decode.
   [[nodiscard]] static Census decode(ByteReader& in);
 
   bool operator==(const Census&) const = default;

@@ -1,5 +1,5 @@
-// Which ranks of a group share a host, so that a round can gather the messages of a host's ranks
-// before one of them sends to other hosts.
+// Which ranks of a group share a host: a round gathers the messages of a host's ranks, then one of
+// these ranks sends to other hosts.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace lockstep::collectives {
 
-/// Runs of consecutive ranks on one host. A round without them treats each rank as a host of its
-/// own. Pure: equal on all ranks that are given the same hosts.
+/// Runs of consecutive ranks on one host. A round that gets no runs treats each rank as a host of
+/// its own. Pure: equal on all ranks if `hosts` is.
 class HostRuns {
  public:
   HostRuns() = default;
-  /// `hosts`: the number of each rank's host, by rank. The runs are empty if there is nothing to
-  /// gather: one host, or no two neighbouring ranks on one.
+  /// `hosts` are the numbers of the ranks' hosts, by rank. There are no runs if nothing is to be
+  /// gathered: all ranks share one host, or no two neighbouring ranks do.
   explicit HostRuns(std::span<const std::uint64_t> hosts);
 
   [[nodiscard]] bool empty() const { return firsts_.empty(); }
-  /// The functions from here on require that the runs are not empty.
+  /// This function and those below require that empty() is false.
   [[nodiscard]] int count() const { return static_cast<int>(firsts_.size()) - 1; }
   [[nodiscard]] int run_of(Rank rank) const;
   [[nodiscard]] Rank first(int run) const { return Rank{firsts_[static_cast<std::size_t>(run)]}; }

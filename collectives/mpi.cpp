@@ -22,10 +22,11 @@ Rank rank_in(MPI_Comm comm) {
   return rank;
 }
 
-/// Owns both communicators. No data travels on `control`, so messages cannot be mixed up.
+/// Owns both communicators. No data is sent on `control`, so control messages and data cannot be
+/// mixed up.
 class Mpi final : public Communicator {
  public:
-  /// `members`: the ranks of both communicators, as errors number them.
+  /// `members` are the numbers of the ranks in errors, in the order of both communicators.
   Mpi(MPI_Comm control, MPI_Comm data, const RankSet& members, const MpiOptions& options)
       : comms_{control, data},
         members_(members),
@@ -58,7 +59,8 @@ class Mpi final : public Communicator {
  private:
   void begin(OperationKind kind);
   [[nodiscard]] Result<bool> advance();
-  /// Ends the job: after an error MPI cannot go on. Returns only in tests that replace the end.
+  /// Ends the job: after an error MPI cannot go on. Returns only in tests that replace the end of
+  /// the process.
   Status fail(Status status);
 
   MPI_Comm comms_[2];
@@ -77,7 +79,8 @@ class Mpi final : public Communicator {
   std::optional<Status> failure_;
 };
 
-// Frees the communicators only if nothing failed and nothing unwinds: that call is collective.
+// Frees the communicators only if nothing failed and no exception unwinds the stack, because
+// freeing is collective.
 Mpi::~Mpi() {
   int finalised = 0;
   MPI_Finalized(&finalised);
@@ -110,8 +113,8 @@ void Mpi::start(Round& round) {
   if (auto moved = advance(); !moved) failure_ = moved.error();
 }
 
-// Blocks inside MPI, where a round under way does not advance. It need not: no rank waits for that
-// round before this collective.
+// Blocks inside MPI, where a round under way does not advance. The round need not advance: no rank
+// waits for it before this collective.
 Result<void> Mpi::start(const Collective& collective) {
   if (failure_) return *failure_;
   if (auto ok = check(collective, size_); !ok) return ok;
@@ -132,7 +135,7 @@ Result<bool> Mpi::poll() {
   return advance();
 }
 
-// A peer in another round is an error of this operation; a failure of MPI ends the job.
+// If a peer is in another round, only this operation fails; a failure of MPI ends the job.
 Result<bool> Mpi::advance() {
   auto moved = control_.advance();
   if (moved) return moved;
@@ -141,8 +144,8 @@ Result<bool> Mpi::advance() {
   return moved;
 }
 
-// The board shows a round from the wait for it on, so that ranks which started it at different
-// places of the program still count the same operations.
+// The board shows a round only once this rank waits for it. So ranks that started the round at
+// different places of the program count their operations alike.
 //
 // Spinning makes a vote fast; a partner that takes more than 50 us probably needs this core.
 Result<void> Mpi::wait() {
@@ -150,7 +153,7 @@ Result<void> Mpi::wait() {
   if (unseen_) begin(*unseen_);
   unseen_.reset();
   if (auto done = poll(); !done || *done) return done ? Result<void>{} : Result<void>{done.error()};
-  // Another group's operation may have begun since this one did.
+  // Another group's operation may have begun since this operation did.
   if (watch_ != nullptr) watch_->seat().resume(last_, entry_, begun_);
   const Watch::Armed armed(watch_);
   const Instant begun = clock_.now();

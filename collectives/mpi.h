@@ -1,7 +1,7 @@
-// The MPI backend. Only factories: mpi.h stays in mpi.cpp and its neighbours. MPI communicators are
-// passed as a pointer to an MPI_Comm (nullptr: MPI_COMM_WORLD). Built with LOCKSTEP_HAVE_MPI.
+// The MPI backend. Declares only factories: mpi.h is included by mpi*.cpp only. MPI communicators
+// are passed as a pointer to an MPI_Comm (nullptr: MPI_COMM_WORLD). Built with LOCKSTEP_HAVE_MPI.
 //
-// Only the thread that calls these functions and the communicators they return makes MPI calls, so
+// MPI calls are made only on the thread that calls these functions and uses their communicators, so
 // MPI may have been initialised at any thread level.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace lockstep::collectives {
 
-/// Initialises MPI (MPI_THREAD_SERIALIZED) unless it is initialised already; if so, the destructor
-/// finalises it. All communicators are destroyed before.
+/// Initialises MPI (MPI_THREAD_SERIALIZED), unless that is done already. The destructor finalises
+/// MPI if this object has initialised it. All communicators must be destroyed before.
 class MpiSession {
  public:
   /// Errors: Environment (MPI does not start, or has already been finalised).
@@ -30,13 +30,14 @@ class MpiSession {
   bool owner_;
 };
 
-/// Name and version of the MPI that is loaded, in its own words.
+/// Name and version of the loaded MPI, as it reports them.
 [[nodiscard]] std::string mpi_library();
 /// Number of processes in MPI_COMM_WORLD. Requires a session.
 [[nodiscard]] int mpi_processes();
 
 /// Collective over `comm`. Makes the progress board of the job: memory that the ranks of each host
-/// share, whose name is removed before this returns. Errors: Environment, on all ranks if on one.
+/// share, whose name is removed before the function returns. Errors: Environment, on all ranks if
+/// on one rank.
 [[nodiscard]] Result<std::unique_ptr<Board>> mpi_board(const void* comm);
 
 struct MpiOptions {
@@ -51,10 +52,10 @@ struct MpiOptions {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> mpi_communicator(const void* comm,
                                                                      const MpiOptions& options);
 
-/// Collective over `members` of `all` only. Ranks are numbered by their place in `members`, in
-/// errors by their number in `all`. Watched as `all` is. Requires that mpi_communicator made `all`.
-/// `group` (not kWorldGroup) identifies the group on the board, `name` in reports.
-/// Errors: BadInput (this rank is no member), Environment.
+/// Collective over `members` of `all` only. Ranks are numbered by their place in `members`; errors
+/// name them by their number in `all`. The group is watched as `all` is. Requires that
+/// mpi_communicator made `all`. `group` (not kWorldGroup) identifies the group on the board, `name`
+/// in reports. Errors: BadInput (this rank is no member), Environment.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> mpi_group(const Communicator& all,
                                                               const RankSet& members,
                                                               std::uint64_t group,

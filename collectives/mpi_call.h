@@ -1,5 +1,5 @@
-// What the MPI sources share: how a failed MPI call is put into words. Included by mpi*.cpp only;
-// the one header that includes mpi.h.
+// What the MPI sources share, such as the text of a failed MPI call. Included by mpi*.cpp only; the
+// only header that includes mpi.h.
 #pragma once
 
 #include <string>

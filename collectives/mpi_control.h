@@ -13,15 +13,15 @@
 
 namespace lockstep::collectives {
 
-/// Drives one Round at a time. One thread.
+/// Runs one Round at a time. One thread.
 ///
 /// On the wire, tag 1 carries messages of 64 bytes: a bare message of a round whose messages all
-/// have that length, or the header of a longer one {magic, mark, mark, version, length, 0, 0, 0};
-/// tag 2 carries the body that follows a header. So a rank in a vote and a rank in an exchange see
-/// at the first message that they are not in the same round.
+/// have that length, or the header {magic, mark, mark, version, length, 0, 0, 0} of a longer
+/// message. Tag 2 carries the body that follows a header. So a rank in a vote and a rank in an
+/// exchange see at the first message that they are not in the same round.
 class MpiControl {
  public:
-  /// `members`: the ranks of `comm`, in order, as errors number them.
+  /// `members` are the numbers of the ranks in errors, in the order of `comm`.
   MpiControl(MPI_Comm comm, const RankSet& members, std::size_t longest);
   ~MpiControl();
   MpiControl(const MpiControl&) = delete;
@@ -31,7 +31,8 @@ class MpiControl {
   void start(Round& round) { round_ = &round; }
   [[nodiscard]] bool under_way() const { return round_ != nullptr; }
   /// Advances as far as possible; true when the round has ended. Errors: Internal (MPI failed, or
-  /// the peer's message is not of this round), Version; the communicator is unusable then.
+  /// the peer's message is not of this round), Version. After an error the communicator is
+  /// unusable.
   [[nodiscard]] Result<bool> advance();
   /// True if the error of advance() was MPI's own.
   [[nodiscard]] bool transport_failed() const { return transport_failed_; }

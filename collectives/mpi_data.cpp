@@ -11,12 +11,13 @@ namespace lockstep::collectives {
 namespace {
 
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
-/// MPI_Allreduce takes 32-bit counts of elements; longer ones go in pieces of this many.
+/// Elements per call of MPI_Allreduce, which takes 32-bit counts: longer reductions are split into
+/// pieces.
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 
-/// A sum sends every rank all inputs if they have kFewBytes at most, or kNumberBytes per rank.
+/// For a sum of at most kFewBytes, or at most kNumberBytes per rank, every rank gets all inputs.
 constexpr std::int64_t kFewBytes = 16 * 1024, kNumberBytes = 64;
-/// Elements that each rank sums at a time.
+/// Number of elements that each rank sums at a time.
 constexpr std::int64_t kShare = std::int64_t{1} << 16;
 
 std::int64_t dtype_bytes(DType dtype) { return static_cast<std::int64_t>(dtype_size(dtype)); }
@@ -37,7 +38,7 @@ MPI_Datatype element(DType dtype) {
       return MPI_INT64_T;
     case DType::F16:
     case DType::BF16:
-      return MPI_UINT16_T;  // moved, never reduced: see reduce_wide()
+      return MPI_UINT16_T;  // sent, never reduced: see reduce_wide()
     case DType::F32:
       return MPI_FLOAT;
     case DType::F64:
@@ -46,8 +47,8 @@ MPI_Datatype element(DType dtype) {
   return MPI_BYTE;
 }
 
-/// Max and Min of floats, called by MPI. With MPI's own, the result for NaN and for zeros of both
-/// signs depends on the order of the operands, which may differ between ranks.
+/// Max and Min of floats, called by MPI. With MPI's own functions the result for NaN and for zeros
+/// of both signs depends on the order of the operands, which may differ between ranks.
 template <class T>
 void join(Reduce reduce, const void* from, void* into, int elements) {
   const T* a = static_cast<const T*>(from);

@@ -12,16 +12,18 @@
 
 namespace lockstep::collectives {
 
-/// Row datatypes, made once per dtype and row length, so that counts are rows. One thread.
+/// Runs collectives. Makes a row datatype once per dtype and row length, so that counts are rows.
+/// One thread.
 class MpiData {
  public:
   MpiData(MPI_Comm comm, int size) : comm_(comm), size_(size) {}
   MpiData(const MpiData&) = delete;
   MpiData& operator=(const MpiData&) = delete;
 
-  /// Checks that the counts fit MPI's 32 bits. Errors: BadInput. Requires check() to have passed.
+  /// Checks that the counts fit into MPI's 32 bits. Errors: BadInput. Requires check() to have
+  /// passed.
   [[nodiscard]] Result<void> fits(const Collective& collective) const;
-  /// Runs it to its end; blocks. Returns MPI's code. Requires fits().
+  /// Runs `collective` to its end; blocks. Returns MPI's code. Requires that fits() has passed.
   [[nodiscard]] int run(const Collective& collective);
   /// Frees datatypes and operations; called before MPI ends.
   void release();
@@ -32,10 +34,11 @@ class MpiData {
   [[nodiscard]] MPI_Op operation(const Collective& collective);
   [[nodiscard]] int all_reduce(const Collective& collective);
   [[nodiscard]] int reduce_wide(const Collective& collective);
-  /// Sums floats in rank order on all ranks: MPI's order depends on the number of ranks and bytes.
+  /// Sums floats in rank order on all ranks. MPI_Allreduce's order would depend on the numbers of
+  /// ranks and bytes.
   [[nodiscard]] int all_sum(const Collective& collective);
   [[nodiscard]] int reduce_scatter_sum(const Collective& collective);
-  /// Sums the blocks of all ranks in scratch_, each of `elements`, into the first one.
+  /// Sums the blocks of all ranks in scratch_, each of `elements` elements, into the first block.
   void sum_blocks(DType dtype, std::int64_t elements);
   /// Grows scratch_ to `bytes`; it never shrinks.
   void make_room(std::int64_t bytes);

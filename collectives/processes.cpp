@@ -21,7 +21,7 @@ char process_state(std::int32_t pid) {
   ::close(file);
   if (n <= 0) return 0;
   text[n] = '\0';
-  // The name before it is in parentheses and may contain any character.
+  // The process's name, before the state, is in parentheses and may contain any character.
   const char* end = std::strrchr(text, ')');
   return end != nullptr && end[1] == ' ' ? end[2] : '\0';
 }

@@ -1,5 +1,5 @@
-// The processes behind the ranks of one host, as the operating system sees them: has one ended, is
-// one suspended. Used by the watchdog's thread only; Linux.
+// Says which processes of the ranks of one host have ended or are suspended, by asking the
+// operating system. Used by the watchdog's thread only; Linux.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Watches `pid` as the process of `rank`; does nothing if it already does.
+  /// Watches `pid` as the process of `rank`; does nothing if it is watched already.
   void watch(int rank, std::int32_t pid);
   [[nodiscard]] bool watched(int rank) const { return at(rank).pid != 0; }
   /// True if the process of `rank` has ended. Stays true.
   [[nodiscard]] bool ended(int rank) const { return at(rank).ended; }
-  /// True if it is suspended by a signal or a debugger.
+  /// True if the process of `rank` is suspended by a signal or a debugger.
   [[nodiscard]] bool stopped(int rank) const;
   /// Waits until a process ends, `event` is readable, or the time is up; then updates ended().
   void wait(int event, int milliseconds);
@@ -30,7 +30,7 @@ class Processes {
  private:
   struct Process {
     std::int32_t pid = 0;
-    int descriptor = -1;  // -1: the kernel gave none; wait() looks at the process itself
+    int descriptor = -1;  // -1: the kernel gave none, so wait() looks for the process itself
     bool ended = false;
   };
   [[nodiscard]] const Process& at(int rank) const {

@@ -67,11 +67,11 @@ void with_type(DType dtype, Act act) {
   }
 }
 
-/// Elements that are widened at a time.
+/// Number of elements that are widened at a time.
 constexpr std::int64_t kChunk = 1024;
 
-/// Sums in f64, rounded once. chunk(r, at, count): f32 elements of a rank; store(at, count,
-/// totals).
+/// Sums in f64 and rounds once. chunk(r, at, count) returns f32 elements of rank r; store(at,
+/// count, totals) takes the sums.
 template <class Chunk, class Store>
 void sum_wide(std::size_t ranks, std::int64_t elements, Chunk chunk, Store store) {
   std::array<double, kChunk> total;

@@ -1,5 +1,5 @@
-// Element-wise reduction in memory, for the backends that reduce by themselves: TCP, simulated,
-// sums of floats over MPI. Refuses nothing: check() decides which dtypes reduce.
+// Element-wise reduction in memory, for backends that reduce themselves: TCP, simulated, and MPI
+// for sums of floats. Refuses nothing: check() decides which dtypes can be reduced.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ void reduce_ranks(DType dtype, Reduce reduce, std::span<const void* const> from,
                   std::int64_t elements);
 
 /// The larger and the smaller of two numbers. Floats give the same bits in any order of operands:
-/// NaN if one of them is, and 0 above -0.
+/// NaN if an operand is NaN, and 0 is above -0.
 template <class T>
 T larger(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -37,7 +37,7 @@ T smaller(T a, T b) {
   return b < a ? b : a;
 }
 
-/// into[i] := the sum of `times` values into[i], integers wrapping, floats rounded once.
+/// into[i] := the sum of `times` times the value into[i]. Integers wrap; floats are rounded once.
 void multiply_elements(DType dtype, void* into, std::int64_t times, std::int64_t elements);
 
 }  // namespace lockstep::collectives

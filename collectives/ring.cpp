@@ -20,7 +20,7 @@ bool needs_all(OperationKind kind) {
          kind == OperationKind::AllGather || kind == OperationKind::ReduceScatter;
 }
 
-/// Which ranks hold up which, among the candidates for the ring.
+/// Which of the candidates for the ring hold up which others.
 class Holds {
  public:
   explicit Holds(const BoardSnapshot& board) : board_(board), in_(board.ranks.size()) {
@@ -53,8 +53,9 @@ class Holds {
  private:
   [[nodiscard]] const RankState& state(std::size_t rank) const { return board_.ranks[rank]; }
 
-  /// True if `member` has not entered the operation that `rank` waits in: it has begun fewer of the
-  /// group, or is at the same place but on the other plane (control or data).
+  /// True if `member` has not entered the operation that `rank` waits in: it has begun fewer
+  /// operations of the group, or its operation of that number is on the other plane (control or
+  /// data).
   [[nodiscard]] bool is_awaited(std::size_t rank, std::size_t member) const {
     const RankState& mine = state(rank);
     const RankState& other = state(member);
@@ -97,7 +98,8 @@ std::optional<Ring> find_ring(const BoardSnapshot& board) {
 Status ring_verdict(const BoardSnapshot& board, const Ring& ring, Instant now) {
   Holds holds(board);
   holds.narrow();
-  // Each rank of the ring waits for another in it, so the way returns to a rank seen before.
+  // Each rank of the ring waits for another rank of the ring, so the way returns to a rank seen
+  // before.
   std::vector<std::size_t> way;
   auto at = static_cast<std::size_t>(ring.members.front().rank.value);
   auto seen = way.end();

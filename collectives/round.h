@@ -1,6 +1,6 @@
-// A round: one collective exchange of control messages, as a pure state machine. It determines the
-// next peer to send to or receive from; a Communicator (MPI, TCP, simulated, fake) moves the bytes.
-// The same object code runs in a real job and in a dry run.
+// A round: one collective exchange of control messages, as a pure state machine. It says which peer
+// to send to or receive from next; a Communicator (MPI, TCP, simulated, fake) moves the bytes. The
+// same object code runs in a real job and in a dry run.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,16 @@ class Round {
 
   /// What this rank does next. Pure.
   [[nodiscard]] virtual Want want() const = 0;
-  /// The length of every message of this round; 0: it varies. Messages of one known length
-  /// travel bare; others with a header in front. Pure.
+  /// The length of every message of this round; 0: lengths vary. Messages of a fixed length are
+  /// sent bare, others after a header. Pure.
   [[nodiscard]] virtual std::size_t message_bytes() const { return 0; }
   /// The bytes for want().peer; valid until the next call of sent() or received(). While need is
-  /// Receive: what this rank holds so far (the fake backend takes it for the peer's).
+  /// Receive: what this rank holds so far, which the fake backend uses as the peer's message.
   [[nodiscard]] virtual std::span<const std::byte> outgoing() const = 0;
-  /// The message went out. Requires need Send.
+  /// To be called when the message was sent. Requires need Send.
   virtual void sent() = 0;
-  /// The peer's message has arrived (and, for Swap, ours went out). Requires need Receive or Swap.
+  /// To be called when the peer's message has arrived and, for Swap, ours was sent. Requires need
+  /// Receive or Swap.
   virtual void received(std::span<const std::byte> message) = 0;
 };
 

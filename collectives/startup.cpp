@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kNotSet = "(not set)";
 
-/// The values of each key on a range of ranks. A missing key is set on none of them.
+/// The values of each key on a range of ranks. A key that is missing here is set on none of the
+/// ranks.
 struct Settings {
   RankSet ranks;
   std::map<std::string, Census> keys;

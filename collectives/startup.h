@@ -1,5 +1,5 @@
-// The start-up round: before anything else, all ranks compare their configuration. Unconditional:
-// no setting turns it off, for a setting that differs between ranks is what it looks for.
+// The start-up round: before anything else, all ranks compare their configuration. No setting turns
+// this off, since it looks for settings that differ between ranks.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace lockstep::collectives {
 
-/// Collective. `configuration` is lines of "key=value" (build id, settings), each key once. Costs
-/// one vote where all agree. Errors, the same on all ranks: ConfigMismatch with the first key (byte
-/// order) that differs as source, and its values by ranks; a key that a rank lacks counts as
-/// "(not set)". Others as Communicator::poll.
+/// Collective. `configuration` is lines of "key=value" (build id, settings), each key once. If all
+/// agree, this is one vote. Fails with the same error on all ranks: ConfigMismatch, whose source is
+/// the first key (in byte order) that differs, with its values by ranks. A key that a rank lacks
+/// counts as "(not set)". Other errors: those of Communicator::poll().
 [[nodiscard]] Result<void> startup_round(Communicator& group, std::string_view configuration);
 
 }  // namespace lockstep::collectives

@@ -4,7 +4,8 @@
 
 namespace lockstep::collectives {
 
-// Each range of ranks is headed by its middle; the two halves beside it are its subtrees.
+// The middle of each range of ranks is the root of its tree; the two halves beside it are the
+// subtrees.
 TreePlace TreePlace::of(Rank self, int size, const HostRuns* hosts) {
   TreePlace place;
   if (hosts != nullptr && !hosts->empty()) {
@@ -106,7 +107,7 @@ TalkRound::TalkRound(Rank self, int size, TreeTalk& talk)
   plan();
 }
 
-// Makes a stage's message when the walk reaches it. The root, too, makes its word.
+// Makes a stage's message when the walk reaches the stage. The root makes its word, too.
 void TalkRound::plan() {
   for (; walk_.stage() != Stage::Done; walk_.next()) {
     if (walk_.stage() == Stage::Up) out_ = talk_.word();
@@ -138,7 +139,7 @@ BroadcastRound::BroadcastRound(Rank self, int size, Rank root, Bytes mine)
       have_(self == root),
       payload_(std::move(mine)) {
   // The lowest set bit of `relative_` is the hop by which the payload arrives; the root, which has
-  // none, starts with the highest hop.
+  // no set bit, starts with the highest hop.
   while (mask_ < size_ && (relative_ & mask_) == 0) mask_ <<= 1;
   plan();
 }

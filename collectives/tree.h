@@ -1,9 +1,9 @@
 // The ordered tree: joins one payload per rank in rank order and gives every rank the result. The
-// tree is a binary search tree over rank numbers, so left ⊔ self ⊔ right keeps rank order, a rank
-// receives at most two payloads on the way up and one on the way down, whatever the group's size.
-// If hosts are known (host_runs.h), the ranks of each form a tree of their own, whose head is in a
-// tree of the hosts: of all messages of a host one goes to another host. A head receives four
-// payloads at most on the way up.
+// tree is a binary search tree over rank numbers, so left ⊔ self ⊔ right keeps rank order. Whatever
+// the group's size, a rank receives at most two payloads on the way up and one on the way down. If
+// hosts are known (host_runs.h), the ranks of each host form a tree of their own. Its head is in a
+// tree of the hosts, so only one payload of each host goes up to another host. A head receives at
+// most four payloads on the way up.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace lockstep::collectives {
 /// A rank's place in the ordered tree. Pure function of (self, size, hosts).
 struct TreePlace {
   std::optional<Rank> parent, left, right;
-  /// On the head of a host: its children on hosts of lower, and of higher, ranks.
+  /// On the head of a host: its children on hosts of lower and of higher ranks.
   std::optional<Rank> far_left{}, far_right{};
   [[nodiscard]] static TreePlace of(Rank self, int size, const HostRuns* hosts = nullptr);
   /// The place in the tree of the rank's own host. Requires that `hosts` is not empty.
@@ -26,8 +26,9 @@ struct TreePlace {
   [[nodiscard]] std::vector<Rank> neighbours() const;
 };
 
-/// lower ⊔ higher, both payloads of contiguous rank ranges, lower's ranks below higher's. Must be
-/// associative and must not fail: payloads that conflict are data in the result.
+/// Returns lower ⊔ higher. Both are payloads of contiguous rank ranges; the ranks of `lower` are
+/// below those of `higher`. Must be associative and must not fail: a conflict of payloads is data
+/// in the result.
 using Join =
     std::function<Bytes(std::span<const std::byte> lower, std::span<const std::byte> higher)>;
 
@@ -51,7 +52,7 @@ class TreeWalk {
 
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] Round::Want want() const;
-  /// True if the stage has a message; else it is to be skipped.
+  /// True if the stage has a message; else the stage is to be skipped.
   [[nodiscard]] bool has_peer() const { return want().need != Round::Need::Done; }
   void next() { stage_ = static_cast<Stage>(static_cast<std::uint8_t>(stage_) + 1); }
 
@@ -63,7 +64,7 @@ class TreeWalk {
 /// One join of all ranks' payloads.
 class TreeRound final : public Round {
  public:
-  /// `hosts`: see Communicator::hosts(); it does not change the result.
+  /// `hosts` (see Communicator::hosts()) does not change the result.
   TreeRound(Rank self, int size, Bytes mine, Join join, const HostRuns* hosts = nullptr);
 
   [[nodiscard]] Want want() const override { return walk_.want(); }
@@ -82,15 +83,15 @@ class TreeRound final : public Round {
   Join join_;
 };
 
-/// What one rank sends up the tree and receives back, when each rank gets an answer of its own: no
-/// payload of a rank is longer than its own subtree's words.
+/// What one rank sends up the tree and receives back, if each rank gets an answer of its own. So a
+/// rank's messages need only hold what concerns its own subtree.
 class TreeTalk {
  public:
   virtual ~TreeTalk() = default;
   /// Receives a child's word; the left child's comes first.
   virtual void heard(bool left, std::span<const std::byte> word) = 0;
   /// The word of this rank's subtree; called after the children's words. On the root of the tree it
-  /// is the word of all.
+  /// is the word of all ranks.
   [[nodiscard]] virtual Bytes word() = 0;
   /// Receives the parent's answer to word(); not called on the root.
   virtual void answered(std::span<const std::byte> answer) = 0;
@@ -101,7 +102,7 @@ class TreeTalk {
 /// Runs one talk of all ranks.
 class TalkRound final : public Round {
  public:
-  /// `talk` outlives it.
+  /// `talk` must outlive the round.
   TalkRound(Rank self, int size, TreeTalk& talk);
 
   [[nodiscard]] Want want() const override { return walk_.want(); }
@@ -117,7 +118,7 @@ class TalkRound final : public Round {
   Bytes out_;
 };
 
-/// One payload from `root` to all, by a binomial tree: a rank receives it once.
+/// Sends one payload from `root` to all ranks, by a binomial tree: each rank receives it once.
 class BroadcastRound final : public Round {
  public:
   /// `mine` is used on the root only.

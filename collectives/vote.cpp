@@ -25,8 +25,8 @@ VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine, con
   plan();
 }
 
-// Hosts from core_ on fold their vote into the host core_ below them and receive the result; the
-// others exchange with the partner that differs in bit_, for each bit.
+// A host h >= core_ sends its vote to host h - core_ and receives the result from it. Each other
+// host exchanges votes, for each bit_, with the host whose number differs in that bit.
 Round::Want VoteRound::want_between_hosts() const {
   const auto with = [this](Need need, std::int32_t host) {
     return Want{need, hosts_ != nullptr ? hosts_->head(host) : Rank{host}};
@@ -39,7 +39,7 @@ Round::Want VoteRound::want_between_hosts() const {
   return with((stage_ == Stage::FoldIn) == folded ? Need::Send : Need::Receive, partner);
 }
 
-/// True on a head that has gathered its host's votes, until it has the result.
+/// True on a head from when it has gathered its host's votes until it has the result.
 bool VoteRound::between_hosts() const {
   return walk_.stage() == TreeWalk::Stage::Down && !place_.parent && stage_ != Stage::Done;
 }

@@ -1,6 +1,7 @@
 // The vote: one AND over eight 64-bit words, by which all ranks learn at once whether they agree
-// (ARCHITECTURE.md). Sans-I/O: recursive doubling, folded if the group is no power of two. If hosts
-// are known (host_runs.h), it runs between one rank of each, which gathers the host's votes.
+// (ARCHITECTURE.md). Performs no I/O itself. It is recursive doubling; if the group's size is no
+// power of two, the ranks beyond one are folded in first. If hosts are known (host_runs.h), the
+// vote runs between one rank of each host, which gathers the host's votes.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 
 namespace lockstep::collectives {
 
-/// Flags are stored inverted and one-hot: a cleared bit on any rank is cleared in the result. Their
-/// numbers are in records.
+/// Each flag is a bit that is cleared if the flag is set: a bit cleared on any rank is cleared in
+/// the result. Records contain the numbers of the flags.
 enum class VoteFlag : std::uint8_t {
   Error,
   Gone = 2,
@@ -21,25 +22,26 @@ enum class VoteFlag : std::uint8_t {
   GuardFailed,
   CompileFailed,
   RunFailed,
-  /// No objection: a rank cast this vote ahead of its call, and may still go elsewhere.
+  /// Not an objection: a rank cast this vote ahead of its call, and its next call may still be
+  /// another.
   Ahead,
-  /// No objection: a rank has yet to test what its program relies on beyond its inputs.
+  /// Not an objection: a rank has yet to test what its program depends on beyond its inputs.
   Untested
 };
 
 /// How two votes are combined.
 enum class Combine : std::uint8_t {
   And,  // agreement
-  Min,  // word by word unsigned minimum; elects the lowest rank that can give the hints
+  Min,  // unsigned minimum, word by word; elects the lowest rank that can give the hints
 };
 
 /// What one rank votes. After a round every rank holds the AND over all ranks.
 struct Vote {
   static constexpr std::uint64_t kOnes = ~std::uint64_t{0};
 
-  /// [0] entries that fit; [1],[2] round key and complement; [3],[4] digest of source list and
-  /// state and complement; [5],[6] digest of pending asserts and agreed values and complement;
-  /// [7] flags. All ones is the neutral element.
+  /// [0] entries that fit; [1],[2] round key and its complement; [3],[4] digest of source list and
+  /// state, and its complement; [5],[6] digest of pending asserts and agreed values, and its
+  /// complement; [7] flags. All ones is the neutral element.
   std::array<std::uint64_t, 8> words{kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes};
 
   [[nodiscard]] static Vote of(std::uint64_t entries, std::uint64_t key, std::uint64_t state,
@@ -52,16 +54,16 @@ struct Vote {
   [[nodiscard]] bool same_key() const { return (words[1] | words[2]) == kOnes; }
   [[nodiscard]] bool same_state() const { return (words[3] | words[4]) == kOnes; }
   [[nodiscard]] bool same_pending() const { return (words[5] | words[6]) == kOnes; }
-  /// Some rank objects.
+  /// True if some rank objects.
   [[nodiscard]] bool any_flag() const {
     constexpr std::uint64_t kNone = std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Ahead) |
                                     std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Untested);
     return (words[7] | kNone) != kOnes;
   }
-  /// All ranks were in one round, with one pending digest, and none objected.
+  /// True if all ranks were in one round, with one pending digest, and none objected.
   [[nodiscard]] bool clean() const { return same_key() && same_pending() && !any_flag(); }
 
-  /// This vote becomes that of its ranks and of those of `other`.
+  /// Combines `other` into this vote.
   void join(const Vote& other, Combine combine) {
     for (std::size_t w = 0; w < words.size(); ++w)
       words[w] =
@@ -72,10 +74,10 @@ struct Vote {
 };
 static_assert(sizeof(Vote) == 64);
 
-/// One vote among `size` ranks. A rank receives at most ceil(log2 size)+1 messages of 64 bytes;
-/// with `hosts` (see Communicator::hosts(); it outlives the round) the head of a host receives at
-/// most ceil(log2 hosts)+1 from other hosts and two from its own, any other rank three from its
-/// own.
+/// One vote among `size` ranks. Without `hosts` a rank receives at most ceil(log2 size)+1 messages
+/// of 64 bytes. With `hosts` (see Communicator::hosts(); must outlive the round), the head of a
+/// host receives at most ceil(log2 hosts)+1 messages from other hosts and two from its own. Any
+/// other rank receives at most three, all from its own host.
 class VoteRound final : public Round {
  public:
   VoteRound(Rank self, int size, const Vote& mine, Combine combine = Combine::And,
@@ -85,7 +87,7 @@ class VoteRound final : public Round {
   [[nodiscard]] std::size_t message_bytes() const override { return sizeof(Vote); }
   [[nodiscard]] std::span<const std::byte> outgoing() const override;
   void sent() override;
-  /// A message that is not 64 bytes counts as a vote that agrees with nothing.
+  /// A message that does not have 64 bytes counts as a vote that agrees with nothing.
   void received(std::span<const std::byte> message) override;
 
   /// The vote of all ranks. Requires want().need == Done.
@@ -99,9 +101,9 @@ class VoteRound final : public Round {
   [[nodiscard]] Want want_between_hosts() const;
   Vote vote_;
   Want want_;
-  const HostRuns* hosts_;  // null: each rank counts as one
-  TreePlace place_;        // in the tree of its host
-  TreeWalk walk_;          // in that tree; at its Down stage the head goes through stage_
+  const HostRuns* hosts_;  // null: each rank counts as a host
+  TreePlace place_;        // this rank's place in the tree of its host
+  TreeWalk walk_;          // in that tree; in its Down stage the head first goes through stage_
   std::int32_t self_;      // number of this host
   std::int32_t size_;      // number of hosts
   std::int32_t core_;      // largest power of two <= size

@@ -8,8 +8,8 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Shortest silence that counts as out of reach. Twice the time for which the other ranks of a host
-/// are silent when its speaker is suspended.
+/// Shortest silence that counts as out of reach: twice as long as the other ranks of a host are
+/// silent when its speaker is suspended.
 constexpr std::chrono::seconds kOutOfReach{3};
 
 /// The ranks that have not entered the operation that `rank` waits in.
@@ -23,9 +23,9 @@ RankSet awaited(const BoardSnapshot& board, Rank rank) {
   return out;
 }
 
-/// The ranks that `rank` waits for: those that have not entered its operation. If all have entered:
-/// the other ranks that are still in the operation, and suspended ranks, which may have entered
-/// only by a vote cast ahead.
+/// The ranks that `rank` waits for: those that have not entered its operation. If all have entered,
+/// it waits for the other ranks that are still in the operation, and for suspended ranks, which may
+/// have entered only by a vote cast ahead.
 RankSet held_by(const BoardSnapshot& board, Rank rank) {
   RankSet out = awaited(board, rank);
   const RankState& state = board.ranks[static_cast<std::size_t>(rank.value)];
@@ -65,7 +65,7 @@ Status lost(const BoardSnapshot& board, const RankSet& ranks, Instant now) {
       "", last_seen(board, now)};
 }
 
-/// Ranks whose operation of the same group and number is of another kind than self's.
+/// Ranks that wait in the operation with self's group and number, but of another kind.
 RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
   RankSet apart;
@@ -98,8 +98,8 @@ std::string hold_up_text(const RankState& me, Rank self, const RankSet& suspende
       kHow, silent.phrase());
 }
 
-/// The error of a wait for which no rank is to blame: all of `others` wait, too. If `others` is
-/// empty, all members of the group wait.
+/// The text of the error if no rank is to blame for the wait: all of `others` wait, too. If
+/// `others` is empty, all members of the group wait.
 std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& others,
                           double seconds) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
@@ -121,7 +121,7 @@ std::string deadlock_text(const BoardSnapshot& board, Rank self, const RankSet& 
       operation_text(me), seconds);
 }
 
-/// One look at the board for one wait.
+/// One look at the board, about the wait of rank `self`.
 struct Look {
   const BoardSnapshot& board;
   Rank self;
@@ -132,23 +132,24 @@ struct Look {
   [[nodiscard]] const RankState& state(Rank rank) const {
     return board.ranks[static_cast<std::size_t>(rank.value)];
   }
-  /// True if `rank` had neither progress nor a lease for the deadline of this wait.
+  /// True if `rank` has had neither progress nor a lease for `deadline`, during this wait.
   [[nodiscard]] bool still(Rank rank) const {
     return now - std::max({since, state(rank).progress, state(rank).lease}) > deadline;
   }
-  /// True if `rank` and all ranks in its operation are still: nothing has moved since the last one
+  /// True if `rank` and all ranks in its operation are still: nothing has moved since the last rank
   /// entered.
   [[nodiscard]] bool operation_still(Rank rank) const {
     const RankSet with = held_by(board, rank);
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
-  /// True if `rank` was alive late in this wait. A rank of another host must have sent a message
-  /// then: an older one may say that it waits though it has been suspended since.
+  /// True if `rank` was alive late in this wait. From a rank of another host this takes a message
+  /// from the second half of the wait: an older message may show a wait although the rank has been
+  /// suspended since.
   [[nodiscard]] bool heard(Rank rank) const {
     return !state(rank).carried || state(rank).beat > since + deadline / 2;
   }
-  /// True if `rank`, or the way to it, has been silent for most of this wait. (A rank with a lease
-  /// may be busy.)
+  /// True if no news of `rank`, of another host, has arrived for most of the deadline, and it holds
+  /// no lease under which it may be busy.
   [[nodiscard]] bool out_of_reach(Rank rank) const {
     return state(rank).carried && std::max(state(rank).beat, state(rank).lease) <=
                                       now - std::max<Duration>(deadline * 3 / 4, kOutOfReach);
@@ -161,17 +162,17 @@ struct Findings {
   bool all_wait = true, all_still = true;
 };
 
-/// `together`: all of `reached` have entered the operation of the rank that looks.
+/// `together`: all of `reached` have entered the operation of look.self.
 Findings findings(const Look& look, const RankSet& reached, bool together) {
   Findings found;
   for (const Rank rank : reached) {
     const RankState& state = look.state(rank);
-    // A rank that waits for no other, yet has not entered, is held up by itself.
+    // A rank that has not entered, although it waits for no other rank, counts as not waiting.
     const bool waits =
         rank == look.self || (state.waiting && (together || !held_by(look.board, rank).empty()));
     if (state.finished && !together) found.finished.insert(rank);
     if (!waits && look.still(rank)) (state.stopped ? found.suspended : found.silent).insert(rank);
-    // A suspended rank whose operation all have entered may hold up the ranks in it.
+    // A suspended rank may hold up the ranks of an operation that all have entered.
     if (waits && state.stopped && awaited(look.board, rank).empty() && look.operation_still(rank))
       found.suspended.insert(rank);
     found.all_wait &= waits;
@@ -204,7 +205,7 @@ std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait, Ins
   if (!wait.since) return std::nullopt;
 
   const Look look{board, wait.self, *wait.since, now, deadline};
-  // If this rank waits for no other, all members have entered its operation: then they all matter.
+  // If all members have entered this rank's operation, all of them matter.
   RankSet reached = awaited_through_others(board, wait.self);
   const bool together = awaited(board, wait.self).empty();
   if (const GroupState* group = board.group(look.state(wait.self).group);

@@ -1,7 +1,7 @@
-// The verdict on a wait: given what the board shows of every rank, is a rank lost, is the job
-// stuck, and which ranks are named. A pure function, so that every case is tested without time
-// passing. The watchdog of a real job and the simulated network call it with the same kind of
-// snapshot.
+// The verdict on a wait: from what the board shows of every rank, decides whether a rank is lost,
+// whether the job is stuck, and which ranks are named. A pure function, so that every case is
+// tested without time passing. The watchdog of a real job and the simulated network call it with
+// the same kind of snapshot.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace lockstep::collectives {
 /// What the asking rank is doing.
 struct Wait {
   Rank self{};
-  /// Since when it has been inside one watched wait; nullopt: it is not waiting.
+  /// When it entered the watched wait in which it is; nullopt: it is not waiting.
   std::optional<Instant> since;
 };
 

@@ -23,7 +23,7 @@
 namespace lockstep::collectives {
 namespace {
 
-// Globals for the signal handler, which can reach nothing else. Used by one watch at a time.
+// Globals for the signal handler, which can use nothing else. Used by one watch at a time.
 std::atomic<int> signal_event{-1};
 std::atomic<int> signal_seen{0};
 
@@ -60,7 +60,7 @@ std::string report_text(const Status& verdict, Rank self, int code) {
 
 }  // namespace
 
-/// Everything below runs on the watchdog's thread, but for start and stop and end().
+/// Everything below runs on the watchdog's thread, except for its start and stop, and end().
 struct Watch::Thread {
   Thread(Board& the_board, Rank rank, WatchOptions the_options)
       : board(the_board),
@@ -73,7 +73,7 @@ struct Watch::Thread {
 
   void wake() const {
     const std::uint64_t one = 1;
-    if (::write(event, &one, sizeof one) < 0) return;  // Full: it is awake already.
+    if (::write(event, &one, sizeof one) < 0) return;  // Full: the thread is awake already.
   }
   void take_signals();
   void give_signals_back();
@@ -95,10 +95,10 @@ struct Watch::Thread {
   int event = -1;
   std::atomic<bool> stopping{false};
   std::atomic<bool> ends_at_loss{true};
-  bool ended = false;  // with on_verdict set, the process goes on
+  bool ended = false;  // the watch has ended; the process goes on if on_verdict is set
   std::uint64_t seen_begun = 0;
   std::optional<Instant> since;
-  std::optional<Ring> ring;  // as last seen; since ring_since
+  std::optional<Ring> ring;  // ring at the last look, seen since ring_since
   Instant ring_since{0};
   bool has_term = false, has_int = false;
   std::thread thread;
@@ -146,7 +146,7 @@ BoardSnapshot Watch::Thread::look() const {
   return seen;
 }
 
-/// This rank's wait, since the look that first saw it.
+/// This rank's wait, which counts from the look that first saw it.
 Wait Watch::Thread::own_wait(const RankState& me, Instant now) {
   if (!me.waiting)
     since.reset();
@@ -156,8 +156,8 @@ Wait Watch::Thread::own_wait(const RankState& me, Instant now) {
   return {self, since};
 }
 
-/// The verdict on a ring of age kRingAge. Two snapshots with one ring prove it; the time between
-/// them keeps the report out of the moment in which another error ends the job.
+/// The verdict on a ring that has been seen for kRingAge. Two snapshots of the same ring are the
+/// proof. The time between them avoids a report just when another error ends the job.
 std::optional<Status> Watch::Thread::ring_that_stays(const BoardSnapshot& seen, Instant now) {
   auto found = find_ring(seen);
   if (found != ring) {
@@ -180,7 +180,8 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   if (options.on_verdict) return options.on_verdict(verdict, code);
   if (options.tell) options.tell(verdict);
   if (const auto earlier = board.claim_report(code)) {
-    // Waits: mpirun ends all ranks once one has left, and this process may host the coordinator.
+    // Waits for the report, because mpirun ends all ranks once one has left, and this process may
+    // host the coordinator.
     board.await_report();
     ::_exit(*earlier);
   }
@@ -192,13 +193,13 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   board.end_report();
   if (report) {
     report->flush();
-    report.reset();  // deletes a draft that got no name; _exit would leave it
+    report.reset();  // deletes a draft that was not renamed, which _exit would leave
   }
   ::_exit(code);
 }
 
-/// Once a rank is lost mpirun ends the others by SIGTERM: then the lost rank is the verdict.
-/// Otherwise the signal is from outside the job, and no rank is to blame.
+/// If a rank is lost, mpirun ends the others by SIGTERM, so the verdict is the lost rank. Otherwise
+/// the signal is from outside the job, and no rank is to blame.
 void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now) {
   ended = true;
   const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);

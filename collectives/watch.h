@@ -1,6 +1,7 @@
-// The watchdog: a thread that looks at the progress board while this process waits, tells a lost or
-// stuck rank from a slow one, writes the report and ends the process. It never calls MPI and takes
-// no lock that another thread holds across a long wait, so what it watches cannot hold it up.
+// The watchdog: a thread that looks at the progress board while this process waits, distinguishes a
+// lost or stuck rank from a slow rank, writes the report and ends the process. It never calls MPI
+// and takes no lock that another thread holds across a long wait, so the waits that it watches
+// cannot block it.
 #pragma once
 
 #include <functional>
@@ -14,40 +15,41 @@
 namespace lockstep::collectives {
 
 struct WatchOptions {
-  /// Time for which a rank that is waited for may show neither progress nor a lease.
+  /// Time for which a rank that others wait for may show neither progress nor a lease.
   Duration deadline = std::chrono::seconds(60);
-  /// The report goes to stderr and, where not empty, to this file, as a whole or not at all; a
-  /// missing folder is made, for this user only.
+  /// If not empty, the report goes to this file, too, besides stderr. The file is written whole or
+  /// not at all. A missing folder is made, for this user only.
   std::string report_file;
-  /// On SIGTERM and SIGINT: writes a report and exits with 128 plus the number (SIGTERM after a
-  /// lost rank: with RankLost), unless the program handles them itself.
+  /// True: on SIGTERM and SIGINT, unless the program handles them itself, the watchdog writes a
+  /// report and exits with 128 plus the signal's number. On SIGTERM after the loss of a rank it
+  /// reports RankLost.
   bool signals = true;
-  /// Called by the watchdog on its thread every 2 to 50 ms. A verdict that it returns ends this
-  /// rank's wait, whatever it waits in. Null: not called.
+  /// Called by the watchdog on its thread every 2 to 50 ms. If the function returns a verdict, this
+  /// ends the job while this rank is in any watched wait. Null: not called.
   std::function<std::optional<Status>(Instant now)> look;
-  /// Called with the verdict by every process before it leaves with one: sends it to connected
-  /// ranks, so that none of them takes this process for lost. On the watchdog's thread, or the one
+  /// Called by every process before it leaves with a verdict: sends the verdict to connected ranks,
+  /// so that none of them reports this process as lost. Runs on the watchdog's thread or the thread
   /// that calls end_job(). Null: not called.
   std::function<void(const Status& verdict)> tell;
   /// Called with the verdict by the one process of the host that reports, once the report is
-  /// written; may take 2 s, for which the others stay. Null: not called.
+  /// written. May take 2 s; the other processes wait for it. Null: not called.
   std::function<void(const Status& verdict)> final_report;
-  /// Called first with the verdict, by every process that is about to leave with one; may end the
-  /// process in its own way. On the watchdog's thread, or the one that calls end_job(). Null: not
-  /// called.
+  /// Called before everything else by every process that is about to leave with a verdict. May end
+  /// the process in its own way. Runs on the watchdog's thread or the thread that calls end_job().
+  /// Null: not called.
   std::function<void(const Status& verdict)> before_end;
   /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
-  /// tests. On the watchdog's thread.
+  /// tests. Runs on the watchdog's thread.
   std::function<void(const Status& verdict, int exit_code)> on_verdict;
 };
 
 /// The watchdog of one process of the job. Created once, by the thread that also destroys it; one
-/// thread makes Armed objects. Destruction enters a clean exit on the board: the end of this
-/// process after that is no loss to the others.
+/// thread makes Armed objects. The destructor notes a clean exit on the board, so that the others
+/// do not report the end of this process as a loss.
 class Watch {
  public:
-  /// `board` outlives the watch. Takes the seat of `self`.
-  /// Errors: Environment (no thread, no event descriptor).
+  /// `board` must outlive the watch. The watch takes the seat of `self`. Errors: Environment (no
+  /// thread, no event descriptor).
   [[nodiscard]] static Result<std::unique_ptr<Watch>> start(Board& board, Rank self,
                                                             WatchOptions options);
   ~Watch();
@@ -60,7 +62,8 @@ class Watch {
   [[nodiscard]] Rank self() const { return self_; }
   [[nodiscard]] Duration deadline() const;
 
-  /// Lives around a blocking wait. Costs three stores, and reading the clock at the end.
+  /// Exists during a blocking wait, which is watched. Costs three stores, and reading the clock at
+  /// the end.
   class Armed {
    public:
     explicit Armed(Watch* watch) : watch_(watch) {
@@ -76,11 +79,11 @@ class Watch {
     Watch* watch_;
   };
 
-  /// Sets whether a lost rank ends the job while this process does not wait; at first it does.
+  /// Sets whether a lost rank ends the job while this process does not wait; true at first.
   void ends_at_loss(bool ends);
 
-  /// Ends the job with `verdict` as the watchdog would: report, then _exit. For failures that other
-  /// ranks may never learn of (the transport failed).
+  /// Ends the job with `verdict` as the watchdog would: writes the report, then calls _exit. For
+  /// failures that other ranks may never learn about, as a failure of the transport.
   void end_job(const Status& verdict);
 
  private:

@@ -12,7 +12,7 @@
 namespace lockstep::collectives {
 namespace {
 
-/// How elements travel: as themselves, or as bytes if NCCL has no such type.
+/// How elements are sent: as their own type, or as bytes if NCCL has no such type.
 struct Element {
   ncclDataType_t type = ncclUint8;
   std::int64_t count = 1;  // of `type` per element
@@ -26,7 +26,7 @@ Element element(DType dtype) {
     case DType::I8:
       return {ncclInt8};
     case DType::I16:
-      return {ncclUint8, 2};  // moved, never reduced: see start()
+      return {ncclUint8, 2};  // sent, never reduced: see start()
     case DType::I32:
       return {ncclInt32};
     case DType::I64:
@@ -79,29 +79,29 @@ class Nccl final : public DeviceData {
   void begin(OperationKind kind, std::string_view event);
   [[nodiscard]] Answer issue(const Collective& c);
   [[nodiscard]] Answer all_to_all(const Collective& c);
-  /// `where`: the purpose of the call, put behind the device in errors.
+  /// `where` is the purpose of the call; errors name it after the device.
   [[nodiscard]] Result<void> settle(const Answer& answer, const std::string& where);
   [[nodiscard]] Result<bool> settled(const char* call, const std::string& where);
   [[nodiscard]] Status late(const char* call, const std::string& where);
-  /// Ends the communicator and shows why on the board: peers that wait for this rank report it.
+  /// Ends the communicator and shows the reason on the board, where peers that wait for this rank
+  /// find it for their report.
   Status fail(Status status);
 
   NcclOptions options_;
   NcclLibrary nccl_;
   std::string name_;
   ncclComm_t comm_ = nullptr;
-  std::uint64_t begun_ = 0;  // operations begun, the same number on all ranks
+  std::uint64_t begun_ = 0;  // number of operations begun; equal on all ranks
   std::optional<Status> failure_;
   SystemClock clock_;
 };
 
 Nccl::~Nccl() {
-  // If only the communicator was begun there is nothing to wait for: a peer may have failed in
-  // that.
+  // If nothing but the communicator was begun, does not wait: a peer may have failed to begin it.
   if (comm_ != nullptr && (begun_ == 1 || std::uncaught_exceptions() > 0)) abort();
   if (comm_ == nullptr) return;
   begin(OperationKind::Exchange, "ends NCCL");
-  // On failure settle() has aborted; a destructor cannot report it.
+  // If settle() fails, it has aborted the communicator. A destructor cannot report that.
   if (settle({"ncclCommFinalize", nccl_.finalize(comm_)}, "")) nccl_.destroy(comm_);
 }
 
@@ -143,7 +143,7 @@ Result<void> Nccl::connect() {
         internal_error(fmt::format("NCCL took CUDA device {} for {}, whose ordinal is {}: its "
                                    "context was not current on this thread",
                                    ordinal, options_.device_name, options_.ordinal)));
-  options_.give_up = nullptr;  // its captures need not outlive the beginning
+  options_.give_up = nullptr;  // what it captures need not live longer
   return {};
 }
 
@@ -201,8 +201,8 @@ Answer Nccl::issue(const Collective& c) {
   return {};
 }
 
-/// One group of sends and receives, the rank's own block among them. A pair that has no rows for
-/// each other is left out by both.
+/// One group of sends and receives, also for the rank's own block. Two ranks that have no rows for
+/// each other both leave out the pair.
 Answer Nccl::all_to_all(const Collective& c) {
   const Element e = element(c.dtype);
   const auto stream = static_cast<cudaStream_t>(options_.stream);
@@ -223,12 +223,12 @@ Answer Nccl::all_to_all(const Collective& c) {
     from += sent * row_bytes;
     to += received * row_bytes;
   }
-  // Also after a failure: otherwise later calls of this thread would stay in the group.
+  // Ends the group also after a failure: otherwise later calls of this thread would belong to it.
   const Answer ended{"ncclGroupEnd", nccl_.group_end()};
   return taken(answer.result) ? ended : answer;
 }
 
-/// Looks once. True if all work so far is on the stream.
+/// Checks the communicator once. True if all work so far is on the stream.
 Result<bool> Nccl::settled(const char* call, const std::string& where) {
   ncclResult_t state = ncclSuccess;
   if (const ncclResult_t asked = nccl_.async_error(comm_, &state); asked != ncclSuccess)
@@ -238,7 +238,7 @@ Result<bool> Nccl::settled(const char* call, const std::string& where) {
 }
 
 /// Waits until the call is done. After ncclInProgress a nonblocking communicator works on a thread
-/// of its own; until that is done no other call is allowed, and later work on the stream would
+/// of its own. Until this work is done no other call is allowed, and later work on the stream would
 /// overtake it.
 Result<void> Nccl::settle(const Answer& answer, const std::string& where) {
   if (!taken(answer.result))

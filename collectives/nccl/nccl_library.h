@@ -1,5 +1,5 @@
-// NCCL's functions as this process has found them, and the meaning of its results. Included by
-// nccl*.cpp only; the one header that includes nccl.h.
+// NCCL's functions, as found by this process, and the meaning of their results. Included by
+// nccl*.cpp only; the only header that includes nccl.h.
 #pragma once
 
 #include <string>
@@ -32,13 +32,13 @@ struct NcclLibrary {
   decltype(&ncclGroupStart) group_start = nullptr;
   decltype(&ncclGroupEnd) group_end = nullptr;
 
-  /// Loads the library; errors name `who`. Errors: Environment (no library that fits).
+  /// Loads the library. Errors, which name `who`: Environment (no library that fits).
   [[nodiscard]] static Result<NcclLibrary> load(std::string_view who);
-  /// "NCCL 2.28.9". Errors: as failure().
+  /// "NCCL 2.28.9". Errors: those of failure().
   [[nodiscard]] Result<std::string> name(std::string_view who) const;
   /// "ncclSend failed on rank 1's CUDA device 0 (sm_90): unhandled system error (6), NCCL says: …".
   /// RankLost if a peer or the network to it failed, Internal if NCCL refuses the call or reports a
-  /// fault of its own, Environment otherwise. `where` is put behind the device.
+  /// fault of its own, Environment otherwise. `where` follows the device in the text.
   [[nodiscard]] Status failure(std::string_view call, std::string_view who, std::string_view where,
                                ncclResult_t result) const;
 };

@@ -48,7 +48,8 @@ class Fake final : public Communicator {
   int size_;
 };
 
-// In an all_to_all every peer is taken to send this rank the block that it sends itself.
+// In an all_to_all every peer is assumed to send this rank the block that this rank sends to
+// itself.
 Result<void> Fake::start(const Collective& collective) {
   if (auto ok = check(collective, size_); !ok) return ok;
   const auto row_bytes =

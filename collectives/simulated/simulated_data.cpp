@@ -38,7 +38,7 @@ void reduce_all(std::span<const Collective> of_rank, void* to, std::int64_t firs
 }
 
 void all_to_all(std::span<const Collective> of_rank) {
-  std::vector<std::int64_t> read(of_rank.size(), 0);  // rows of each sender already handed out
+  std::vector<std::int64_t> read(of_rank.size(), 0);  // rows handed out so far, by sender
   for (std::size_t to = 0; to < of_rank.size(); ++to) {
     std::int64_t written = 0;
     for (std::size_t from = 0; from < of_rank.size(); ++from) {

@@ -12,11 +12,12 @@ namespace lockstep::collectives {
 /// each rank's collective.
 [[nodiscard]] Result<void> fit_together(std::span<const Collective> of_rank);
 
-/// Fills every rank's receive buffer. Reductions go in rank order. Requires fit_together.
+/// Fills every rank's receive buffer. Reductions go in rank order. Requires that fit_together() has
+/// passed.
 void carry_out(std::span<const Collective> of_rank);
 
-/// Fills the receive buffer of one rank with the reduction of `copies` copies of its first `rows`
-/// rows to send.
+/// Fills the receive buffer of `collective` with the reduction of `copies` copies of its first
+/// `rows` rows to send.
 void reduce_copies(const Collective& collective, int copies);
 
 }  // namespace lockstep::collectives

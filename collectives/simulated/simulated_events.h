@@ -25,12 +25,12 @@ struct SimulatedEvent {
   Kind kind = Kind::Message;
 };
 
-/// A queue of events: the earliest first, those of one instant in the order of posting. If many are
-/// due soon, each of the next nanoseconds has a list of its own, so that neither posting nor taking
-/// looks at other events; the rest are in a heap.
+/// A queue of events: the earliest first, events of one instant in the order of posting. If many
+/// are due soon, each of the next nanoseconds has a list of its own, so that neither posting nor
+/// taking an event looks at other events. The remaining events are in a heap.
 class SimulatedEvents {
  public:
-  /// `now`: most events posted from here on are due then or later.
+  /// `now`: the present time, before which hardly any event is due.
   void post(SimulatedEvent event, Instant now);
   [[nodiscard]] bool empty() const { return heap_.empty() && near_count_ == 0; }
   /// Requires that the queue is not empty.
@@ -38,7 +38,7 @@ class SimulatedEvents {
 
  private:
   static constexpr std::size_t kNear = 1 << 15;  // nanoseconds
-  static constexpr std::size_t kFew = 64;        // fewer events are all in the heap
+  static constexpr std::size_t kFew = 64;        // if there are fewer events, all are in the heap
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Node {
     SimulatedEvent event;
@@ -52,7 +52,8 @@ class SimulatedEvents {
 
   std::vector<SimulatedEvent> heap_;
   std::uint64_t serial_ = 0;
-  // Events from base_ on, for kNear nanoseconds; the list of an instant is at its remainder.
+  // Events from base_ on, for kNear nanoseconds; the list of an instant has the index instant %
+  // kNear.
   Instant base_{0};
   std::size_t near_count_ = 0;
   std::vector<List> near_;             // empty until there are many events
@@ -61,17 +62,17 @@ class SimulatedEvents {
   std::uint32_t free_ = kNone;
 };
 
-/// Messages by number, from when they are sent until they leave the inbox. Reuses memory.
+/// Messages by number, from sending until they leave the inbox. Reuses memory.
 class SimulatedMessages {
  public:
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Message {
     std::int32_t from = 0;       // rank in the group
     bool bare = false;           // of a round whose messages have one length
-    std::uint32_t next = kNone;  // in an inbox, or in the list of unused ones
+    std::uint32_t next = kNone;  // next message in an inbox, or in the list of unused messages
     std::uint32_t size = 0;
-    std::array<std::byte, 64> small;  // the bytes, if they fit: a vote
-    Bytes large;                      // else
+    std::array<std::byte, 64> small;  // the bytes, if they fit, as those of a vote
+    Bytes large;                      // the bytes, if they do not fit
   };
   [[nodiscard]] std::uint32_t add(std::int32_t from, bool bare, std::span<const std::byte> body);
   [[nodiscard]] Message& operator[](std::uint32_t number) { return all_[number]; }

@@ -102,7 +102,7 @@ void VirtualNetwork::State::gone() {
   each_under_way([this](SimulatedPort& port) { post_timer(port); });
 }
 
-// The end of a collective reaches each rank after a delay of its own.
+// Each rank sees the end of a collective after its own delay.
 void VirtualNetwork::State::contribute(SimulatedGroup& group) {
   if (group.in_collective < group.ports.size()) return;
   group.in_collective = 0;
@@ -142,13 +142,13 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
   port.timer_posted = false;
   if (!port.under_way() || frozen(port.of_job())) return;
   port.show();
-  // Until a wait is as old as the deadline judge() can only find ranks that are gone.
+  // Until a wait is as old as the deadline, judge() can only find ranks that are gone.
   const bool may_find =
       any_gone_ || now() >= first_crash_ || now() - port.started() > options_.deadline;
   if (auto verdict = may_find
                          ? judge(board(), {port.of_job(), port.started()}, now(), options_.deadline)
                          : std::nullopt) {
-    // As in a real job, the first verdict ends it for all ranks.
+    // As in a real job, the first verdict ends the job for all ranks.
     verdict_ = std::move(verdict->status);
     culprits_ = std::move(verdict->culprits);
     each_under_way([this](SimulatedPort& each) {
@@ -164,7 +164,7 @@ void VirtualNetwork::State::look_at(SimulatedPort& port) {
   post(event);
 }
 
-// The next time at which a rank will have shown no progress for the deadline.
+// The next time at which some rank will have shown no progress for the deadline.
 Instant VirtualNetwork::State::next_due() {
   if (due_ > now() && moves_ == due_moves_) return std::min(due_, now() + options_.deadline);
   due_ = Instant::max();

@@ -33,17 +33,17 @@ class VirtualNetwork::State {
   void post_message(SimulatedPort& from, Rank to, bool bare, std::span<const std::byte> body);
   void post_call(Instant at, std::function<void()> then);
   [[nodiscard]] SimulatedMessages& messages() { return messages_; }
-  /// Posts the next look at a waiting port.
+  /// Posts the event of the next look at a waiting port.
   void post_timer(SimulatedPort& port);
   void crash(Rank rank, Instant at);
-  /// A rank is gone, by a crash or a clean exit: posts a look at each waiting port.
+  /// Called when a rank is gone, by a crash or a clean exit: posts a look at each waiting port.
   void gone();
   /// Notes progress of the rank.
   void moved(SimulatedRank& rank) {
     rank.shown.progress = now();
     ++moves_;
   }
-  /// Carries the group's collective out once all ranks have entered it.
+  /// Carries out the group's collective once all ranks have entered it.
   void contribute(SimulatedGroup& group);
   bool step();
   [[nodiscard]] BoardSnapshot board() const;
@@ -83,7 +83,8 @@ class VirtualNetwork::State {
   RankSet culprits_;  // of the verdict
   bool any_gone_ = false;
   Instant first_crash_ = Instant::max();
-  // due_: the last next_due(), valid while it is ahead and moves_ == due_moves_.
+  // due_ is the last result of next_due(), valid while it lies in the future and moves_ ==
+  // due_moves_.
   std::uint64_t moves_ = 0, due_moves_ = 0;
   Instant due_{0};
 };

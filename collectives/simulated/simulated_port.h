@@ -1,5 +1,5 @@
-// One rank's end of one group of a simulated network: its communicator there, with its inbox and
-// the operations under way. Used by the simulated backend only.
+// One rank's end of one group of a simulated network: its communicator, with its inbox and the
+// operations under way. Used by the simulated backend only.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct SimulatedRank {
   RankState shown;  // its slot of the board
 };
 
-/// A group of ranks; its members are in ascending order and numbered by place.
+/// A group of ranks; the members are in ascending order and numbered by place.
 struct SimulatedGroup {
   GroupState state;
   std::vector<std::unique_ptr<SimulatedPort>> ports;
@@ -64,7 +64,8 @@ class SimulatedPort final : public Communicator {
   [[nodiscard]] SimulatedGroup& group() { return group_; }
   [[nodiscard]] Rank of_job() const { return of_job_; }
   [[nodiscard]] Instant started() const { return started_; }
-  /// Arrival time of a message to `peer`: `at`, but not before those sent earlier.
+  /// Arrival time of a message to `peer`: `at`, but not before the messages to `peer` that were
+  /// sent earlier.
   [[nodiscard]] Instant arrival(Rank peer, Instant at);
 
   bool timer_posted = false;
@@ -82,7 +83,7 @@ class SimulatedPort final : public Communicator {
   std::uint32_t inbox_first_ = SimulatedMessages::kNone, inbox_last_ = SimulatedMessages::kNone;
   Round* round_ = nullptr;
   bool swap_sent_ = false;
-  /// Receivers and arrival times of messages that were under way when the last one was sent.
+  /// Receivers and arrival times of messages that were under way when the last message was sent.
   std::vector<std::pair<Rank, Instant>> on_the_way_;
   std::optional<Collective> collective_;
   std::optional<Status> failure_;
