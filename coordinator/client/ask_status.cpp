@@ -9,7 +9,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// Bytes of the longest document accepted.
+/// Size of the longest document accepted, in bytes.
 constexpr std::size_t kMostBytes = 64 * 1024 * 1024;
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 namespace lockstep::coordinator {
 
-/// The document as text; takes `patience` at most. Errors: Environment (no coordinator listens
-/// there), Version (another secret or protocol), Stuck (no complete answer in time), RankLost (the
-/// connection was closed).
+/// The document as text; takes `patience` at most. Errors: Environment (no coordinator listens at
+/// the address), Version (another secret or protocol), Stuck (no complete answer in time), RankLost
+/// (the connection was closed).
 [[nodiscard]] Result<std::string> ask_status(const Endpoint& coordinator, const Secret& secret,
                                              Duration patience, StatusRequest what = {});
 

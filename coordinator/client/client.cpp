@@ -35,7 +35,7 @@ struct Client::Link {
   asio::io_context io{1};
   tcp::socket socket{io};
   std::array<std::byte, 16 * 1024> incoming{};
-  Bytes outgoing, waiting;  // being sent, and next
+  Bytes outgoing, waiting;  // the bytes being sent, and those to send next
   bool writing = false, over = false;
 };
 

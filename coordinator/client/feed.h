@@ -14,7 +14,7 @@
 
 namespace lockstep::coordinator {
 
-/// One per rank. The program's thread writes, the publisher's thread reads.
+/// Each rank has one. The program's thread writes, the publisher's thread reads.
 class Feed {
  public:
   static constexpr std::size_t kMostEvents = 256, kMostGraphs = 16;
@@ -30,11 +30,11 @@ class Feed {
   /// Takes the oldest event; nullopt: no event is queued.
   [[nodiscard]] std::optional<CallEvent> take();
   [[nodiscard]] std::optional<GraphText> graph(const shapes::Fingerprint& graph) const;
-  /// With an empty text until configure() is called.
+  /// The configuration; its text is empty until configure() is called.
   [[nodiscard]] Configuration configuration() const;
 
  private:
-  mutable std::mutex mutex_;  // held for a copy at most; not for the counters
+  mutable std::mutex mutex_;  // held at most during a copy; the counters do not need it
   std::array<std::atomic<std::uint64_t>, 10 + RoundCounts::kNumbers> counters_{};
   std::deque<CallEvent> events_;
   std::deque<GraphText> graphs_;

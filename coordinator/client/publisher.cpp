@@ -62,30 +62,30 @@ struct Publisher::Thread {
   SystemClock clock;
   std::atomic<bool> joined{false};
   std::unique_ptr<Client> client;
-  bool over = false, was_refused = false;  // of this attempt
+  bool over = false, was_refused = false;  // this attempt has ended; by a refusal
   Duration pause;
   Instant attempted{0};
-  std::string said;  // the reason last given to say(); empty: it can be reached
+  std::string said;  // the reason last passed to say(); empty: the coordinator can be reached
   std::uint64_t looks = 0, looks_waiting = 0;
   SlotReport last_look;
-  Instant waits_since{0};  // in the operation of the last look
+  Instant waits_since{0};  // since when the rank waits in the operation of the last look
   bool configured = false;
   std::optional<SlotReport> told;
-  bool told_stays = false;  // it has reported a wait that lasted for two looks
+  bool told_stays = false;  // the last report was about a wait that lasted for two looks
   Instant told_at{0};
   std::mutex mutex;
   bool stopping = false;           // under mutex
   Client* to_interrupt = nullptr;  // under mutex
   std::condition_variable wake;
-  std::atomic<bool> ends{false};  // this rank ends its job, by a verdict of its own
-  std::optional<Ending> ending;   // under mutex; until it is sent
+  std::atomic<bool> ends{false};  // this rank ends its job by its own verdict
+  std::optional<Ending> ending;   // under mutex; set until it is sent
   bool noted = false;             // under mutex
   std::condition_variable was_noted;
   std::thread thread;
 };
 
-/// True: the rank waits in the same operation at two looks in a row, has left such a wait after
-/// reporting it, is in another phase, or has finished. Shorter waits occur in every step and are
+/// True if the rank waits in the same operation as at the previous look, has left such a wait after
+/// reporting it, has changed its phase, or has finished. Shorter waits occur in every step and are
 /// not reported.
 bool Publisher::Thread::worth_telling(const SlotReport& now) const {
   if (now.phase != told->phase || now.finished != told->finished) return true;
@@ -110,8 +110,8 @@ void Publisher::Thread::pass_on() {
   }
 }
 
-/// A job that makes progress must not be ended: the rank must have waited for a while and must
-/// still wait.
+/// Obeys the verdict only if the rank has waited for a while and still waits, so that no job that
+/// makes progress is ended.
 void Publisher::Thread::hear_verdict(const JobVerdict& verdict) {
   constexpr std::chrono::seconds kLongEnough{1};
   const RankState state = board.state(options.identity.rank);
@@ -196,7 +196,7 @@ void Publisher::Thread::attempt() {
                      .ended = [this](const Status& why) { ended(why); }});
 }
 
-/// Runs the client for the time between looks, or until stop().
+/// Runs the client until the next look is due, or stop() is called.
 void Publisher::Thread::drive() {
   const auto interruptible = [this](Client* which) {
     const std::lock_guard lock(mutex);
@@ -207,7 +207,7 @@ void Publisher::Thread::drive() {
   (void)interruptible(nullptr);
 }
 
-/// Sleeps for the time, or until stop().
+/// Sleeps for `time`, or until stop() or last_word() is called.
 void Publisher::Thread::wait(Duration time) {
   std::unique_lock lock(mutex);
   wake.wait_for(lock, time, [this] { return stopping || ending; });
@@ -227,8 +227,8 @@ void Publisher::Thread::say_goodbye() {
   while (!over && !client->idle() && clock.now() < until) client->run_for(options.look / 10);
 }
 
-/// A machine that is down answers neither a connection attempt nor data, so only a time limit
-/// notices it.
+/// True if the coordinator has not answered for `patience`. Only this time limit notices a machine
+/// that is down, which answers neither a connection attempt nor data.
 bool Publisher::Thread::unanswered() const {
   const Instant since = joined.load() ? told_at : attempted;
   return !over && (!joined.load() || !client->idle()) && clock.now() - since > options.patience;

@@ -1,5 +1,5 @@
 // The thread of a rank that reports to the coordinator. It reads the rank's slot of the progress
-// board and sends a report about once a second, and sooner after a change that other ranks may wait
+// board and sends a report about once a second, or sooner after a change that other ranks may wait
 // for. It also sends the events of calls, and receives the coordinator's verdict. It shares no lock
 // with the job, and nothing in the job waits for it: without a coordinator the job runs the same
 // way.
@@ -21,12 +21,13 @@ struct PublisherOptions {
   Secret secret;
   Identity identity;
   /// Receives one line when the coordinator cannot be reached or refuses this rank, and one line
-  /// when it is back. Called on the publisher's thread.
+  /// when the coordinator is back. Called on the publisher's thread.
   std::function<void(const std::string& line)> say;
   /// Events of the program; may be null. The publisher keeps it alive.
   std::shared_ptr<Feed> feed;
-  /// Receives the coordinator's verdict on the job if this rank has waited in one operation for a
-  /// second or more; again while both hold. Called on the publisher's thread.
+  /// Receives the coordinator's verdict on the job, if this rank has waited in one operation for a
+  /// second or more. Called repeatedly while the verdict and the wait last. Called on the
+  /// publisher's thread.
   std::function<void(const Status& verdict)> obey;
   Duration look = std::chrono::milliseconds(50);
   Duration every = std::chrono::seconds(1);
@@ -54,8 +55,9 @@ class Publisher {
   /// any thread.
   [[nodiscard]] bool joined() const;
 
-  /// This process is about to end the job with `verdict`. Returns once the coordinator has written
-  /// that down, or after 2 s. From any thread; no effect if the coordinator sent the verdict.
+  /// Reports that this process is about to end the job with `verdict`. Returns once the coordinator
+  /// has recorded it, or after 2 s. From any thread; no effect on the publisher's thread, where the
+  /// coordinator's verdict is obeyed.
   void last_word(const Status& verdict);
 
  private:
@@ -64,7 +66,7 @@ class Publisher {
   std::unique_ptr<Thread> thread_;
 };
 
-/// The report of this rank from its slot, without the counts of looks.
+/// The report of a rank from its slot, without the numbers of looks.
 [[nodiscard]] SlotReport report_of(const Board& board, Rank rank, Instant now);
 
 }  // namespace lockstep::coordinator

@@ -1,4 +1,5 @@
-// Every rank of every job by itself, as last seen ("lockstep.dump/1"): for `lockstep dump`.
+// The document for `lockstep dump` ("lockstep.dump/1"): every rank of every job by itself, as last
+// seen.
 #pragma once
 
 #include <string>

@@ -10,10 +10,10 @@
 
 namespace lockstep::coordinator {
 
-/// Time of day, for people and for other programs' logs; no decision uses it.
+/// Time of day, for people and to compare with logs of other programs; no decision uses it.
 using WallTime = std::chrono::system_clock::time_point;
 
-/// Empty fields stay out of the line.
+/// Empty fields are omitted from the line.
 struct EventLine {
   WallTime at{};
   Instant mono{0};
@@ -33,9 +33,9 @@ struct EventLine {
   std::string message;
 };
 
-/// The line, with its end: ts (UTC, nanoseconds), mono_ns, level, job, run, event, then the known
-/// ones of ranks (as ranges; rank, host and pid if it is one), frame, group, epoch, call, attempt,
-/// phase, round, graph, code, dur_us, wait_us, message.
+/// The line, with its line end: ts (UTC, nanoseconds), mono_ns, level, job, run, event, then those
+/// of the following that are known: ranks (as ranges; for a single rank also rank, host and pid),
+/// frame, group, epoch, call, attempt, phase, round, graph, code, dur_us, wait_us, message.
 [[nodiscard]] std::string line_of(const EventLine& event);
 
 }  // namespace lockstep::coordinator

@@ -18,7 +18,7 @@ void count(CallTally::Histogram& histogram, Duration span) {
   histogram.sum += value;
 }
 
-/// True: the reason of a rank that had a fitting entry while other ranks had none.
+/// True if the rank that gives this reason had a fitting entry while other ranks had none.
 bool fits_here(std::string_view reason) { return reason.starts_with("an entry fits this rank"); }
 
 void count(CallTally& tally, const ToldCall& told) {
@@ -39,7 +39,7 @@ void count(CallTally& tally, const ToldCall& told) {
   ++tally.recompiles[{reason_class(reason), forced}];
 }
 
-/// For a single rank: adds its process and its last known state.
+/// If the line is about a single rank, adds the rank's process and last known state.
 void add_rank(EventLine& line, const WatchedJob& job) {
   if (line.ranks.size() != 1) return;
   if (const Member* member = job.membership.member(line.ranks.lowest())) {
@@ -134,7 +134,7 @@ void EventLog::members(const WatchedJob& job, Known& known) {
     add_rank(line, job);
     add(line);
   };
-  RankSet here = live;  // some may have joined and finished since the last look
+  RankSet here = live;  // some ranks may have joined and finished since the last look
   here.insert(finished);
   const RankSet first_time = here.minus(known.came);
   say("info", "joined", first_time);
@@ -150,7 +150,7 @@ void EventLog::members(const WatchedJob& job, Known& known) {
 void EventLog::findings(const WatchedJob& job, const Service& service, Known& known) {
   std::map<std::string, EventLine> hold;
   for (const Finding& finding : service.diagnose(job, now_)) {
-    // The lagging ranks may change at every look: one event as long as any rank lags.
+    // The lagging ranks may change at every look, so there is one event as long as any rank lags.
     const bool lags = finding.kind == Finding::Kind::Lags;
     const std::string key = fmt::format("{} {} {}", kind_name(finding.kind), finding.act,
                                         lags ? "" : finding.ranks.text());
@@ -164,7 +164,7 @@ void EventLog::findings(const WatchedJob& job, const Service& service, Known& kn
   }
   for (const auto& held : known.findings) {
     const EventLine& line = held.second;
-    // The finding is now more severe, or of more ranks: it is not over.
+    // If the finding now is more severe or names more ranks, it is not over.
     const bool goes_on = std::any_of(hold.begin(), hold.end(), [&](const auto& other) {
       return other.second.event == line.event && line.ranks.minus(other.second.ranks).empty();
     });

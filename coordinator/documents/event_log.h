@@ -1,5 +1,5 @@
-// Events and counts of the jobs of a coordinator: the differences between two looks at the service.
-// No sockets and no clock.
+// Events and counts of the jobs of a coordinator, from the differences between two looks at the
+// service. No sockets and no clock.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@ namespace lockstep::coordinator {
 
 /// Counts of reported calls, from the job's first run on: for metrics.
 struct CallTally {
-  /// Upper bounds, in seconds, of all but the last bucket.
+  /// Upper bounds of the buckets, in seconds; the last bucket has none.
   static constexpr std::array<double, 10> kBounds{0.01, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
   struct Histogram {
-    std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // a sample is in one bucket
+    std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each sample counts in one bucket
     double sum = 0;
   };
   /// Seconds of trace and compile on the slowest rank, by outcome.
@@ -39,12 +39,12 @@ class EventLog {
  public:
   static constexpr std::size_t kMostLines = 4096, kMostBytes = 4 * 1024 * 1024;
 
-  /// Call it about once a second, with time that does not go back. Returns the lines of new events.
-  /// A call becomes an event once all ranks have reported it, or two seconds after the first
-  /// report.
+  /// Returns the lines of new events. To be called about once a second, with a `now` that does not
+  /// go back. A call of a program becomes an event once all ranks have reported it, or two seconds
+  /// after the first report.
   std::vector<std::string> look(const Service& service, Instant now, WallTime wall);
 
-  /// The last lines, oldest first.
+  /// The latest lines, oldest first.
   [[nodiscard]] const std::deque<std::string>& lines() const { return lines_; }
   /// Tallies by job id, for the jobs that the service had at the last look.
   [[nodiscard]] const std::map<std::string, CallTally>& tallies() const { return tallies_; }
@@ -53,9 +53,9 @@ class EventLog {
   struct Known {
     int run = 0;
     RankSet live, finished, came;
-    std::map<std::string, EventLine> findings;  // that hold
+    std::map<std::string, EventLine> findings;  // those that hold
     std::uint64_t next_call = 0;
-    bool ended = false;  // a verdict was given
+    bool ended = false;  // an event of a verdict was made
   };
   void look_at(const std::string& id, const WatchedJob& job, const Service& service);
   void members(const WatchedJob& job, Known& known);
@@ -78,8 +78,8 @@ class EventLog {
 };
 
 /// "first_call", "size", "value", "bound", "guard", "inputs", "mark", "elsewhere" (an entry fitted
-/// here) or "other": a bounded set, for labels. `reason` is CallEvent::reason; if it lists several
-/// entries, the first counts.
+/// here) or "other": a bounded set, for labels of metrics. `reason` is CallEvent::reason; if it
+/// lists several entries, the first counts.
 [[nodiscard]] std::string_view reason_class(std::string_view reason);
 /// The field in which ranks differ, by error code: "graph", "dtype", …; empty if the code is not a
 /// disagreement.

@@ -18,7 +18,7 @@ std::map<std::string, RankSet> FindingLog::look(const Service& service, Instant 
     for (const Finding& finding : service.diagnose(job, now)) {
       named[id].insert(finding.ranks);
       const char* severity = finding.act ? "ACT" : "WARN";
-      // The lagging ranks may change at every look: one line as long as any rank lags.
+      // The lagging ranks may change at every look, so there is one line as long as any rank lags.
       const bool lags = finding.kind == Finding::Kind::Lags;
       const std::string key = fmt::format("{} {} {} {}", severity, kind_name(finding.kind),
                                           lags ? "" : finding.ranks.text(), id);

@@ -1,4 +1,4 @@
-// The log lines of a coordinator: each finding once, when it begins, and a few lines about refused
+// The log lines of a coordinator: one for each finding, when it begins, and a few about refused
 // connections.
 #pragma once
 
@@ -15,7 +15,8 @@ namespace lockstep::coordinator {
 /// One thread.
 class FindingLog {
  public:
-  /// Lines about refused connections from one look to the next; further refusals are counted.
+  /// Maximum number of lines about refused connections from one look to the next; further refusals
+  /// are only counted.
   static constexpr int kMostRefusals = 5;
 
   /// `say` receives each line. Findings of the kinds in `unsaid` get no line.
@@ -23,14 +24,14 @@ class FindingLog {
       : say_(std::move(say)), unsaid_(std::move(unsaid)) {}
 
   void refused(const std::string& line);
-  /// Logs new findings, and the number of refusals that got no line. Returns the ranks that
-  /// findings name, by job.
+  /// Logs new findings, and the number of refusals that got no line. Returns, by job, the ranks
+  /// that findings name.
   std::map<std::string, RankSet> look(const Service& service, Instant now);
 
  private:
   std::function<void(const std::string& line)> say_;
   std::set<Finding::Kind> unsaid_;
-  std::set<std::string> said_;  // findings that hold, as severity, kind, ranks and job
+  std::set<std::string> said_;  // findings that hold: severity, kind, ranks and job as one text
   int left_ = kMostRefusals, kept_ = 0;
 };
 

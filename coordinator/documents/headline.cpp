@@ -12,7 +12,7 @@ using Word = Headline::Word;
 
 /// Shorter waits are not shown.
 constexpr std::chrono::seconds kLong{1};
-/// How long an error stays the headline of a job that goes on.
+/// Time for which an error stays the headline of a job that goes on.
 constexpr std::chrono::minutes kNews{1};
 
 Word word_of(Code code) {

@@ -24,9 +24,9 @@ struct Headline {
 };
 [[nodiscard]] std::string_view word_text(Headline::Word word);
 
-/// The verdict with which the ranks' watchdogs end the job comes first. A reported error is the
-/// headline until the job has gone on for a minute after it, and for good if no rank is left.
-/// `findings` and `operations` are those of the job, now.
+/// The headline of a job. A verdict with which the ranks' watchdogs end the job takes precedence. A
+/// reported error stays the headline until the job has gone on for a minute, and for ever if no
+/// rank is left. `findings` and `operations` are those of the job at `now`.
 [[nodiscard]] Headline headline(const WatchedJob& job, const std::vector<Finding>& findings,
                                 const std::vector<Operation>& operations, Instant now);
 

@@ -79,8 +79,8 @@ RunNews HistoryCollector::news_of(const Service& service, const WatchedJob& job,
   return news;
 }
 
-/// Whether the news deserves a write. The headline's sentence counts seconds, so a new sentence
-/// alone does not.
+/// Whether the news is worth a write. A new headline sentence alone is not, because these sentences
+/// count seconds.
 bool HistoryCollector::worth_writing(const RunNews& news, const HistoryRun& before, Instant told,
                                      Instant now) const {
   const HistoryRun& run = news.run;
@@ -92,7 +92,7 @@ bool HistoryCollector::worth_writing(const RunNews& news, const HistoryRun& befo
 std::vector<RunNews> HistoryCollector::collect(const Service& service, Instant now,
                                                HistoryTime wall) {
   std::vector<RunNews> all;
-  // A run that was followed by another, or whose job made room, is over.
+  // A run is over if another run has followed, or if its job was removed to make room.
   for (auto it = watched_.begin(); it != watched_.end();) {
     const auto job = service.jobs().find(it->first);
     if (job != service.jobs().end() && job->second.began == it->second.began) {

@@ -12,23 +12,23 @@
 
 namespace lockstep::coordinator {
 
-/// One per coordinator. It returns each piece of news once, so the caller keeps the news until it
-/// is written. One thread.
+/// A coordinator has one. It returns each piece of news once, so the caller must keep the news
+/// until they are written. One thread.
 class HistoryCollector {
  public:
-  /// How often it reports that a run is still watched, if there is no other news.
+  /// Period at which it reports that a run is still watched, if there is no other news.
   static constexpr std::chrono::seconds kSign{10};
 
-  /// `coordinator`: an id, different for each start of the coordinator.
+  /// `coordinator` is an id that differs for each start of the coordinator.
   explicit HistoryCollector(std::string coordinator) : coordinator_(std::move(coordinator)) {}
-  /// `wall`: the same moment as `now`.
+  /// `wall` is the same moment as `now`.
   [[nodiscard]] std::vector<RunNews> collect(const Service& service, Instant now, HistoryTime wall);
 
  private:
   struct Watched {
     HistoryRun run;
     Instant began{0};                             // WatchedJob::began
-    std::map<std::uint64_t, std::int64_t> calls;  // returned before: serial, number of ranks
+    std::map<std::uint64_t, std::int64_t> calls;  // calls already returned: serial, number of ranks
     Instant told{0};                              // when news of it was last returned
     std::set<std::string> held;                   // findings and verdict
   };

@@ -1,4 +1,4 @@
-// JSON as text, as all documents of a coordinator are written.
+// The text of JSON, as in all documents of a coordinator.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace lockstep::coordinator {
 
-/// `indent`: spaces for each level, or -1 for one line. Invalid UTF-8 becomes U+FFFD.
+/// `indent` is the number of spaces for each level; -1: all on one line. Invalid UTF-8 becomes
+/// U+FFFD.
 [[nodiscard]] std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
 
 }  // namespace lockstep::coordinator

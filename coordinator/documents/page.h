@@ -1,5 +1,5 @@
-// The status page: one HTML document around a status document, without outside resources. A running
-// coordinator and a file use the same page.
+// The status page: one HTML document that contains a status document and uses no other resources.
+// The page of a running coordinator and the page in a file are the same.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct PageParts {
 /// The page with `json` in it as the text of the element with the id "document".
 [[nodiscard]] std::string page_of(const PageParts& parts, std::string_view json, bool live);
 
-/// The status page. `live`: it follows /updates of its coordinator. The document is in the page as
-/// data and cannot become markup.
+/// The status page. `live`: the page follows /updates of its coordinator. The document is in the
+/// page as data and cannot become markup.
 [[nodiscard]] std::string page_with(std::string_view status_document, bool live);
 
 /// The Content-Security-Policy of the page: only its own script and style, by digest.

@@ -1,4 +1,4 @@
-// The files of coordinator/page, as the build put them into the library.
+// The files of coordinator/page, which the build puts into the library.
 #pragma once
 
 #include <string_view>

@@ -83,7 +83,8 @@ Json graphs_json(const WatchedJob& job, std::size_t first, Detail detail) {
   return out;
 }
 
-/// The largest counters of any rank, because the ranks of a group count the same.
+/// For each counter the largest value of any rank, because the ranks of a group count the same
+/// calls.
 Json counters_json(const Progress& progress) {
   CallCounters most;
   for (std::int32_t r = 0; r < progress.size(); ++r) {
@@ -110,7 +111,8 @@ Json counters_json(const Progress& progress) {
           {"compile_seconds", precise_seconds(most.compile)}};
 }
 
-/// Ranks by their share of waiting time, in tenths: the other ranks wait for those that wait least.
+/// Ranks grouped by their share of waiting time, in tenths. The ranks that wait least are those
+/// that the others wait for.
 Json waiting_json(const Progress& progress) {
   std::array<RankSet, 11> tenths;
   for (std::int32_t r = 0; r < progress.size(); ++r)
@@ -124,7 +126,7 @@ Json waiting_json(const Progress& progress) {
   return out;
 }
 
-/// From "name=value" lines.
+/// JSON from lines of "name=value".
 Json configuration_json(const std::string& text) {
   Json out = Json::array();
   for (std::size_t at = 0; at < text.size();) {

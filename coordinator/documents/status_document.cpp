@@ -83,7 +83,7 @@ Json hosts_json(const WatchedJob& job) {
   return out;
 }
 
-/// The ranks that wait least: the other ranks wait for them.
+/// The ranks that wait least, which are those that the other ranks wait for.
 Json least_waiting_json(const WatchedJob& job) {
   constexpr std::size_t kShown = 8;
   std::vector<std::pair<double, std::int32_t>> shares;

@@ -16,8 +16,8 @@ struct About {
   Instant began{0};
 };
 
-/// Full: with the texts of graphs, a line for each value. Brief: without them, on one line, for
-/// updates.
+/// Full: with the texts of graphs, and a line for each value. Brief: without these texts, on one
+/// line, for updates.
 enum class Detail : std::uint8_t { Full, Brief };
 
 /// Ranks appear as ranges, grouped by state, so the length grows with the number of different

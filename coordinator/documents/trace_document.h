@@ -8,7 +8,7 @@
 
 namespace lockstep::coordinator {
 
-/// The most spans in one document; jobs that began later come first.
+/// Maximum number of spans in one document. Jobs that began later take precedence.
 inline constexpr std::size_t kMostTraceSpans = 65'536;
 
 /// Times are microseconds since `began`.

@@ -1,5 +1,5 @@
-// Two texts side by side, line by line: the longest common lines, found by dynamic programming after
-// what is equal at both ends is left out.
+// Two texts side by side, line by line. Finds their longest common subsequence of lines by dynamic
+// programming, after equal lines at both ends are left out.
 
 const kMostCells = 9e6;
 
@@ -17,7 +17,7 @@ function differenceOf(left, right) {
   return pairs;
 }
 
-/** Too long to align: one after the other. */
+/** If the texts are too long to align: all lines of one, then all lines of the other. */
 function beside(a, b) {
   return Array.from({length: Math.max(a.length, b.length)}, (_, i) => [a[i], b[i]]);
 }
@@ -35,7 +35,7 @@ function aligned(a, b) {
       pairs.push([a[i++], b[j++]]);
       continue;
     }
-    // A run that differs: removed lines beside added ones.
+    // A run of lines that differ: removed lines beside added lines.
     const gone = [], come = [];
     while ((i < a.length || j < b.length) && !(i < a.length && j < b.length && a[i] === b[j])) {
       if (j >= b.length || (i < a.length && common[(i + 1) * wide + j] >= common[i * wide + j + 1])) gone.push(a[i++]);
@@ -46,7 +46,7 @@ function aligned(a, b) {
   return pairs;
 }
 
-/** The pairs as elements; of equal lines only those near a difference. */
+/** An element with the pairs; shows equal lines only near a difference. */
 function differenceElement(leftText, rightText) {
   const pairs = differenceOf(leftText.trimEnd().split('\n'), rightText.trimEnd().split('\n'));
   const near = pairs.map(() => false);

@@ -19,7 +19,7 @@ function table(caption, columns, rows) {
   return element('table', {class: 'stack'}, element('caption', {}, caption), element('thead', {}, head), element('tbody', {}, ...body));
 }
 
-/** A set of ranks; a long list is folded, and whole within. */
+/** A set of ranks; a long list is folded and shows the whole list when it is opened. */
 function ranksElement(text) {
   const whole = ranksText(text);
   if (whole.length <= 120) return whole;

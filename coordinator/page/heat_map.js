@@ -1,4 +1,4 @@
-// The map of ranks: one cell a rank, a block a host. Drawn on a canvas, because thousands of
+// The map of ranks: one cell per rank, one block per host. Drawn on a canvas, because thousands of
 // elements would be slow; keys and pointer choose a rank, and the readout shows what it does.
 
 class HeatMap {
@@ -13,7 +13,7 @@ class HeatMap {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
   }
 
-  /** The rank that matters most, where there is one: a lost one before a stuck one. */
+  /** The rank that matters most: the first lost, else stuck, else awaited rank. */
   first() {
     for (const state of ['lost', 'stuck', 'awaited']) {
       const rank = this.ranks.state.indexOf(kStates.indexOf(state));
@@ -32,7 +32,7 @@ class HeatMap {
     this.say();
   }
 
-  /** Hosts with their ranks; last those of which nothing is known. */
+  /** Hosts with their ranks; ranks whose host is not known come last. */
   hosts() {
     const hosts = this.job.hosts.map((host) => ({name: host.host, ranks: []}));
     const unknown = {name: 'not come', ranks: []};
@@ -111,7 +111,7 @@ class HeatMap {
     for (const [rank, wide] of [[this.hovered, 1], [this.chosen, 2]]) this.frame(pen, rank, side, ink, wide);
   }
 
-  /** What is bad is told by shape, too: lost ranks are crossed out, stuck ones have a hole. */
+  /** Marks bad states by shape, too: lost ranks are crossed out, stuck ranks have a hole. */
   cross(pen, x, y, side, colour, lost) {
     pen.strokeStyle = pen.fillStyle = colour;
     pen.lineWidth = Math.max(1, side / 9);

@@ -1,4 +1,4 @@
-// The page: shows the status document inside it, then those that follow.
+// The page: shows the status document that it contains, then each update.
 
 const data = byId('document');
 const live = data.dataset.live === 'true';
@@ -51,7 +51,7 @@ function showAll() {
   showConfiguration(status, job);
 }
 
-/** The texts are not in what comes every second. */
+/** The texts of the job's graphs. Updates lack them, so a live page fetches the document. */
 async function textsOf(job) {
   const source = job.graphs.some((graph) => graph.text) || !live ? job
     : (await (await fetch('status.json')).json()).jobs.find((other) => other.job === job.job);
@@ -83,7 +83,7 @@ function follow() {
   updates.onerror = () => {
     connected = false;
     showConnection();
-    // A browser gives up on an answer such as "no room"; the page does not.
+    // After an answer such as "no room" a browser gives up, so the page tries again.
     if (updates.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
   };
 }

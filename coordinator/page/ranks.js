@@ -1,5 +1,5 @@
 'use strict';
-// Sets of ranks as their text has them: "0-2,7".
+// Sets of ranks in the form of their text: "0-2,7".
 
 /** Calls `visit(first, last)` for every run of the set. */
 function eachRun(text, visit) {
@@ -17,14 +17,14 @@ function countOf(text) {
   return count;
 }
 
-/** "ranks 0-2, 7 (4)"; the whole list, however long. */
+/** "ranks 0-2, 7 (4)", with the whole list. */
 function ranksText(text) {
   const count = countOf(text);
   if (count === 0) return 'none';
   return count === 1 ? `rank ${text}` : `ranks ${text.replaceAll(',', ', ')} (${count})`;
 }
 
-/** The set of those ranks of which `test` is true, as text. */
+/** The set of ranks for which `test` is true, as text. */
 function ranksWhere(size, test) {
   const runs = [];
   for (let rank = 0; rank < size; ++rank) {
@@ -76,7 +76,7 @@ function rankTable(job) {
   for (const finding of job.findings)
     if (['stuck', 'silent', 'ring', 'hung'].includes(finding.kind)) mark(finding.ranks, 'stuck');
   for (const operation of job.operations) {
-    // A rank that itself waits elsewhere does not hold the others up.
+    // A rank that waits elsewhere is not the cause of the others' wait.
     eachRun(operation.not_in, (first, last) => {
       for (let rank = first; rank <= last; ++rank)
         if (kStates[table.state[rank]] === 'running' || kStates[table.state[rank]] === 'starting')

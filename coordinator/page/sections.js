@@ -1,4 +1,4 @@
-// The parts of the page, each made from one job of the status document.
+// The sections of the page, each made from one job of the status document.
 
 const kMoods = {OK: 'ok', ENDED: 'ok', WAITING: 'warn', DIVERGED: 'bad', FAILED: 'bad', STUCK: 'bad', LOST: 'bad'};
 const kSigns = {ok: '✓', warn: '…', bad: '✕'};
@@ -7,7 +7,7 @@ function showBanner(job) {
   const {word, sentence} = job.headline, mood = kMoods[word] || 'bad';
   const banner = byId('banner');
   if (banner.className !== mood) banner.className = mood;
-  // An unchanged text must not be read aloud again every second: only its seconds change in it.
+  // A screen reader must not read a text aloud every second if only its seconds have changed.
   const still = sentence.replace(/\d+ s\b/g, '');
   if (banner.dataset.still !== word + still) {
     banner.dataset.still = word + still;
@@ -84,7 +84,7 @@ function versionsCell(call) {
   return element('ul', {}, ...call.versions.map((version) => element('li', {}, `${named(version)} on `, ranksElement(version.ranks))));
 }
 
-/** Without what changes from second to second though nothing has happened. */
+/** The calls without `seconds_ago`, which changes even if nothing has happened. */
 const still = (calls) => calls.map((call) => ({...call, seconds_ago: 0}));
 
 function showCalls(job) {

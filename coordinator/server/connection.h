@@ -1,5 +1,5 @@
-// The coordinator's side of one connection, without its socket: received bytes go in; bytes to
-// send, and whether to close, come out.
+// The coordinator's side of one connection, without its socket: it takes received bytes, and
+// returns bytes to send and whether to close.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace lockstep::coordinator {
 
-/// One connection. One thread.
+/// One connection. Used by one thread.
 class Connection {
  public:
   /// Other parameters as for SealedSession.
@@ -22,16 +22,17 @@ class Connection {
     Bytes send;
     bool close = false;                    // close after `send` is sent
     std::string why_closed;                // for the log; may be empty
-    std::optional<Refusal> refusal;        // of a frame
+    std::optional<Refusal> refusal;        // why a frame was refused
     std::optional<ConnectionId> replaced;  // an earlier connection of the same rank, to be closed
-    bool ending = false;  // the rank sent Ending, which must be written down and answered
+    bool ending = false;  // the rank sent Ending, which must be recorded and answered
   };
   [[nodiscard]] Outcome take(std::span<const std::byte> bytes, Service& service, const About& about,
                              Instant now);
-  /// The bytes of a message to the other side; empty unless a rank has joined there.
+  /// The bytes of a message to the other side; empty unless the other side is a rank that has
+  /// joined.
   [[nodiscard]] Bytes tell(const Message& message);
-  /// The next part of a requested status document; empty: nothing to send. Call it whenever
-  /// everything else is sent, so that a slow reader holds one document, not many.
+  /// The next part of a requested status document; empty: nothing to send. To be called whenever
+  /// everything else is sent, so that at most one document waits for a slow reader.
   [[nodiscard]] Bytes more();
   [[nodiscard]] bool established() const { return session_.established(); }
   [[nodiscard]] ConnectionId id() const { return id_; }
@@ -43,7 +44,7 @@ class Connection {
   Session session_;
   bool joined_ = false;
   std::optional<std::string> document_;
-  std::size_t sent_ = 0;  // of document_
+  std::size_t sent_ = 0;  // bytes of document_ sent so far
 };
 
 }  // namespace lockstep::coordinator

@@ -42,8 +42,9 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
-/// A page whose own name was pointed at this machine (DNS rebinding) sends that name as its Host.
-/// An address cannot be redirected like this.
+/// True if the Host of a request may name this server. A page of another site whose name was
+/// pointed at this machine (DNS rebinding) sends that name as its Host. An address cannot be
+/// redirected like this.
 bool own_name(std::string_view host, std::string_view listening) {
   const std::string name(without_port(host));
   if (name == "localhost" || name == listening) return true;

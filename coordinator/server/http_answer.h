@@ -1,4 +1,4 @@
-// Access to the status page: who may read it, which resources there are, and the head of an answer.
+// Access to the status page: who may read it, which resources exist, and the head of an answer.
 // Pure: no sockets. Read-only: GET and HEAD, exact names; answers never repeat text of the request.
 #pragma once
 
@@ -19,11 +19,11 @@ struct HttpAnswer {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
   std::string policy = "default-src 'none'; frame-ancestors 'none'";  // Content-Security-Policy
-  bool stream = false;                                                // more follows after `body`
+  bool stream = false;                                                // more follows `body`
 };
 
-/// The password of the page for other users and other machines, under the name "lockstep" (Basic
-/// authentication). It is derived from the secret, because it is sent unencrypted: an eavesdropper
+/// The password of the page for other users and other machines (Basic authentication, with the user
+/// name "lockstep"). It is derived from the secret, because it is sent unencrypted: an eavesdropper
 /// can read the page with it, but cannot join a job.
 [[nodiscard]] std::string page_password(const Secret& secret);
 
@@ -39,8 +39,8 @@ struct HttpWish {
   bool head_only = false;
 };
 /// The requested resource, or an answer that refuses it. Against DNS rebinding, the Host must be
-/// localhost, a loopback address or the address listened at (any address if the server listens at
-/// all of them); its port may differ, for tunnels.
+/// localhost, a loopback address or the address at which the server listens (any address if it
+/// listens at all addresses). Its port may differ, because of tunnels.
 [[nodiscard]] std::variant<HttpWish, HttpAnswer> admit(const HttpRequest& request,
                                                        const HttpDoor& door);
 [[nodiscard]] HttpAnswer answer_of(const HttpRefusal& refusal);

@@ -1,5 +1,5 @@
-// One HTTP connection, without its socket: one request in, one answer or a stream of updates out,
-// in pieces.
+// One HTTP connection, without its socket: takes one request, and returns one answer or a stream of
+// updates, in pieces.
 #pragma once
 
 #include <functional>
@@ -23,15 +23,15 @@ class HttpConnection {
                                  const Surroundings& surroundings);
   /// The next piece to send, at most kPieceBytes; empty: nothing to send.
   [[nodiscard]] Bytes more();
-  /// Queues an update for a connection that follows updates. It replaces one that has not begun to
-  /// be sent, so a slow reader holds at most two.
+  /// Queues an update for a connection that follows updates. The update replaces a queued update of
+  /// which no byte is sent, so at most two wait for a slow reader.
   void update(std::shared_ptr<const std::string> event);
 
   [[nodiscard]] bool answered() const { return answered_; }
-  /// The request was accepted.
+  /// True if the request was accepted.
   [[nodiscard]] bool admitted() const { return admitted_; }
   [[nodiscard]] bool streams() const { return streams_; }
-  /// Nothing will follow.
+  /// True if nothing more will be sent.
   [[nodiscard]] bool over() const { return answered_ && !streams_ && !now_; }
 
   static constexpr std::size_t kPieceBytes = 60 * 1024;
@@ -40,8 +40,8 @@ class HttpConnection {
   void answer(HttpAnswer answer, bool head_only);
   HttpReader reader_;
   bool answered_ = false, admitted_ = false, streams_ = false;
-  std::shared_ptr<const std::string> now_, next_;  // being sent, and next
-  std::size_t sent_ = 0;                           // of now_
+  std::shared_ptr<const std::string> now_, next_;  // the text being sent, and the next one
+  std::size_t sent_ = 0;                           // bytes of now_ sent so far
 };
 
 }  // namespace lockstep::coordinator

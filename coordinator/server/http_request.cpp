@@ -17,7 +17,7 @@ HttpRefusal too_long() {
   return {431, fmt::format("The head of a request has at most {} bytes.", kHttpHeadBytes)};
 }
 
-/// Requires that the parser has a whole head.
+/// Requires that the parser has read a whole head.
 std::variant<std::optional<HttpRequest>, HttpRefusal> request_of(
     const http::request_parser<http::empty_body>& parser) {
   const auto& head = parser.get();
@@ -33,8 +33,8 @@ std::variant<std::optional<HttpRequest>, HttpRefusal> request_of(
 
 }  // namespace
 
-/// A method begins with a capital letter. The wire protocol begins with "LKSC", and no accepted
-/// method begins with L.
+/// Methods begin with a capital letter. The coordinator's own protocol begins with "LKSC", and no
+/// accepted method begins with L.
 bool HttpReader::begins(std::span<const std::byte> bytes) {
   if (bytes.empty()) return false;
   const auto first = static_cast<char>(bytes.front());
@@ -46,7 +46,7 @@ std::variant<std::optional<HttpRequest>, HttpRefusal> HttpReader::take(
   const std::size_t room = kHttpHeadBytes + 1 - std::min(head_.size(), kHttpHeadBytes + 1);
   const std::size_t seen = head_.size();
   head_.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
-  // Continues where the end of the head may have begun in the earlier bytes.
+  // Searches from the place in the earlier bytes at which the end of the head may begin.
   const std::size_t end = head_.find("\r\n\r\n", seen < 3 ? 0 : seen - 3);
   if (end == std::string::npos) {
     if (head_.size() > kHttpHeadBytes) return too_long();

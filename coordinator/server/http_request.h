@@ -1,4 +1,4 @@
-// The head of one HTTP/1.x request, read from bytes. One request for each connection; bytes after
+// The head of one HTTP/1.x request, read from bytes. A connection takes one request; bytes after
 // the head are ignored.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::coordinator {
 
-/// Bytes of the longest head accepted: request line and fields.
+/// Size in bytes of the longest head accepted: request line and fields.
 inline constexpr std::size_t kHttpHeadBytes = 8 * 1024;
 
 struct HttpRequest {
@@ -27,10 +27,11 @@ struct HttpRefusal {
   std::string message;
 };
 
-/// Reads one head. It keeps at most kHttpHeadBytes.
+/// Reads one head. Keeps at most kHttpHeadBytes.
 class HttpReader {
  public:
-  /// True if bytes that begin so can be HTTP and cannot be the coordinator's own protocol.
+  /// True if `bytes`, the first of a connection, can be HTTP and cannot be the coordinator's own
+  /// protocol.
   [[nodiscard]] static bool begins(std::span<const std::byte> bytes);
 
   /// nullopt: the head is not complete yet. Requires that every earlier call returned nullopt.

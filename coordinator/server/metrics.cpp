@@ -93,7 +93,7 @@ void take_counters(CallCounters& most, const CallCounters& own) {
     most.*field = std::max(most.*field, own.*field);
   for (const auto field : {&CallCounters::waited, &CallCounters::wire})
     most.*field = std::max(most.*field, own.*field);
-  // The maximum of each number by itself, so that no counter ever falls.
+  // Takes the maximum of each number by itself, so that no counter ever falls.
   const auto numbers = most.rounds.numbers();
   RoundCounts others = own.rounds;
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -196,7 +196,7 @@ void call_metrics(Exposition& out, const std::map<std::string, CallTally>& talli
       out.sample({{"job", job}, {"field_kind", what}}, count);
 }
 
-/// Only for small jobs: a label for each of 10,000 ranks is too much for a metrics server.
+/// Metrics per rank, only for small jobs: 10,000 labels would be too many for a metrics server.
 void rank_metrics(Exposition& out, const std::vector<Figures>& jobs) {
   out.family("lockstep_rank_behind_total", "counter",
              "Reports that showed the rank behind an operation in which another waited; of jobs of "

@@ -10,15 +10,15 @@
 
 namespace lockstep::coordinator {
 
-/// Numbers of refused wire frames, by Refusal.
+/// Numbers of refused frames, by Refusal.
 using RejectedFrames = std::array<std::uint64_t, collectives::kRefusals>;
 
-/// Labels are bounded: jobs (64), states, kinds, reasons; ranks only where a job has no more than
-/// kMostLabelledRanks.
+/// The number of labels is bounded: they are jobs (64), states, kinds and reasons, and ranks only
+/// in jobs of at most kMostLabelledRanks.
 inline constexpr int kMostLabelledRanks = 64;
 
-/// A call counts once, whatever the number of its ranks. Of the ranks' own counters the largest is
-/// shown, because the ranks of a group count the same.
+/// A call counts once, whatever the number of its ranks. Of each counter that ranks keep, the
+/// largest value is shown, because the ranks of a group count the same calls.
 [[nodiscard]] std::string metrics_text(const Service& service, const EventLog& event_log,
                                        const RejectedFrames& rejected, const About& about,
                                        Instant now, WallTime wall);

@@ -75,7 +75,7 @@ std::optional<std::uint32_t> peer_user(int socket) {
   if (kernel < 0) return std::nullopt;
   const Question q = question(from, to);
   alignas(nlmsghdr) std::array<char, 1024> reply{};
-  // The kernel has answered when send() returns.
+  // The kernel's answer is there when send() returns.
   const bool asked = ::send(kernel, &q, sizeof q, MSG_DONTWAIT) == sizeof q;
   const ssize_t n = asked ? ::recv(kernel, reply.data(), reply.size(), MSG_DONTWAIT) : -1;
   ::close(kernel);
@@ -84,7 +84,7 @@ std::optional<std::uint32_t> peer_user(int socket) {
   if (n < static_cast<ssize_t>(sizeof header + sizeof found)) return std::nullopt;
   std::memcpy(&header, reply.data(), sizeof header);
   std::memcpy(&found, reply.data() + NLMSG_HDRLEN, sizeof found);
-  // The kernel gives user 0 for a socket that its process has closed.
+  // For a socket that its process has closed, the kernel reports user 0.
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY || found.idiag_state != TCP_ESTABLISHED)
     return std::nullopt;
   return found.idiag_uid;

@@ -35,21 +35,24 @@ namespace {
 
 /// How often limits are checked.
 constexpr std::chrono::milliseconds kSweep{250};
-/// How often jobs are diagnosed, and how soon after a connection was closed.
+/// Time between two diagnoses of the jobs, and time until the diagnosis after a connection was
+/// closed.
 constexpr std::chrono::milliseconds kLook{1000}, kLookAfterClose{50};
-/// How often answers are due while ranks that end their job wait for them, and how long they wait
-/// at most.
+/// Period at which answers to ranks that end their job are tried, and the longest time for which
+/// such a rank waits.
 constexpr std::chrono::milliseconds kLookAtEnding{5}, kEndingKept{2'000};
 /// Send buffer of the system for each connection, in bytes.
 constexpr int kSendBuffer = 64 * 1024;
-/// How long the other side may take to read the reason of its refusal.
+/// Time for the other side to read the reason of its refusal.
 constexpr std::chrono::seconds kLinger{1};
-/// How many events run() takes after stop(), so that a flood does not keep it.
+/// Maximum number of events that run() handles after stop(), so that a flood does not keep it
+/// running.
 constexpr int kLastHandled = 10'000;
-/// Longest wait of run() for the history at its end, made at most twice: if the last write went
-/// well, and if it failed.
+/// Longest wait of run() for the history at its end, of which there are at most two: the first
+/// value applies if the last write succeeded, the second if it failed.
 constexpr std::chrono::seconds kLastWrite{3}, kLastTry{1};
-/// The most HTTP connections with an accepted request, and of these the most that follow updates.
+/// Maximum number of HTTP connections with an accepted request, and maximum number of these that
+/// follow updates.
 constexpr std::size_t kMostViewers = 64, kMostFollowers = 48;
 
 /// A random id of this start of the coordinator, for the history.
@@ -61,8 +64,8 @@ std::string random_name() {
 }  // namespace
 
 struct Server::Loop {
-  /// A socket with its connection. The server's table holds it while it is open; pending operations
-  /// hold it as well.
+  /// A socket with its connection. The server's table keeps it alive while it is open, and so do
+  /// pending operations.
   struct Link {
     Link(tcp::socket the_socket, Connection the_connection, std::string from, Instant now)
         : socket(std::move(the_socket)),
@@ -73,13 +76,13 @@ struct Server::Loop {
           moved(now) {}
     tcp::socket socket;
     Connection connection;
-    std::optional<HttpConnection> http;  // set if the first byte says that it speaks HTTP
+    std::optional<HttpConnection> http;  // set if the first byte shows that the connection is HTTP
     std::string peer;
     Instant came, heard;
-    Instant moved;  // when the reader last took bytes, or none were waiting
+    Instant moved;  // when the other side last took bytes, or no bytes waited for it
     std::deque<Bytes> queue;
     std::size_t queued = 0;
-    bool fresh = true;  // no byte has been received
+    bool fresh = true;  // no byte has been received yet
     bool writing = false, last_words = false;
 
     [[nodiscard]] Bytes more() { return http ? http->more() : connection.more(); }
@@ -127,7 +130,7 @@ struct Server::Loop {
   asio::steady_timer sweeper, looker, ender;
   Service service;
   FindingLog finding_log;
-  std::unique_ptr<HistoryWriter> history;  // null: no history is kept
+  std::unique_ptr<HistoryWriter> history;  // null: the coordinator keeps no history
   HistoryCollector news{random_name()};
   EventLog event_log;
   RejectedFrames rejected{};
@@ -138,10 +141,10 @@ struct Server::Loop {
   std::set<ConnectionId> strangers;  // oldest first
   std::set<ConnectionId> viewers;
   std::uint64_t last_connection = 0;
-  std::map<ConnectionId, Instant> endings;      // connections that wait for Noted, and since when
-  bool endings_given = false;                   // the history writer has all of them
+  std::map<ConnectionId, Instant> endings;      // by connection: when its wait for Noted began
+  bool endings_given = false;                   // the history writer has the news of all endings
   std::atomic<std::size_t> speakers{0};         // Service::speakers()
-  std::array<std::byte, 64 * 1024> incoming{};  // of the connection being read
+  std::array<std::byte, 64 * 1024> incoming{};  // buffer of the connection being read
 };
 
 void Server::Loop::accept() {
@@ -169,7 +172,7 @@ void Server::Loop::make_room() {
 void Server::Loop::welcome(tcp::socket socket) {
   Failure failure;
   const auto peer = socket.remote_endpoint(failure);
-  if (failure) return;  // gone already
+  if (failure) return;  // the other side is gone already
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   socket.non_blocking(true, failure);
   socket.set_option(tcp::no_delay(true), failure);
@@ -253,7 +256,7 @@ void Server::Loop::took_http(const LinkPtr& link, std::span<const std::byte> byt
   if (!link->writing) write(link);
 }
 
-/// One document for all connections that follow updates; a slow one gets a later document.
+/// Makes one document for all connections that follow updates. A slow connection skips documents.
 void Server::Loop::update_viewers() {
   std::shared_ptr<const std::string> event;
   const std::set<ConnectionId> all = viewers;
@@ -337,7 +340,7 @@ void Server::Loop::sweep() {
   });
 }
 
-/// Sets the next look, unless an earlier one is set.
+/// Schedules the next look, unless an earlier look is scheduled.
 void Server::Loop::look(Duration in) {
   const auto at = asio::steady_timer::clock_type::now() +
                   std::chrono::duration_cast<asio::steady_timer::duration>(in);
@@ -362,7 +365,7 @@ void Server::Loop::write_down() {
   if (options.record && !lines.empty()) options.record(lines);
 }
 
-/// Sent again at every look, because a rank obeys only while it waits.
+/// Sends verdicts again at every look, because a rank obeys only while it waits.
 void Server::Loop::tell_verdicts() {
   for (const auto& [id, job] : service.jobs()) {
     const auto verdict = service.verdict(job, clock.now());
@@ -373,8 +376,8 @@ void Server::Loop::tell_verdicts() {
   }
 }
 
-/// Gives new history to the writer, unless the last batch is still being written: then the news
-/// stays in the service.
+/// Gives the news to the history writer. If the last batch is still being written, the news stay in
+/// the service.
 void Server::Loop::keep_history() {
   if (history == nullptr) return;
   for (const std::string& line : history->errors()) options.say(line);
@@ -386,7 +389,8 @@ void Server::Loop::keep_history() {
   endings_given = true;
 }
 
-/// The ranks that end their job wait for these answers, but not for long.
+/// Answers ranks that end their job once the history is written, or when they have waited long
+/// enough.
 void Server::Loop::answer_endings() {
   const bool written =
       history == nullptr || !history->writes() || (endings_given && history->idle());
@@ -436,7 +440,7 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options) {
   if (failure)
     return environment_error(
         fmt::format("The coordinator cannot listen at {}: {}.", wanted.text(), failure.message()));
-  if (loop->options.signals) {  // from now on they are kept for run()
+  if (loop->options.signals) {  // from now on signals are kept for run()
     loop->signals.add(SIGINT);
     loop->signals.add(SIGTERM);
   }
@@ -456,7 +460,7 @@ void Server::run() {
   loop_->sweep();
   loop_->look(kLook);
   loop_->io.run();
-  // Reads what is in the sockets: goodbyes of ranks that ended before this process was asked to
+  // Reads what is in the sockets: last reports of ranks that ended before this process was asked to
   // stop.
   loop_->io.restart();
   for (int handled = 0; handled < kLastHandled && loop_->io.poll_one() != 0; ++handled) {

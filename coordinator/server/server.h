@@ -1,5 +1,5 @@
-// The coordinator as a process runs it: sockets, time and limits around the service. One thread,
-// the caller's.
+// The coordinator as a process runs it: the service with sockets, time and limits. Runs on one
+// thread, the caller's.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,10 @@ namespace lockstep::coordinator {
 struct ServerOptions {
   Endpoint listen;  // port 0: any free port
   Secret secret;
-  std::string version;  // of the program, for the status document
+  std::string version;  // version of the program, for the status document
   Rules rules;
-  /// Receives a line about each finding and about refused connections. On the thread of run().
+  /// Receives a line about each finding and about refused connections. Called on the thread of
+  /// run().
   std::function<void(const std::string& line)> say;
   /// Directory of the history of jobs (history_store.h); empty: no history is kept.
   std::string store;
@@ -27,28 +28,29 @@ struct ServerOptions {
   std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().
   bool signals = true;
-  /// Limits for connections that have not proven the secret: how long, and how many at a time. One
-  /// more closes the oldest.
+  /// Limits for connections that have not proven the secret: the longest time, and the maximum
+  /// number at a time. A further connection closes the oldest.
   Duration handshake = std::chrono::seconds(5);
   std::size_t most_strangers = 1024;
   std::size_t most_connections = 20'000;
-  /// Limits of a slow reader, which is dropped: time without taking bytes, and bytes that wait.
+  /// Limits past which a slow reader is dropped: time without taking bytes, and number of bytes
+  /// that wait.
   Duration slow_reader = std::chrono::seconds(5);
   std::size_t most_queued_bytes = 256 * 1024;
   /// Time without received bytes after which a connection is closed: the other machine may be gone.
   Duration idle = std::chrono::seconds(60);
 };
 
-/// It listens from listen() on, and serves in run().
+/// Listens from listen() on, and serves in run().
 class Server {
  public:
-  /// Errors: Environment (the address is in use, or is not of this machine).
+  /// Errors: Environment (the address is in use, or is not an address of this machine).
   [[nodiscard]] static Result<std::unique_ptr<Server>> listen(ServerOptions options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// The address, with the port in use.
+  /// The address at which it listens, with the actual port.
   [[nodiscard]] const Endpoint& endpoint() const;
   /// Serves until stop() or a signal.
   void run();

@@ -6,7 +6,7 @@
 
 namespace lockstep::coordinator {
 
-/// The state to show, at one moment.
+/// The state to show, as of one moment.
 struct Sight {
   const Service& service;
   const EventLog& event_log;

@@ -1,5 +1,5 @@
 // The calls of one job that compiled, fell back or failed, as its ranks reported them. No sockets
-// and no clock; bounded, whatever ranks report.
+// and no clock. Memory is bounded, whatever ranks report.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Version {
   shapes::Fingerprint graph{};
   CallEvent::Outcome outcome = CallEvent::Outcome::Compiled;
   Code code = Code::Internal;
-  std::string decisions;  // of the lowest of the ranks
+  std::string decisions;  // those of the lowest of the ranks
   RankSet ranks;
 };
 
@@ -33,10 +33,10 @@ struct ToldReason {
 /// One call, combined from the reports of its ranks.
 struct ToldCall {
   static constexpr std::size_t kMostVersions = 64, kMostReasons = 16;
-  std::uint64_t serial = 0;               // order of first reports within the job, from 0
-  CallEvent event;                        // of the lowest rank so far
-  RankSet told;                           // ranks that have reported it
-  Instant first{0}, last{0};              // first and latest report
+  std::uint64_t serial = 0;               // order of first reports in the job, from 0
+  CallEvent event;                        // the report of the lowest rank so far
+  RankSet told;                           // ranks that have reported the call
+  Instant first{0}, last{0};              // times of the first and the latest report
   std::vector<Version> versions;          // at most kMostVersions
   std::vector<ToldReason> reasons;        // at most kMostReasons, in order of arrival
   RankSet other_versions, other_reasons;  // ranks of versions and reasons past the limits
@@ -44,7 +44,7 @@ struct ToldCall {
   Rank compile_slowest{};
 };
 
-/// Counts of one frame, by call: a call that many ranks report counts once.
+/// Counts of the calls of one frame. A call that many ranks report counts once.
 struct ToldFrame {
   std::uint64_t compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t last = 0;  // serial of the latest call
@@ -57,17 +57,17 @@ class CallLog {
 
   void take(Rank rank, const CallEvent& event, Instant now);
   /// The graph whose text this rank should be asked for; nullopt: no text is missing. A graph is
-  /// asked for again if its text has not come within ten seconds.
+  /// asked for again if its text has not arrived within ten seconds.
   [[nodiscard]] std::optional<shapes::Fingerprint> wanted(const CallEvent& event, Instant now);
-  /// The text of a graph that was asked for; others are ignored.
+  /// Takes the text of a graph that was asked for; other texts are ignored.
   void take_graph(const shapes::Fingerprint& graph, std::string text);
   void configure(std::string text) { configuration_ = std::move(text); }
 
-  /// The last kMostCalls, oldest first, by serial without gaps.
+  /// The latest kMostCalls calls, oldest first; their serials have no gaps.
   [[nodiscard]] const std::deque<ToldCall>& calls() const { return calls_; }
-  /// Frames by name; at most kMostFrames, further frames are not counted.
+  /// Counts of frames by name, for at most kMostFrames frames; further frames are not counted.
   [[nodiscard]] const std::map<std::string, ToldFrame>& frames() const { return frames_; }
-  /// nullptr: not received, or dropped since.
+  /// The text of a graph; nullptr: it was not received, or has been dropped.
   [[nodiscard]] const std::string* graph_text(const shapes::Fingerprint& graph) const;
   [[nodiscard]] const std::string& configuration() const { return configuration_; }
 
@@ -76,7 +76,7 @@ class CallLog {
   [[nodiscard]] ToldCall& call_of(const CallEvent& event, Instant now);
 
   std::deque<ToldCall> calls_;
-  std::map<Key, std::uint64_t> serials_;  // of calls_: epoch, group, call, frame
+  std::map<Key, std::uint64_t> serials_;  // serials in calls_, by epoch, group, call and frame
   std::uint64_t next_ = 0;
   std::map<std::string, ToldFrame> frames_;
   struct Graph {

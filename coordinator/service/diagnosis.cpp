@@ -25,8 +25,8 @@ struct Look {
   [[nodiscard]] bool silent(const Member& member) const {
     return open(member) && now - member.heard > rules.silent_warn;
   }
-  /// True if its last message is from the second half of a wait that began at `since`. With an
-  /// older one the rank may be suspended.
+  /// True if the member's last message is from the second half of a wait that began at `since`. If
+  /// the message is older, the rank may be suspended.
   [[nodiscard]] bool heard_since_half(const Member& member, Instant since) const {
     return member.heard >= since + (now - since) / 2;
   }
@@ -46,7 +46,7 @@ struct Look {
 
 const char* has(const RankSet& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// The ranks of one kind of finding, separated into warnings and findings to act on.
+/// The ranks of findings of one kind, separated into warnings and findings to act on.
 struct Sorted {
   struct Part {
     RankSet ranks;
@@ -93,7 +93,7 @@ void find_lost_and_silent(const Look& look, std::vector<Finding>& out) {
   });
 }
 
-/// The ranks of `missing` to be named, and since when each has made no progress.
+/// The ranks of `missing` to be named, and since when each of them has made no progress.
 Sorted to_blame(const Look& look, const Operation& operation, const RankSet& missing,
                 RankSet& named) {
   Sorted out;
@@ -102,8 +102,8 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
     const Seen* seen = look.progress.seen(each);
     if (member == nullptr || seen == nullptr) continue;  // absent
     if (!member->finished && (!member->connection || look.silent(*member))) continue;
-    if (seen->state.waiting && !member->finished) continue;           // it waits for another rank
-    if (seen->state.lease > look.now && !member->finished) continue;  // busy
+    if (seen->state.waiting && !member->finished) continue;           // waits for another rank
+    if (seen->state.lease > look.now && !member->finished) continue;  // is busy
     const Instant since = std::max({operation.since, seen->state.progress, seen->state.lease});
     const Duration still = look.now - since;
     if (still < look.rules.stuck_warn) continue;
@@ -113,7 +113,7 @@ Sorted to_blame(const Look& look, const Operation& operation, const RankSet& mis
   return out;
 }
 
-/// True: a rank in the operation may have left it without a report, because it is lost or
+/// True if a rank in the operation may have left it without a report, because the rank is lost or
 /// suspended.
 bool unseen(const Look& look, const Operation& operation) {
   for (const Rank rank : operation.in) {
@@ -140,21 +140,21 @@ void find_stuck(const Look& look, const std::vector<Operation>& operations,
   };
   for (const Operation& operation : operations) {
     say(operation, operation.not_in, "not come to");
-    // A prefetched vote, or an operation that ended for some ranks only.
+    // The operation may be a prefetched vote, or may have ended for some ranks only.
     if (operation.not_in.empty() && !unseen(look, operation))
       say(operation, operation.beside, "begun and left");
   }
 }
 
-/// True: there has been no progress in the operation for the time of a warning.
+/// True if no rank in the operation has made progress for the time of a warning.
 bool still(const Look& look, const Operation& operation) {
   for (const Rank rank : operation.in)
     if (look.now - look.progress.seen(rank)->state.progress < look.rules.stuck_warn) return false;
   return true;
 }
 
-/// "rank 0: all_reduce f32[4] at a.py:3; rank 1: broadcast", where ranks are in operations of
-/// different kinds at one place; empty: they are not.
+/// "rank 0: all_reduce f32[4] at a.py:3; rank 1: broadcast", if ranks are in operations of
+/// different kinds at one place; else empty.
 std::string paths(const Look& look, const Operation& operation) {
   std::map<OperationKind, std::pair<RankSet, std::string>> kinds;
   for (const Rank rank : operation.in) {
@@ -221,7 +221,8 @@ bool reaches(const std::vector<std::vector<std::size_t>>& next, std::size_t from
   return false;
 }
 
-/// An operation is in a ring if it waits for itself through the ranks that it waits for.
+/// An operation is in a ring if its missing ranks wait, directly or through others, for that
+/// operation itself.
 void find_rings(const Look& look, const std::vector<Operation>& operations,
                 std::vector<Finding>& out) {
   const auto next = waits_between(look, operations);
@@ -251,7 +252,7 @@ void find_absent(const Look& look, Instant began, std::vector<Finding>& out) {
                              capital(absent.phrase()), has(absent), look.seconds_since(began))});
 }
 
-/// The share of recent looks that found it waiting, in thousandths.
+/// The share of recent looks that found the rank waiting, in thousandths.
 std::optional<std::uint32_t> waiting_share(const Look& look, Rank rank) {
   const Member* member = look.membership.member(rank);
   const Seen* seen = look.progress.seen(rank);

@@ -1,5 +1,5 @@
-// Finds what is wrong with a job: pure functions of its ranks' reports and of the time. A busy rank
-// with a lease (a long compile renews one) never counts as stuck.
+// Finds what is wrong with a job, by pure functions of its ranks' reports and of the time. A busy
+// rank with a lease (a long compile renews one) never counts as stuck.
 #pragma once
 
 #include <string>
@@ -14,19 +14,20 @@ namespace lockstep::coordinator {
 struct Rules {
   /// For a connected rank that sends nothing.
   Duration silent_warn = std::chrono::seconds(3), silent_act = std::chrono::seconds(60);
-  /// For a closed connection: a warning at once; the rank may still reconnect.
+  /// For a closed connection, which is a warning at once. Until then the rank may reconnect.
   Duration closed_act = std::chrono::seconds(10);
-  /// If others wait for a rank, or all ranks wait in one operation, without progress.
+  /// For a rank without progress for which others wait, and for an operation without progress in
+  /// which all ranks wait.
   Duration stuck_warn = std::chrono::seconds(5), stuck_act = std::chrono::seconds(60);
-  /// For ranks that have never joined, since the first rank joined.
+  /// For ranks that have never joined; counted from when the first rank joined.
   Duration absent_warn = std::chrono::seconds(10);
-  /// A rank lags if the median rank of the job waits for at least 1/skew_median of its time, and
-  /// this rank for at most 1/skew_ratio of the median, over `skew_looks` looks.
+  /// A rank lags if over `skew_looks` looks the median rank of the job waits for at least
+  /// 1/skew_median of the time, and the rank itself waits for at most 1/skew_ratio of that.
   std::uint32_t skew_median = 5, skew_ratio = 4, skew_looks = 100;
 
   /// The rules of one job, whose watchdogs wait for `deadline`. On one host watchdogs see more than
-  /// reports show, so the coordinator acts after them. Between hosts the coordinator sees more, so
-  /// it acts before them.
+  /// reports show, so the coordinator acts later than they do. Between hosts the coordinator sees
+  /// more, so it acts earlier than they do.
   [[nodiscard]] Rules within(Duration deadline, bool several_hosts) const;
 };
 
@@ -34,9 +35,9 @@ struct Finding {
   enum class Kind : std::uint8_t {
     Lost,    // its connection was closed before it finished
     Silent,  // no report from it
-    Stuck,   // others wait for it in an operation; it has neither progress nor a lease
+    Stuck,   // others wait for it in an operation, and it has neither progress nor a lease
     Ring,    // ranks wait for each other
-    Hung,    // all ranks are in an operation, and it does not end
+    Hung,    // all ranks are in an operation that does not end
     Absent,  // it has never joined
     Lags,    // others wait for it all the time
   };
@@ -49,8 +50,9 @@ struct Finding {
 };
 [[nodiscard]] std::string_view kind_name(Finding::Kind kind);
 
-/// All findings, the worst first. Findings to act on and warnings are separate, also of one kind.
-/// `operations`: from awaited_operations(). `began`: when the first rank joined.
+/// All findings, the worst first. Warnings and findings to act on are separate findings, even if
+/// they are of one kind. `operations` are from awaited_operations(). `began` is when the first rank
+/// joined.
 [[nodiscard]] std::vector<Finding> diagnose(const Membership& membership, const Progress& progress,
                                             const std::vector<Operation>& operations,
                                             const Rules& rules, Instant began, Instant now);

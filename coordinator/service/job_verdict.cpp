@@ -5,7 +5,8 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// True: some rank's last report says that it is a member and has not begun the operation.
+/// True if the last report of one of `ranks` says that it is a member and has not begun the
+/// operation.
 bool behind(const RankSet& ranks, const Operation& operation, const Progress& progress) {
   for (const Rank rank : ranks)
     if (const Seen* seen = progress.seen(rank); seen != nullptr) {

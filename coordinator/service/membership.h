@@ -1,5 +1,5 @@
 // The members of one job: which ranks have joined, from which host, as which process, and over
-// which connection. No sockets and no clock: `now` is handed in.
+// which connection. No sockets and no clock: `now` is a parameter.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,16 @@
 
 namespace lockstep::coordinator {
 
-/// One connection to the coordinator; never used twice.
+/// The id of one connection to the coordinator; never used twice.
 enum class ConnectionId : std::uint64_t {};
 
 /// One rank that has joined at least once.
 struct Member {
   Identity identity;
   std::optional<ConnectionId> connection;  // nullopt: closed
-  Instant joined{0};                       // this incarnation
-  Instant heard{0};                        // last message, or the moment the connection closed
-  int restarts = 0;                        // incarnations before this one
+  Instant joined{0};                       // when this incarnation joined
+  Instant heard{0};                        // time of the last message, or of the connection's end
+  int restarts = 0;                        // number of earlier incarnations
   bool finished = false;
 };
 
@@ -30,35 +30,35 @@ struct Member {
 ///
 /// A rank that joins again as the same incarnation has reconnected; its new connection replaces the
 /// earlier one. Another incarnation is a restarted process, and is accepted only once the earlier
-/// one is gone: two live processes that both say they are rank 3 are an error of the launcher.
+/// process is gone: two live processes of one rank are an error of the launcher.
 class Membership {
  public:
-  /// Size, build and deadline are those of the first rank.
+  /// Takes size, build and deadline of the job from the first rank.
   explicit Membership(const Identity& first);
 
   struct Admission {
     bool restarted = false;
-    std::optional<ConnectionId> replaced;  // to be closed
+    std::optional<ConnectionId> replaced;  // an earlier connection of the rank, to be closed
   };
-  /// `silent_after`: silence after which an earlier incarnation counts as gone. Requires 0
-  /// <= rank < size of the identity. Errors: Version (another build or world size than the members,
-  /// whom the message names; another live process is this rank).
+  /// `silent_after` is the silence after which an earlier incarnation counts as gone. Requires that
+  /// the identity's rank is from 0 to size-1. Errors: Version (the build or world size differs from
+  /// that of the members, which the message names; or another live process has this rank).
   [[nodiscard]] Result<Admission> join(const Identity& identity, ConnectionId connection,
                                        Instant now, Duration silent_after);
   void heard(Rank rank, bool finished, Instant now);
-  /// No effect if the rank has another connection by now.
+  /// No effect if the rank now has another connection.
   void closed(Rank rank, ConnectionId connection, Instant now);
 
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const std::string& build() const { return build_; }
   [[nodiscard]] Duration deadline() const { return deadline_; }
-  /// True if its ranks are on more than one host.
+  /// True if the job's ranks are on more than one host.
   [[nodiscard]] bool several_hosts() const { return several_hosts_; }
-  /// nullptr: it has never joined.
+  /// The member of a rank; nullptr: the rank has never joined.
   [[nodiscard]] const Member* member(Rank rank) const {
     return members_[static_cast<std::size_t>(rank.value)].get();
   }
-  /// True if this very process has joined before.
+  /// True if the process with this identity has joined before.
   [[nodiscard]] bool knows(const Identity& identity) const;
   /// Ranks that are connected and have not finished.
   [[nodiscard]] RankSet live() const;

@@ -9,7 +9,7 @@ namespace {
 
 struct Awaited {
   Operation operation;
-  Instant told{0};  // when a rank was first reported to wait in it
+  Instant told{0};  // arrival of the first report that a rank waits in it
 };
 
 bool connected(const Membership& membership, Rank rank) {

@@ -5,10 +5,11 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// The most groups of one job whose waits are followed; the tensor, pipeline and data groups of the
-/// largest job are fewer.
+/// Maximum number of groups of one job whose waits are followed, more than the tensor, pipeline and
+/// data groups of the largest job.
 constexpr std::size_t kMostGroupsOfJob = 1 << 16;
-/// Looks after which earlier ones count half. At ten looks a second this is two minutes.
+/// Number of looks after which all earlier looks count half. At ten looks a second this takes two
+/// minutes.
 constexpr std::uint32_t kRecentLooks = 1200;
 
 RankState state_of(const Identity& identity, const SlotReport& report, Instant now) {
@@ -30,7 +31,8 @@ RankState state_of(const Identity& identity, const SlotReport& report, Instant n
   return state;
 }
 
-/// `counts`: if false, only sets where the next call counts from.
+/// Adds the looks since the last report. If `counts` is false, only sets the numbers from which the
+/// next call counts.
 void count_looks(Seen& seen, const SlotReport& report, bool counts) {
   const auto since = [](std::uint64_t after, std::uint64_t before) {
     return static_cast<std::uint32_t>(
@@ -60,8 +62,8 @@ std::int64_t Seen::begun(std::uint64_t group) const {
   return group == kWorldGroup ? 0 : -1;
 }
 
-/// Only waits reported before this report count: those ranks waited for the ranks that were behind
-/// at that time.
+/// True if others wait for this rank. Only waits that were reported before this report count,
+/// because ranks that wait now may have begun to wait after it.
 bool Progress::others_wait_for(const Seen& seen, Instant now) const {
   const auto behind = [&](std::uint64_t group) {
     const auto it = awaited_.find(group);
@@ -80,7 +82,7 @@ void Progress::take(const Identity& identity, const SlotReport& report, Instant 
   const bool same_wait = seen.state.waiting && report.waiting && seen.state.begun == report.begun &&
                          seen.state.ordinal == report.ordinal && seen.state.group == report.group;
   if (!same_wait) seen.wait_told = now;
-  const Instant leased = std::min(seen.state.lease, now);  // the end of the lease, if it is over
+  const Instant leased = std::min(seen.state.lease, now);  // now, or when the lease ended
   compiling_ -= seen.state.phase == Phase::Compiling ? 1 : 0;
   seen.state = state_of(identity, report, now);
   compiling_ += seen.state.phase == Phase::Compiling ? 1 : 0;

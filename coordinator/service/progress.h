@@ -12,21 +12,21 @@ namespace lockstep::coordinator {
 
 /// The state of one rank from its reports.
 struct Seen {
-  RankState state;       // its instants on the coordinator's clock
+  RankState state;       // its instants are on the coordinator's clock
   Instant told{0};       // when the last report arrived
   Instant wait_told{0};  // when the first report of its current wait arrived
   std::vector<GroupCount> groups;
-  std::uint64_t looks = 0, looks_waiting = 0;  // as last reported
+  std::uint64_t looks = 0, looks_waiting = 0;  // the totals of the last report
   CallCounters counters;
-  /// Looks at the rank's state in about the last two minutes while no rank compiled, and how many
-  /// of them found the rank waiting; later looks count more.
+  /// Number of looks at the rank's state in about the last two minutes while no rank compiled, and
+  /// number of these that found the rank waiting. Later looks count more.
   std::uint32_t recent_looks = 0, recent_waiting = 0;
   /// Number of reports, and of reports that arrived while another rank waited in an operation that
   /// this rank had not begun.
   std::uint64_t reports = 0, awaited = 0;
 
-  /// Number of operations of `group` begun; for the world 0 if none is reported. -1: not a member
-  /// of the group.
+  /// Number of operations of `group` that the rank has begun; -1: the rank is not a member of the
+  /// group. For kWorldGroup 0 if the report has no number.
   [[nodiscard]] std::int64_t begun(std::uint64_t group) const;
 };
 
@@ -46,15 +46,14 @@ class Progress {
   }
 
  private:
-  /// The furthest operation of a group in which a rank was seen waiting, and when that was
-  /// reported.
+  /// The latest operation of a group in which a rank was seen waiting, and when that was reported.
   struct Awaited {
     std::uint64_t ordinal = 0;
     Instant told{0};
   };
   [[nodiscard]] bool others_wait_for(const Seen& seen, Instant now) const;
   std::vector<std::unique_ptr<Seen>> ranks_;
-  int compiling_ = 0;                         // ranks that do: meanwhile others may wait for them
+  int compiling_ = 0;                         // ranks that compile: others may wait for these
   std::map<std::uint64_t, Awaited> awaited_;  // by group
 };
 

@@ -1,6 +1,6 @@
-// The coordinator without its sockets: jobs, their members and their state. The server passes in
-// messages of connections and asks for findings. It has no clock: `now` is a parameter that never
-// goes back.
+// The coordinator without its sockets: jobs, their members and their state. The server passes
+// messages of connections to it and asks it for findings. The service has no clock: `now` is a
+// parameter that never goes back.
 #pragma once
 
 #include <map>
@@ -26,31 +26,34 @@ struct WatchedJob {
   Timeline timeline;
   Instant began;
   int run = 1;
-  std::optional<JobVerdict> ending;  // the verdict with which its own ranks ended it
+  std::optional<JobVerdict> ending;  // the verdict with which the job's own ranks ended it
 };
 
-/// The jobs of one coordinator. Memory is bounded: by jobs, by ranks, and per rank. One thread.
+/// The jobs of one coordinator. The numbers of jobs and ranks, and the memory per rank, are
+/// bounded. One thread.
 class Service {
  public:
-  /// The most jobs watched at one time; a job without connected ranks makes room.
+  /// Maximum number of jobs watched at one time. A job without connected ranks is removed to make
+  /// room.
   static constexpr std::size_t kMostJobs = 64;
 
   explicit Service(Rules rules = {}) : rules_(rules) {}
 
-  /// The connection belongs to this rank from here on. The caller closes `replaced` of the answer,
-  /// which is no longer known. Errors: BadInput (no such rank or job, or the connection has joined
-  /// before), Version (Membership::join), Environment (too many jobs).
+  /// From here on the connection belongs to this rank. The caller must close `replaced` of the
+  /// result, which no longer belongs to a rank. Errors: BadInput (no such rank or job, or the
+  /// connection has joined before), Version (Membership::join), Environment (too many jobs).
   [[nodiscard]] Result<Membership::Admission> join(const Identity& identity,
                                                    ConnectionId connection, Instant now);
-  /// This and the following messages have no effect if the connection belongs to no rank.
+  /// Takes a rank's report. This function and those below have no effect if the connection belongs
+  /// to no rank.
   void report(ConnectionId connection, const SlotReport& report, Instant now);
-  /// The rank reported a call. Returns the graph whose text the rank should be asked for.
+  /// Takes a rank's report of a call. Returns the graph whose text the rank should be asked for.
   [[nodiscard]] std::optional<shapes::Fingerprint> told(ConnectionId connection,
                                                         const CallEvent& event, Instant now);
   void graph(ConnectionId connection, GraphText graph);
   void configure(ConnectionId connection, Configuration configuration);
-  /// A rank's own watchdog ends the job. The first Ending of a run counts; it is taken back when a
-  /// process takes the place of one of its ranks.
+  /// Takes a rank's message that its own watchdog ends the job. Of a run the first Ending counts.
+  /// It is dropped when a new process takes the place of one of the run's ranks.
   void ending(ConnectionId connection, const Ending& ending);
   void closed(ConnectionId connection, Instant now);
   /// Keeps the spans of these ranks for traces from here on, because findings name them.
@@ -58,8 +61,8 @@ class Service {
 
   [[nodiscard]] const std::map<std::string, WatchedJob>& jobs() const { return jobs_; }
   [[nodiscard]] std::vector<Finding> diagnose(const WatchedJob& job, Instant now) const;
-  /// The verdict that ends the job: the one that its own ranks sent, else one from the findings.
-  /// The server sends it to all ranks while it holds.
+  /// The verdict that ends the job: the verdict that its own ranks sent, else one made from the
+  /// findings. The server sends it to all ranks while it holds.
   [[nodiscard]] std::optional<JobVerdict> verdict(const WatchedJob& job, Instant now) const;
   [[nodiscard]] Rules rules_of(const WatchedJob& job) const;
   /// The number of connected ranks of all jobs.
@@ -74,7 +77,7 @@ class Service {
   };
   [[nodiscard]] Result<WatchedJob*> job_of(const Identity& identity, Instant now);
   [[nodiscard]] bool make_room();
-  /// nullptr: the connection belongs to no rank.
+  /// The job and the rank to which the connection belongs; nullptr: it belongs to no rank.
   [[nodiscard]] WatchedJob* spoken_for(ConnectionId connection, Rank& rank);
   Rules rules_;
   std::map<std::string, WatchedJob> jobs_;  // by id

@@ -14,8 +14,8 @@
 namespace lockstep::coordinator {
 
 /// Reports arrive about once a second, and sooner when a long wait begins or ends. A wait or phase
-/// between two reports leaves no span, and a wait whose end was not reported ends where it was last
-/// seen.
+/// that lies between two reports leaves no span. A wait whose end was not reported ends when it was
+/// last seen.
 struct Span {
   enum class Kind : std::uint8_t { Wait, Tracing, Compiling, Loading, Exchange, Trace, Compile };
   Kind kind = Kind::Wait;
@@ -30,26 +30,27 @@ class Timeline {
  public:
   static constexpr std::size_t kMostSpans = 16'384;
   static constexpr int kMostRanks = 512;
-  /// The most ranks followed beside the sample, because findings named them.
+  /// Maximum number of ranks that are followed in addition to the sample, because findings name
+  /// them.
   static constexpr std::size_t kMostNamed = 64;
 
   explicit Timeline(int size) : size_(size) {}
 
   void report(Rank rank, const SlotReport& report, Instant now);
   void told(Rank rank, const CallEvent& event, Instant now);
-  /// Follows these ranks as well from here on.
+  /// Also follows these ranks from here on.
   void follow(const RankSet& ranks);
-  /// All ranks of a job of up to kMostRanks ranks; of a larger job every n-th rank, always the same
-  /// ones.
+  /// True for all ranks of a job of up to kMostRanks ranks, and for every n-th rank of a larger
+  /// job, always the same ranks; and for ranks given to follow().
   [[nodiscard]] bool follows(Rank rank) const;
 
   /// Sorted by rank and begin; the spans of one rank do not overlap. A phase that still goes on
-  /// ends now.
+  /// ends at `now`.
   [[nodiscard]] std::vector<Span> spans(Instant now) const;
 
  private:
   struct Open {
-    Span span;  // ends at the last report
+    Span span;  // its end is the time of the last report
     std::uint64_t group = 0, ordinal = 0;
   };
   void add(Span span);

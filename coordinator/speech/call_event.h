@@ -32,18 +32,19 @@ struct Configuration {
 struct CallEvent {
   enum class Outcome : std::uint8_t { Compiled, Fallback, Error };
   std::string frame;
-  std::string group;                  // by name; empty: all ranks
-  std::uint64_t epoch = 0, call = 0;  // which call of the group
+  std::string group;                  // name of the group; empty: all ranks
+  std::uint64_t epoch = 0, call = 0;  // the call's number in the group
   Outcome outcome = Outcome::Compiled;
-  Code code = Code::Internal;   // of an error
-  std::int32_t entry = -1;      // of the frame's cache; -1: none
-  std::uint32_t attempts = 1;   // traces that were needed
-  shapes::Fingerprint graph{};  // of the program that runs; zero: none
-  std::uint64_t nodes = 0;      // of that graph
-  /// Why no entry fits here ("first call", "tokens.size(0) is 7, the entry has 5"), or the error.
+  Code code = Code::Internal;   // set if the outcome is an error
+  std::int32_t entry = -1;      // index in the frame's cache; -1: none
+  std::uint32_t attempts = 1;   // number of traces that were needed
+  shapes::Fingerprint graph{};  // graph of the program that runs; zero: none
+  std::uint64_t nodes = 0;      // number of nodes of the graph
+  /// Why no entry fits on this rank ("first call", "tokens.size(0) is 7, the entry has 5"), or the
+  /// error.
   std::string reason;
   std::string decisions;                                  // "n=3 tokens=[s0, 10] s0>=2"
-  Duration waited{0}, exchange{0}, trace{0}, compile{0};  // of this rank
+  Duration waited{0}, exchange{0}, trace{0}, compile{0};  // times of this rank
   bool operator==(const CallEvent&) const = default;
 };
 [[nodiscard]] std::string_view outcome_name(CallEvent::Outcome outcome);

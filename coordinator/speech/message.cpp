@@ -8,7 +8,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// Bytes of the longest sentence of a refusal.
+/// Size of the longest sentence of a refusal, in bytes.
 constexpr std::size_t kSentenceBytes = 4096;
 
 /// The type of each alternative of Message, in its order.

@@ -1,5 +1,5 @@
-// The messages inside sealed frames, and their bytes. Decoding trusts nothing: it checks lengths of
-// texts and lists, ranges of enumerators and times, and that no byte is left over; it replaces
+// The messages inside sealed frames, and their bytes. Decoding trusts nothing. It checks lengths of
+// texts and lists, ranges of enumerators and times, and that no byte is left over. It replaces
 // control characters.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace lockstep::coordinator {
 
-/// From a rank, once: this connection belongs to it.
+/// From a rank, once: says that this connection belongs to the rank.
 struct Join {
   Identity identity;
   bool operator==(const Join&) const = default;
 };
 /// From an observer: a request for the status document.
 struct StatusRequest {
-  bool every_rank = false;  // the dump document instead
+  bool every_rank = false;  // true: the dump document instead
   bool operator==(const StatusRequest&) const = default;
 };
-/// To a rank: it is a member.
+/// To a rank: says that it is a member.
 struct Joined {
   bool operator==(const Joined&) const = default;
 };
-/// To a rank: it is not a member, and why. The connection is closed.
+/// To a rank: says why it is not a member. Then the connection is closed.
 struct Refused {
   Code code = Code::Internal;
   std::string message;
@@ -47,7 +47,7 @@ struct GraphWanted {
   shapes::Fingerprint graph{};
   bool operator==(const GraphWanted&) const = default;
 };
-/// To all ranks: the verdict that ends the job. It is repeated while it holds; a rank that has
+/// To all ranks: the verdict that ends the job. It is repeated while it holds. A rank that has
 /// waited for a second ends the job with it.
 struct JobVerdict {
   Code code = Code::Internal;
@@ -55,8 +55,9 @@ struct JobVerdict {
   bool operator==(const JobVerdict&) const = default;
 };
 
-/// From a rank: its watchdog ends the job with this error. The coordinator writes it down at once
-/// and answers Noted, because the process, which may host the coordinator, is about to exit.
+/// From a rank: says that its watchdog ends the job with this error. The coordinator records that
+/// at once and answers Noted, because the process, which may host the coordinator, is about to
+/// exit.
 struct Ending {
   Code code = Code::Internal;
   std::string message;
@@ -66,7 +67,7 @@ struct Noted {
   bool operator==(const Noted&) const = default;
 };
 
-/// The types of the wire frames of messages.
+/// The types of the frames in which messages are sent.
 enum class MessageType : std::uint8_t {
   // From a rank or an observer:
   Join = collectives::kFirstSealedType,

@@ -1,5 +1,5 @@
-// One side of a connection to a coordinator: the payloads of collectives/wire/sealed_session.h,
-// turned into messages, with a check that this side may send them. Pure.
+// One side of a connection to a coordinator: the payloads of collectives/wire/sealed_session.h, as
+// messages, with a check that the sender may send them. Pure.
 #pragma once
 
 #include <optional>
@@ -27,11 +27,11 @@ class Session {
 
   struct Taken {
     std::vector<Message> messages;
-    Bytes reply;                     // to send; after a refusal, the reason
+    Bytes reply;                     // bytes to send; after a refusal they hold the reason
     std::optional<Refusal> refusal;  // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
-  /// Requires established(): the other side reads messages only then.
+  /// Requires established(), since only then the other side reads messages.
   [[nodiscard]] Bytes seal(const Message& message);
   /// True once the other side has proven that it knows the secret.
   [[nodiscard]] bool established() const { return !over_ && session_.established(); }

@@ -1,6 +1,6 @@
-// A rank's messages about itself to the coordinator: its identity, once, and its slot of the board,
-// about once a second. Plain values. Times are durations before or after sending, because the
-// clocks of two hosts are unrelated.
+// A rank's messages to the coordinator about itself: its identity, once, and its slot of the board,
+// about once a second. Plain values. Times are durations relative to the moment of sending, because
+// the clocks of two hosts are unrelated.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ inline constexpr std::size_t kJobBytes = 128, kHostBytes = 64, kBuildBytes = 64,
                              kNoteBytes = 96;
 /// Largest job that is watched.
 inline constexpr int kMostRanks = 1 << 16;
-/// The most groups counted for one rank, as many as on a progress board.
+/// Maximum number of groups counted for one rank, as many as on a progress board.
 inline constexpr std::size_t kMostGroups = 64;
 
-/// Identifies one start of a rank's process; a restarted rank has another. Drawn at random.
+/// Random number of one start of a rank's process. A restarted rank has another number.
 enum class Incarnation : std::uint64_t {};
 
 /// A rank of a job, and its process.
@@ -29,11 +29,11 @@ struct Identity {
   Rank rank{};
   int size = 1;
   Incarnation incarnation{};
-  std::string host;  // by name
+  std::string host;  // name of the host
   std::uint64_t host_id = 0;
   std::int32_t pid = 0;
   std::string build;  // different for different programs
-  /// How long the job's own watchdogs wait for a rank without progress.
+  /// Time for which the job's own watchdogs wait for a rank without progress.
   Duration deadline{std::chrono::seconds(60)};
   bool operator==(const Identity&) const = default;
 };
@@ -47,10 +47,10 @@ struct GroupCount {
 
 /// Counters of one rank since it started.
 struct CallCounters {
-  std::uint64_t reused = 0, compiled = 0, fallbacks = 0, errors = 0;  // calls, by outcome
-  std::uint64_t votes = 0, exchanges = 0;                             // rounds
-  /// waited, wire: time in rounds until the vote's first peer arrived, and the rest. trace,
-  /// compile: time in traces and compiles.
+  std::uint64_t reused = 0, compiled = 0, fallbacks = 0, errors = 0;  // calls by outcome
+  std::uint64_t votes = 0, exchanges = 0;                             // numbers of rounds
+  /// `waited`: time in votes until the first peer arrived. `wire`: the remaining time of rounds.
+  /// `trace`, `compile`: time in traces and compiles.
   Duration waited{0}, wire{0}, trace{0}, compile{0};
   RoundCounts rounds;
   bool operator==(const CallCounters&) const = default;
@@ -63,12 +63,13 @@ struct SlotReport {
   Phase phase = Phase::Starting;
   OperationKind operation = OperationKind::None;
   std::uint64_t begun = 0;
-  std::uint64_t group = kWorldGroup;  // of the operation begun last
+  std::uint64_t group = kWorldGroup;  // group of the operation begun last
   std::uint64_t ordinal = 0;
   std::string group_name, event;
   Duration since_progress{0};
-  Duration lease_left{0};  // zero: none
-  /// Looks that the sender has taken at its slot since it started, and looks that found it waiting.
+  Duration lease_left{0};  // zero: no lease
+  /// Number of looks at the slot since the sender started, and number of these that found the rank
+  /// waiting.
   std::uint64_t looks = 0, looks_waiting = 0;
   std::vector<GroupCount> groups;  // groups with this rank as a member
   CallCounters counters;

@@ -1,7 +1,7 @@
-// Values as stored bytes: Cereal's portable binary archive behind a seal (seal.h). Only .cpp files
-// include this header, because it includes Cereal. The file that stores a type defines its
-// `serialize` and its version (CEREAL_CLASS_VERSION). The version is in the seal, so bytes of
-// another version are never read.
+// Turns values into stored bytes, a seal (seal.h) followed by Cereal's portable binary archive, and
+// back. Only .cpp files include this header, because it includes Cereal. The file that stores a
+// type defines its `serialize` and its version (CEREAL_CLASS_VERSION). The version is in the seal,
+// so bytes of another version are never read.
 #pragma once
 
 #include <istream>
@@ -38,7 +38,8 @@ class SpanBuffer : public std::streambuf {
 /// takes at least one).
 class BoundedInput : public cereal::InputArchive<BoundedInput, cereal::AllowEmptyClassElision> {
  public:
-  /// Bits of a stored size. Bytes stored before Cereal have 32, and are otherwise the same.
+  /// Number of bits of a stored size. Bytes stored before Cereal was used have sizes of 32 bits,
+  /// and are otherwise equal.
   enum class Sizes : std::uint8_t { Of32, Of64 };
 
   /// Throws cereal::Exception, as every read does.
@@ -111,7 +112,7 @@ Bytes pack(std::string_view kind, const T& value) {
   return seal({kind, cereal::detail::Version<T>::version}, std::as_bytes(std::span(bytes)));
 }
 
-/// Errors: as unseal().
+/// The value in sealed bytes. Errors: those of unseal().
 template <class T>
 Result<T> unpack(std::string_view kind, std::span<const std::byte> bytes) {
   const auto payload = unseal({kind, cereal::detail::Version<T>::version}, bytes);

@@ -1,5 +1,5 @@
-// Sizes and last uses of the artifacts of a directory, so that the store keeps within its limit.
-// For the artifact store. The index may be lost or wrong: it is rebuilt from the files.
+// Sizes and last uses of the artifacts of a directory, by which the artifact store keeps within its
+// limit. If the index is lost or wrong, it is rebuilt from the files.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,21 @@ class ArtifactIndex {
   /// Microseconds since 1970, as in VerifiedDirectory::File; only the order matters.
   using Time = std::int64_t;
 
-  /// The database is opened at the first write. Requires that `files` is of the same directory and
+  /// The database is opened at the first write. Requires that `files` is of `directory` and
   /// outlives the index.
   ArtifactIndex(std::string directory, VerifiedDirectory& files,
                 std::function<void(const Status&)> report)
       : directory_(std::move(directory)), files_(files), report_(std::move(report)) {}
 
-  /// The artifact was read. The use is kept in memory until the next write.
+  /// Notes that the artifact was read. The use is kept in memory until the next write.
   void used(const shapes::Fingerprint& key, Time now);
-  /// Writes the uses kept in memory, unless another process is writing: then they stay in memory.
-  /// Errors: as Database::open().
+  /// Writes the uses that are kept in memory. If another process is writing, they stay in memory.
+  /// Errors: those of Database::open().
   [[nodiscard]] Result<void> note_uses();
-  /// The artifact was stored. Removes the artifacts used longest ago (of equal age the lowest key
-  /// first) until the rest take at most `limit` bytes, but never the one just stored. The first
-  /// call, and the first after the index was replaced, compares the index with the files. Errors:
-  /// as Database::open().
+  /// Notes that the artifact was stored. Then removes the artifacts used longest ago (of equal age
+  /// the lowest key first) until the rest take at most `limit` bytes, but never the one just
+  /// stored. The first call, and the first after the index was replaced, compares the index with
+  /// the files. Errors: those of Database::open().
   [[nodiscard]] Result<void> stored(const shapes::Fingerprint& key, std::uint64_t bytes,
                                     std::uint64_t limit, Time now);
 

@@ -6,7 +6,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// In the unit of file times.
+/// The present time in the unit of file times.
 ArtifactIndex::Time now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::system_clock::now().time_since_epoch())

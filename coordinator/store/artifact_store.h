@@ -18,9 +18,9 @@ namespace lockstep::coordinator {
 /// One directory of artifacts, shared by any number of processes (verified_directory.h). One thread
 /// per object.
 ///
-/// It keeps within a size by removing the artifacts used longest ago (artifact_index.h). So an
-/// artifact may disappear at any time; a later load is then a miss. Returned bytes belong to the
-/// caller.
+/// The store keeps within a size limit by removing the artifacts used longest ago
+/// (artifact_index.h). So an artifact may disappear at any time; a later load is then a miss.
+/// Returned bytes belong to the caller.
 class ArtifactStore {
  public:
   static constexpr std::uint64_t kDefaultLimit = std::uint64_t{10} << 30;
@@ -28,28 +28,29 @@ class ArtifactStore {
   struct Options {
     /// A private directory, made if it is missing: what is in it gets executed.
     std::string directory;
-    /// Receives each artifact that failed verification, in one of the processes that see it, and
-    /// once, if so, that the directory cannot be kept within its size.
+    /// Receives each artifact that failed verification, in one of the processes that notice it.
+    /// Also receives, once, that the directory cannot be kept within its size.
     std::function<void(const Status&)> report;
-    /// Bytes on disk of all artifacts; the artifact stored last stays, whatever its size.
+    /// Limit of the bytes on disk of all artifacts. The artifact stored last stays, whatever its
+    /// size.
     std::uint64_t limit = kDefaultLimit;
   };
 
   /// Errors: Environment, with the reason why the directory cannot be used.
   [[nodiscard]] static Result<std::unique_ptr<ArtifactStore>> open(Options options);
-  /// Writes the uses that are not written yet; ignores errors.
+  /// Writes the uses that are not written yet. Ignores errors.
   ~ArtifactStore();
   ArtifactStore(const ArtifactStore&) = delete;
   ArtifactStore& operator=(const ArtifactStore&) = delete;
 
   /// The bytes stored under `key`; nullopt: a miss. A truncated or altered file is renamed to
-  /// NAME.bad and reported, and that is a miss. Errors: Environment (the file cannot be read).
+  /// NAME.bad and reported, and counts as a miss. Errors: Environment (the file cannot be read).
   [[nodiscard]] Result<std::optional<Bytes>> load(const shapes::Fingerprint& key);
   /// Stores `bytes` under `key`, in place of earlier ones. After success they are complete on disk;
   /// after an error nothing has changed. Errors: Environment (full or read-only disk).
   [[nodiscard]] Result<void> store(const shapes::Fingerprint& key,
                                    std::span<const std::byte> bytes);
-  /// Writes the uses of all loaded artifacts at once; for the end of a build.
+  /// Writes the uses of all loaded artifacts now; for the end of a build.
   void note_uses();
 
  private:

@@ -1,11 +1,11 @@
-// The use of SQLite and its reasons.
+// How SQLite is used, and why.
 //
-// On a file system of this host alone there is a write-ahead log, and a commit does not wait for
-// the disk (synchronous=NORMAL). kill -9 loses no committed data, because the kernel has the bytes;
-// a power loss may lose the last commits but not the file. That is enough, because a job can do
-// without these files. On other file systems (NFS and the like) the log's shared memory does not
-// work. There is a rollback journal instead, and a commit waits for the disk (FULL), because only
-// the order of writes keeps the file intact.
+// On a file system of this host alone, the database has a write-ahead log, and a commit does not
+// wait for the disk (synchronous=NORMAL). kill -9 loses no committed data, because the kernel has
+// the bytes; a power loss may lose the last commits but not the file. That is enough, because a job
+// can do without these files. On other file systems (NFS and the like) the log's shared memory does
+// not work. There the database has a rollback journal instead, and a commit waits for the disk
+// (FULL), because only the order of writes keeps the file intact.
 //
 // Another process may rename or delete a file at any time, so each transaction first checks that
 // its file still has its name. The last process that closes a file would delete the log by name.
@@ -32,15 +32,15 @@ namespace lockstep::coordinator {
 namespace {
 
 constexpr std::int64_t kApplication = 0x6c6f636b;  // "lock"
-/// More versions than there will ever be: a larger number means damage.
+/// Larger than any version there will ever be; a larger number means damage.
 constexpr std::int64_t kMostVersions = 1000;
 constexpr int kLongestValue = 16 << 20;  // bytes
 constexpr int kMostSetAside = 9;
-constexpr off_t kSmallest = 512;  // bytes of a database that is not empty
+constexpr off_t kSmallest = 512;  // minimum bytes of a database that is not empty
 constexpr std::chrono::milliseconds kPause{5};
 
-/// True: the file is damaged or has another schema. All other failures have causes outside the
-/// file.
+/// True if the failure shows that the file is damaged or has another schema. All other failures
+/// have causes outside the file.
 bool damage(int failure) {
   // The file or its log is shorter than its header says.
   if (failure == SQLITE_IOERR_SHORT_READ) return true;
@@ -62,9 +62,9 @@ bool busy(int failure) {
   return (failure & 0xff) == SQLITE_BUSY || (failure & 0xff) == SQLITE_LOCKED;
 }
 
-/// Held while a new file gets its name or a damaged one loses it, so that no process renames
-/// another's new file. If the file system has no such lock, or its holder is stopped, only the
-/// check of the inode just before protects.
+/// Held while a new file gets its name or a damaged file loses it, so that no process renames
+/// another process's new file. If the file system has no such lock, or its holder is stopped, only
+/// the check of the inode just before the renaming protects.
 class NameLock {
  public:
   NameLock(int directory, Duration patience)
@@ -107,11 +107,12 @@ Status Database::refusal(std::string_view what, const std::string& why) const {
       fmt::format("cannot {} the {} {}: {}", what, options_.content.noun, path(), why));
 }
 
-/// The consequence of a failure of SQLite for the file.
+/// What a failure of SQLite means for the file.
 std::optional<Database::Unusable> Database::failure_of(int failure, const std::string& why,
                                                        std::string_view what) const {
   if (failure == SQLITE_OK) return std::nullopt;
-  // The file system allows writing but the file's header does not: the header was altered.
+  // True if the file system allows writing but the file's header does not: then the header was
+  // altered.
   const bool forbids_itself =
       (failure & 0xff) == SQLITE_READONLY &&
       ::faccessat(directory_.fd(), options_.file.c_str(), W_OK, AT_EACCESS) == 0;
@@ -133,7 +134,7 @@ std::optional<Database::Unusable> Database::failure_of(int failure, const std::s
                                         "LOCKSTEP_CACHE_DIR")};
 }
 
-/// Opens the file, or a new one if it is missing or damaged.
+/// Opens the file, or makes a new one if it is missing or damaged.
 Result<void> Database::connect() {
   std::string why = "other processes keep replacing it";
   for (int attempt = 0; attempt < 4; ++attempt) {
@@ -166,7 +167,7 @@ std::optional<Database::Unusable> Database::find_or_make() {
   if (!there && errno != ENOENT) return refused("examine", std::strerror(errno));
   if (!there) {
     if (options_.access == Access::Read) return refused("read", "there is none");
-    // SQLite would create it with the permissions of the umask.
+    // Creates the file here, because SQLite would create it with the permissions of the umask.
     const int fd = ::openat(directory_.fd(), options_.file.c_str(),
                             O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return refused("make", std::strerror(errno));
@@ -180,7 +181,7 @@ std::optional<Database::Unusable> Database::find_or_make() {
                                       "on it",
                                       info.st_mode & 0777u, options_.content.danger));
   inode_ = info.st_ino;
-  // SQLite would treat it as an empty database.
+  // SQLite would treat such a file as an empty database.
   if (info.st_size > 0 && info.st_size < kSmallest)
     return Unusable{Unusable::Kind::Damaged, "it is cut short", {}};
   return std::nullopt;
@@ -219,7 +220,7 @@ std::optional<Database::Unusable> Database::examine() {
   std::string found;
   Transaction look(*connection_);
   look.run("PRAGMA cell_size_check = ON");
-  look.run("BEGIN");  // one snapshot: another process may be creating it
+  look.run("BEGIN");  // one snapshot, because another process may be creating the database
   look.run("PRAGMA user_version", {}, [&](const Row& row) { version = row.integer(0); });
   look.run("PRAGMA application_id", {}, [&](const Row& row) { application = row.integer(0); });
   look.run("SELECT count(*) FROM sqlite_schema", {},
@@ -282,7 +283,7 @@ std::optional<Database::Unusable> Database::migrate() {
   look();
   if (work.ok() && version < known()) {
     work.run("BEGIN IMMEDIATE");
-    look();  // another process may have migrated it
+    look();  // another process may have migrated the file meanwhile
     for (; work.ok() && version < known(); ++version) {
       char* message = nullptr;
       const char* sql = options_.content.migrations[static_cast<std::size_t>(version)];
@@ -306,14 +307,14 @@ std::optional<Database::Unusable> Database::migrate() {
   return std::nullopt;
 }
 
-/// True: the open file still has its name.
+/// True if the open file still has its name.
 bool Database::named() const {
   struct stat info {};
   return ::fstatat(directory_.fd(), options_.file.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
          info.st_ino == inode_;
 }
 
-/// False: another process is writing, and `patience` is zero.
+/// Returns false if another process is writing and `patience` is zero.
 Result<bool> Database::transact(std::string_view begin, const Work& work, Duration patience) {
   std::string why;
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -354,7 +355,7 @@ Result<bool> Database::write_at_once(const Work& work) {
   return transact("BEGIN IMMEDIATE", work, Duration{0});
 }
 
-/// Renames the file and its log, unless another process has done so.
+/// Renames the file and its log, unless another process has done that already.
 Result<void> Database::set_aside(const std::string& why) {
   if (options_.access == Access::Read)
     return refusal("read",

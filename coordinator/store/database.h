@@ -1,5 +1,6 @@
 // One SQLite file in a private directory: opens it, checks it, migrates it to this program's
-// schema, and replaces it if it is damaged. The stores use it; it knows nothing of their content.
+// schema, and replaces it if it is damaged. The stores use it; it knows nothing about their
+// content.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,7 @@ namespace lockstep::coordinator {
 
 struct DatabaseConnection;
 
-/// One row of a query, within its callback. A column of another type reads as zero or empty.
+/// One row of a query, valid during the callback. A column of another type reads as zero or empty.
 class Row {
  public:
   explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
@@ -38,16 +39,16 @@ class Row {
 /// handles the failure at the end.
 class Transaction {
  public:
-  /// The value of a parameter; monostate: null.
+  /// The value of a parameter; monostate is SQL's null.
   using Value =
       std::variant<std::monostate, std::int64_t, std::string_view, std::span<const std::byte>>;
   using EachRow = std::function<void(const Row&)>;
 
   explicit Transaction(DatabaseConnection& connection) : connection_(connection) {}
-  /// One statement, with its parameters ?1, ?2, … in order.
+  /// Runs one statement. `values` are its parameters ?1, ?2, …; `each` is called for each row.
   void run(std::string_view sql, std::initializer_list<Value> values = {},
            const EachRow& each = {});
-  /// Declares the file damaged: this program cannot have written the value that was read.
+  /// Declares the file damaged, because this program cannot have written a value that was read.
   void refuse(const std::string& why);
   [[nodiscard]] bool ok() const { return failure_ == 0; }
   /// SQLite's error code; 0: no failure.
@@ -60,31 +61,32 @@ class Transaction {
   std::string why_;
 };
 
-/// Any number of processes may use one file at a time. A transaction is complete or absent, also
-/// after kill -9 at any moment. One thread per object; an object must not be used after fork().
+/// Any number of processes may use one file at the same time. A transaction is complete or absent,
+/// also after kill -9 at any moment. One thread per object; an object must not be used after
+/// fork().
 class Database {
  public:
   struct Content {
     std::string_view noun;      // "history"
     std::string_view danger;    // "what is in it steers what gets compiled"
     std::string_view recovery;  // "a new one is begun"
-    /// Element v: the statements that migrate a file from schema version v to v + 1; never changed
-    /// once released. The number of elements is the version that this program writes.
+    /// Element v has the statements that migrate a file from schema version v to v + 1. They are
+    /// never changed once released. The number of elements is the version that this program writes.
     std::span<const char* const> migrations;
   };
   enum class Access : std::uint8_t {
     Write,
-    Read,  // creates, changes and renames nothing
+    Read,  // does not create, change or rename any file
   };
   /// How transactions are made atomic: a write-ahead log, or a rollback journal of the old pages.
   /// The log needs memory that all processes share, so it works on one host only.
   enum class Journal : std::uint8_t { ByFileSystem, Log, Pages };
   struct Options {
     std::string directory;  // PrivateDirectory::open()
-    std::string file;       // its name in `directory`
+    std::string file;       // the file's name in `directory`
     Content content;
     Access access = Access::Write;
-    /// How long to wait for processes that are writing.
+    /// Longest wait for processes that are writing.
     Duration patience = std::chrono::seconds(5);
     /// Receives the error when a damaged file is renamed.
     std::function<void(const Status&)> report;
@@ -104,14 +106,15 @@ class Database {
   /// is repeated on a new file. So the work must be repeatable, and its results count only after
   /// success.
   using Work = std::function<void(Transaction&)>;
-  /// Errors as open().
+  /// Errors: those of open().
   [[nodiscard]] Result<void> read(const Work& work);
-  /// After an error nothing has changed. Errors as open().
+  /// After an error nothing has changed. Errors: those of open().
   [[nodiscard]] Result<void> write(const Work& work);
-  /// As write(), but does not wait. False: another process is writing, and nothing was done.
+  /// Does what write() does, but does not wait. False: another process is writing, and nothing was
+  /// done.
   [[nodiscard]] Result<bool> write_at_once(const Work& work);
 
-  /// The number of files that this object has opened: 1, and one more for each replacement.
+  /// Number of files that this object has opened: 1, plus one for each replacement.
   [[nodiscard]] unsigned files() const { return files_; }
   /// PrivateDirectory::identity()
   [[nodiscard]] const std::string& identity() const { return directory_.identity(); }
@@ -142,7 +145,7 @@ class Database {
   Options options_;
   PrivateDirectory directory_;
   std::unique_ptr<DatabaseConnection> connection_;
-  std::uint64_t inode_ = 0;  // of the open file
+  std::uint64_t inode_ = 0;  // inode of the open file
   unsigned files_ = 0;
 };
 

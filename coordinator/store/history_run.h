@@ -1,5 +1,5 @@
-// Runs of jobs as the history keeps them. Plain values; values that are only shown are texts. The
-// history collector makes them, the history store keeps them, `lockstep history` shows them.
+// Runs of jobs in the form of the history. Plain values; values that are only shown are texts. The
+// history collector makes them, the history store keeps them, and `lockstep history` shows them.
 #pragma once
 
 #include <chrono>
@@ -32,10 +32,10 @@ struct HistoryCall {
   HistoryTime at;            // when the first rank reported it
   std::string frame, group;
   std::uint64_t epoch = 0, call = 0;
-  std::string outcome, code;  // code: of an error; else empty
+  std::string outcome, code;  // code: empty unless the outcome is an error
   std::int32_t entry = -1;
   std::uint32_t attempts = 1;
-  std::string ranks;  // that have reported it
+  std::string ranks;  // ranks that have reported it
   Duration exchange{0}, trace{0}, compile{0}, waited{0};
   std::int32_t slowest = 0;  // the rank that compiled longest
   std::vector<HistoryVersion> versions;
@@ -51,7 +51,7 @@ struct HistoryNote {
 };
 
 struct HistoryRun {
-  std::string coordinator;  // random id; together with `watched` unique for each run
+  std::string coordinator;  // random id; with `watched` it identifies the run
   std::string job;
   int watched = 0;  // number of the run among all runs of this coordinator, from 1
   int size = 1;
@@ -59,10 +59,10 @@ struct HistoryRun {
   HistoryTime began;
   HistoryTime seen;                  // when its coordinator last looked
   std::optional<HistoryTime> ended;  // when the last rank was gone
-  std::string word, sentence;        // its latest headline (headline.h)
+  std::string word, sentence;        // the run's latest headline (headline.h)
   // Set only when read from the store:
   std::int64_t id = 0;
-  int number = 0;  // among all runs of the job, from 1
+  int number = 0;  // number of the run among all runs of the job, from 1
   std::uint64_t compiled = 0, fallbacks = 0, errors = 0;
   bool operator==(const HistoryRun&) const = default;
 };
@@ -70,8 +70,8 @@ struct HistoryRun {
 /// The news of one run.
 struct RunNews {
   HistoryRun run;
-  std::vector<HistoryCall> calls;  // new, or reported by more ranks since
-  std::vector<HistoryNote> notes;  // new
+  std::vector<HistoryCall> calls;  // calls that are new, or that more ranks have reported since
+  std::vector<HistoryNote> notes;  // new notes
 };
 
 }  // namespace lockstep::coordinator

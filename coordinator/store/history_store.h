@@ -17,7 +17,8 @@ namespace lockstep::coordinator {
 class HistoryStore {
  public:
   static constexpr std::string_view kFile = "history.db";
-  /// Limits: runs of all jobs (the latest are kept), and calls and notes of one run (the latest).
+  /// Limits of the numbers of runs of all jobs, and of calls and notes of one run. The latest are
+  /// kept.
   static constexpr int kMostRuns = 1000;
   static constexpr std::int64_t kMostCalls = 10'000, kMostNotes = 1'000;
 
@@ -28,17 +29,18 @@ class HistoryStore {
     std::function<void(const Status&)> report;
     Database::Access access = Database::Access::Write;
   };
-  /// Errors: as Database::open().
+  /// Errors: those of Database::open().
   [[nodiscard]] static Result<std::unique_ptr<HistoryStore>> open(Options options);
 
-  /// Writes all of the news or nothing. Writing runs and calls again changes nothing; notes are
-  /// added again. Errors: as Database::write().
+  /// Writes all of the news or nothing. If news are written twice, runs and calls are there once,
+  /// notes twice. Errors: those of Database::write().
   [[nodiscard]] Result<void> write(const std::vector<RunNews>& news);
 
-  /// The runs of a job, or of all jobs if `job` is empty; the latest first.
-  /// Errors: as Database::read().
+  /// The runs of a job, or of all jobs if `job` is empty; the latest first. Errors: those of
+  /// Database::read().
   [[nodiscard]] Result<std::vector<HistoryRun>> runs(const std::string& job);
-  /// The calls of a run, in the order in which they were reported. Errors: as Database::read().
+  /// The calls of a run, in the order in which they were reported. Errors: those of
+  /// Database::read().
   [[nodiscard]] Result<std::vector<HistoryCall>> calls(const HistoryRun& run);
   [[nodiscard]] Result<std::vector<HistoryNote>> notes(const HistoryRun& run);
 

@@ -13,7 +13,7 @@ namespace lockstep::coordinator {
 namespace {
 
 constexpr std::chrono::seconds kTryAgain{1}, kEnd{1};
-/// The most errors kept until errors() is called.
+/// Maximum number of errors kept until errors() is called.
 constexpr std::size_t kMostErrors = 16;
 
 }  // namespace
@@ -25,7 +25,7 @@ struct HistoryWriter::Shared {
   std::optional<std::vector<RunNews>> batch;  // nullopt once it is written
   std::vector<std::string> errors;
   bool stop = false, over = false;
-  bool failing = false;  // the last write
+  bool failing = false;  // the last write failed
 
   explicit Shared(std::string where) : directory(std::move(where)) {}
   void add_error(const std::string& line) {
@@ -41,7 +41,7 @@ HistoryWriter::HistoryWriter(std::string directory)
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    // Detached, because a hanging write cannot be ended; the thread holds `shared`.
+    // The thread is detached, because a hanging write cannot be ended. It keeps `shared` alive.
     std::thread([shared = shared_] {
       work(*shared);
       const std::lock_guard lock(shared->mutex);
@@ -102,14 +102,14 @@ void HistoryWriter::work(Shared& shared) {
     }
     return store->write(news);
   };
-  std::string error;  // the last one, while it lasts
+  std::string error;  // the last error, while it lasts
   std::unique_lock lock(shared.mutex);
   while (!shared.stop) {
     if (!shared.batch) {
       shared.changed.wait(lock);
       continue;
     }
-    const std::vector<RunNews>& batch = *shared.batch;  // give() requires idle(), so it stays
+    const std::vector<RunNews>& batch = *shared.batch;  // stays: give() requires idle()
     lock.unlock();
     const auto written = write(batch);
     if (!written && error != written.error().message)

@@ -1,5 +1,5 @@
-// Writes history on its own thread, so that a slow or hanging disk delays neither reports of ranks
-// nor answers. For the server.
+// Writes the history on its own thread, so that a slow or hanging disk delays neither reports of
+// ranks nor answers. Used by the server.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,20 @@
 
 namespace lockstep::coordinator {
 
-/// It takes one batch at a time. Later news stays in the service, whose call log is bounded, so
-/// nothing queues up. A batch that cannot be written is tried again every second. One calling
-/// thread.
+/// Takes one batch at a time. Later news stay in the service, whose call log is bounded, so nothing
+/// queues up. A batch that cannot be written is tried again every second. One calling thread.
 class HistoryWriter {
  public:
-  /// `directory`: of HistoryStore. The thread opens it, because that may wait as well.
+  /// `directory` is that of the HistoryStore. The thread opens it, because opening may wait, too.
   explicit HistoryWriter(std::string directory);
-  /// Waits a second at most; news that is not written by then is lost.
+  /// Waits at most a second; news that are not written by then are lost.
   ~HistoryWriter();
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  /// True if the last batch is written, so that another may be given.
+  /// True if the last batch is written, so that the next may be given.
   [[nodiscard]] bool idle() const;
-  /// True unless the last write failed: a batch given now will be written soon.
+  /// True unless the last write failed, so that a batch given now will probably be written soon.
   [[nodiscard]] bool writes() const;
   /// Waits until idle(); false: not within `patience`.
   [[nodiscard]] bool wait_idle(Duration patience) const;
@@ -36,7 +35,7 @@ class HistoryWriter {
  private:
   struct Shared;
   static void work(Shared& shared);
-  std::shared_ptr<Shared> shared_;  // outlives the writer if a write hangs
+  std::shared_ptr<Shared> shared_;  // lives on after the writer if a write hangs
 };
 
 }  // namespace lockstep::coordinator

@@ -14,9 +14,10 @@ namespace lockstep::coordinator {
 /// replaced. Movable; one thread per object.
 class PrivateDirectory {
  public:
-  /// Makes it with mode 0700 if it is missing (its parent must exist). `noun` ("artifact") and
-  /// `danger` ("what is in it gets executed") are for messages. Errors: Environment (it cannot be
-  /// made or opened, is a symbolic link, another user's or open to others).
+  /// Opens the directory; makes it with mode 0700 if it is missing (its parent must exist). `noun`
+  /// ("artifact") and `danger` ("what is in it gets executed") are for messages. Errors:
+  /// Environment (it cannot be made or opened, is a symbolic link, belongs to another user or is
+  /// open to others).
   [[nodiscard]] static Result<PrivateDirectory> open(const std::string& path, std::string_view noun,
                                                      std::string_view danger);
   PrivateDirectory(PrivateDirectory&& other) noexcept
@@ -25,7 +26,8 @@ class PrivateDirectory {
   ~PrivateDirectory();
 
   [[nodiscard]] int fd() const { return fd_; }
-  /// "DEVICE:INODE on HOST": equal for two processes of one host only if they use one directory.
+  /// "DEVICE:INODE on HOST": equal for two processes of one host only if they use the same
+  /// directory.
   [[nodiscard]] const std::string& identity() const { return identity_; }
 
  private:

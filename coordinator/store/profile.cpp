@@ -7,7 +7,7 @@
 
 namespace lockstep::shapes {
 
-// plausible() rejects enumerators out of range.
+// Enumerators that are out of range are read, too; plausible() rejects them.
 template <class Archive>
 static void serialize(Archive& archive, Seen& seen) {
   archive(seen.state, seen.value);
@@ -48,7 +48,7 @@ CEREAL_CLASS_VERSION(lockstep::coordinator::KeptProfile, 2)
 
 namespace lockstep::coordinator {
 
-// Version 1 had strides, which are skipped.
+// A source of version 1, which also had strides; these are skipped.
 struct FirstSource {
   ProfiledSource source;
 };

@@ -1,6 +1,6 @@
 // The profile of a frame: the lattice values of its sources in earlier runs of a job, so that a
 // restarted job makes at its first call the decisions for which the first run needed several
-// compiles. It does not depend on ranks or their number. Pure; profile_store keeps it.
+// compiles. It does not depend on ranks or their number. Pure; profile_store stores it.
 #pragma once
 
 #include <compare>
@@ -31,8 +31,8 @@ using Profile = std::map<std::string, ProfiledSource>;
 /// each cell in canonical form.
 [[nodiscard]] bool plausible(const shapes::Dynamism& seen);
 
-/// A frame across runs: its name and, where the caller has one, a fingerprint of its content (the
-/// text of the function), so that another function of the same name starts with nothing.
+/// Identifies a frame across runs: its name and, if the caller has it, a fingerprint of its content
+/// (the text of the function), so that another function of the same name starts without a profile.
 struct FrameKey {
   std::string name;
   shapes::Fingerprint content;
@@ -47,13 +47,13 @@ struct KeptProfile {
   bool operator==(const KeptProfile&) const = default;
 };
 
-/// Version 2, sealed (seal.h).
+/// The profile as bytes of version 2, sealed (seal.h).
 [[nodiscard]] Bytes encode(const KeptProfile& kept);
-/// Errors: Version (another version), Environment (not a profile, or a source is not plausible);
-/// the message continues the sentence "it is damaged".
+/// Reads such bytes. Errors: Version (another version), Environment (not a profile, or a source is
+/// not plausible). The message says what is damaged, to follow "it is damaged".
 [[nodiscard]] Result<KeptProfile> decode_profile(std::span<const std::byte> bytes);
-/// Reads version 1, which old records hold: sources only, without a seal. nullopt: not a valid
-/// profile.
+/// Reads bytes of version 1, which old records hold: only sources, without a seal. nullopt: not a
+/// valid profile.
 [[nodiscard]] std::optional<Profile> decode_first_profile(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::coordinator

@@ -1,5 +1,5 @@
-// A payload is a sealed profile with its job and frame, so that a payload under a wrong key is
-// noticed.
+// A payload is a sealed profile together with its job and frame, so that a payload under a wrong
+// key is noticed.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -27,7 +27,7 @@ CREATE TABLE damaged (          -- what was set aside, the last few
   why TEXT NOT NULL
 ) STRICT;
 )sql",
-    // The seal of a payload has its SHA-256.
+    // Payloads are sealed from here on; the seal has their SHA-256.
     R"sql(
 DELETE FROM profile;
 ALTER TABLE profile DROP COLUMN sha256;
@@ -88,8 +88,8 @@ Result<Profile> ProfileStore::load(const FrameKey& frame) {
   return kept.profile ? *std::move(kept.profile) : Profile{};
 }
 
-/// If several processes see the damage, the one that moves the row reports it. If no process can,
-/// each reports it once.
+/// If several processes notice the damage, the process that moves the row reports it. If no process
+/// can move the row, each reports the damage once.
 void ProfileStore::set_aside(const FrameKey& frame, const std::string& why) {
   Kept kept;
   const Bytes key = key_of(frame);

@@ -1,7 +1,7 @@
-// Profiles on disk: rows of one database, by job id and frame. Every rank loads at the first call
-// of a frame; after an entry is committed, one of the ranks that share the directory stores. A
-// loaded profile is verified to be of its job and frame; the agreement checks whether it fits
-// today's inputs.
+// Profiles on disk: rows of one database, by job id and frame. Every rank loads the profile at the
+// first call of a frame. After an entry is committed, one of the ranks that share the directory
+// stores it. Loading verifies that the profile is of this job and frame; the agreement checks
+// whether it fits today's inputs.
 #pragma once
 
 #include <functional>
@@ -21,32 +21,33 @@ namespace lockstep::coordinator {
 /// The profiles of one job id. One thread per object; processes may share the directory.
 class ProfileStore {
  public:
-  /// Bytes of the largest profile, with its seal: about 4,000 sources.
+  /// Size of the largest profile with its seal, in bytes: about 4,000 sources.
   static constexpr std::size_t kLargest = std::size_t{1} << 20;
-  /// The most profiles of all jobs; the one written longest ago is removed.
+  /// Maximum number of profiles of all jobs. Beyond it, the profile written longest ago is removed.
   static constexpr int kMost = 4096;
   static constexpr std::string_view kFile = "profiles.db";
 
   struct Options {
     /// A private directory, made if it is missing (its parent must exist).
     std::string directory;
-    /// Requires a text that is not empty: jobs without an id have no profiles.
+    /// Must not be empty: jobs without an id have no profiles.
     std::string job_id;
-    /// Receives each damaged profile that was set aside, once, and a damaged database.
+    /// Receives, once, each damaged profile that was set aside, and a damaged database.
     std::function<void(const Status&)> report;
     Database::Access access = Database::Access::Write;
   };
-  /// Errors: as Database::open().
+  /// Errors: those of Database::open().
   [[nodiscard]] static Result<std::unique_ptr<ProfileStore>> open(Options options);
 
   /// The profile of a frame; empty if the frame has no profile. A profile that is damaged, of
-  /// another version or of another frame is set aside, and the result is empty. Errors: as
+  /// another version or of another frame is set aside, and the result is empty. Errors: those of
   /// Database::read().
   [[nodiscard]] Result<Profile> load(const FrameKey& frame);
-  /// Stores `profile` without its implausible sources; an equal profile is not written again.
-  /// Errors: Environment (full or read-only disk, too large); the earlier profile stays.
+  /// Stores `profile` without its implausible sources. An equal profile is not written again.
+  /// Errors: Environment (full or read-only disk, or the profile is too large). After an error the
+  /// earlier profile stays.
   [[nodiscard]] Result<void> store(const FrameKey& frame, const Profile& profile);
-  /// Every profile of the job, by frame. Errors: as Database::read().
+  /// Every profile of the job, by frame. Errors: those of Database::read().
   [[nodiscard]] Result<std::vector<std::pair<FrameKey, Profile>>> all();
 
   /// Database::identity()

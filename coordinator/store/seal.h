@@ -1,5 +1,5 @@
-// The seal: a header of stored bytes with their kind, version, length and SHA-256. All of it is
-// checked before other code reads the bytes.
+// The seal: a header before stored bytes with their kind, version, length and SHA-256. All of these
+// are checked before other code reads the bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,18 @@ namespace lockstep::coordinator {
 
 struct StoredKind {
   std::string_view name;      // "profile": at most 8 letters
-  std::uint32_t version = 0;  // of the bytes behind the seal
+  std::uint32_t version = 0;  // version of the bytes after the seal
 };
 
-/// "lockstep", kind, version, length, SHA-256 of these and of what follows.
+/// Bytes of "lockstep", kind, version, length, and the SHA-256 of these and of what follows the
+/// seal.
 inline constexpr std::size_t kSealBytes = 8 + 8 + 4 + 8 + 32;
 
 /// The seal followed by `payload`.
 [[nodiscard]] Bytes seal(const StoredKind& kind, std::span<const std::byte> payload);
 /// The payload, as a part of `bytes`. Errors: Version (written by another version), Environment (no
-/// seal, another kind, cut short, altered); the message continues the sentence "it is damaged".
+/// seal, another kind, cut short, altered). The message says what is damaged, to follow "it is
+/// damaged".
 [[nodiscard]] Result<std::span<const std::byte>> unseal(const StoredKind& kind,
                                                         std::span<const std::byte> bytes);
 

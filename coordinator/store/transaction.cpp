@@ -1,4 +1,4 @@
-// Transaction and Row of database.h.
+// Implements Transaction and Row of database.h.
 #include <sqlite3.h>
 
 #include <lockstep/coordinator/store/database.h>

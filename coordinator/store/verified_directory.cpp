@@ -39,7 +39,8 @@ CEREAL_CLASS_VERSION(lockstep::coordinator::KeyedFile, 2)  // version 1 had a fo
 namespace lockstep::coordinator {
 namespace {
 
-// Bytes of Cereal's byte order mark and version, of the key, and of the payload's size.
+// Bytes of a file besides the payload: the seal, Cereal's byte order mark and version, the key, and
+// the payload's size.
 constexpr std::size_t kAround = kSealBytes + 1 + 4 + 16 + 8;
 constexpr std::string_view kTemporary = "tmp.";
 constexpr std::time_t kForeignLeftoverSeconds = 24 * 3600;
@@ -62,7 +63,7 @@ unsigned next_number() {
   return next++;
 }
 
-/// The writer's process in "tmp.PID.NUMBER.HOST"; nullopt: a writer on another host.
+/// The writer's process in the name "tmp.PID.NUMBER.HOST"; nullopt: the writer was on another host.
 std::optional<pid_t> local_writer(std::string_view name) {
   name.remove_prefix(kTemporary.size());
   pid_t pid = 0;
@@ -132,8 +133,8 @@ bool VerifiedDirectory::remove(const shapes::Fingerprint& key) {
 }
 
 void VerifiedDirectory::set_aside(const shapes::Fingerprint& key, const std::string& why) {
-  // If several processes see the same damage, the one whose rename succeeds reports it. If renaming
-  // fails (a read-only directory), each reports it once.
+  // If several processes notice the same damage, the process whose rename succeeds reports it. If
+  // renaming fails (a read-only directory), each process reports the damage once.
   const std::string name = key.text();
   const bool moved =
       ::renameat(directory_.fd(), name.c_str(), directory_.fd(), (name + ".bad").c_str()) == 0;

@@ -1,5 +1,5 @@
-// A private directory of files by fingerprint, for the artifact store. A file is never
-// half-written, and no file is trusted before it is verified.
+// A private directory of files by fingerprint, for the artifact store. No file is ever
+// half-written, and none is trusted before it is verified.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ namespace lockstep::coordinator {
 /// atomic rename and is complete from then on. One thread per object.
 class VerifiedDirectory {
  public:
-  /// Words about the files, for their seals and for messages.
+  /// Words for the files, in their seals and in messages.
   struct Content {
     std::string_view noun;      // "artifact"; at most 8 letters
     std::string_view danger;    // "what is in it gets executed"
@@ -33,21 +33,21 @@ class VerifiedDirectory {
     /// PrivateDirectory::open()
     std::string path;
     Content content;
-    /// Receives each file that failed verification, in one of the processes that see it.
+    /// Receives each file that failed verification, in one of the processes that notice it.
     std::function<void(const Status&)> report;
   };
 
-  /// Also removes unfinished files of dead processes of this host, and of other hosts' after a day.
-  /// Errors: Environment, with the reason why the directory cannot be used.
+  /// Opens the directory, and removes unfinished files of dead processes of this host, and of other
+  /// hosts after a day. Errors: Environment, with the reason why the directory cannot be used.
   [[nodiscard]] static Result<std::unique_ptr<VerifiedDirectory>> open(Options options);
 
   /// The payload under `key`; nullopt: a miss. A file that is cut short, altered, too large or of
-  /// another version is set aside, and that is a miss. Errors: Environment (the file cannot be
+  /// another version is set aside, and counts as a miss. Errors: Environment (the file cannot be
   /// read).
   [[nodiscard]] Result<std::optional<Bytes>> load(const shapes::Fingerprint& key);
   /// Stores a payload under `key`, in place of an earlier one. After success the file is complete
-  /// on disk; after an error nothing has changed. Errors: Environment (full or read-only disk, too
-  /// large).
+  /// on disk; after an error nothing has changed. Errors: Environment (full or read-only disk, or
+  /// the payload is too large).
   [[nodiscard]] Result<void> store(const shapes::Fingerprint& key,
                                    std::span<const std::byte> payload);
   /// Renames the file of `key` to NAME.bad and reports why.
@@ -62,7 +62,7 @@ class VerifiedDirectory {
   [[nodiscard]] std::vector<File> files() const;
   /// Bytes on disk of the file of a payload.
   [[nodiscard]] static std::uint64_t bytes_on_disk(std::size_t payload);
-  /// Removes the file; false: it is still there.
+  /// Removes the file. False: the file is still there.
   bool remove(const shapes::Fingerprint& key);
 
  private:
