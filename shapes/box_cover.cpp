@@ -5,10 +5,10 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr std::uint64_t kSubstitution = 4;  // steps of one substitution
+constexpr std::uint64_t kSubstitution = 4;  // steps that one substitution counts as
 constexpr int kRounds = 3;                  // rounds of narrowing; more would find little
 
-// The divisors of the expression: it has a value if none of them is zero.
+// Adds that each divisor of the expression is not zero: then the expression has a value.
 void add_divisors(const Expr& e, std::vector<Predicate>& out) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -64,8 +64,8 @@ std::vector<BoxCover::Linear> BoxCover::linear_in(const Expr& e) const {
   return out;
 }
 
-// Equal predicates get one literal, and so do their negations. `predicates_` holds the expressions,
-// so their addresses stay unique.
+// Equal predicates get the same literal, and so do their negations. `predicates_` keeps the
+// expressions alive, so their addresses stay unique.
 BoxCover::Literal BoxCover::intern(const Predicate& predicate) {
   const auto found = known_.find({predicate.expr.identity(), static_cast<int>(predicate.relation)});
   if (found != known_.end()) return found->second;
@@ -75,7 +75,8 @@ BoxCover::Literal BoxCover::intern(const Predicate& predicate) {
   return next;
 }
 
-// If a divisor is zero, the predicate is not satisfied, whatever the value of its normal form.
+// Adds that divisors are not zero: if one is, the predicate is not satisfied, whatever the value of
+// its normal form.
 BoxCover::Term BoxCover::literals(const std::vector<Predicate>& predicates) {
   Term out;
   for (const Predicate& predicate : predicates) {
@@ -140,7 +141,7 @@ bool BoxCover::narrow(const Term& term) {
   return true;
 }
 
-// Narrows the side, given that coefficient * side + rest has the relation to zero.
+// Narrows the side of `linear`, given that coefficient * side + rest has the relation to zero.
 bool BoxCover::narrow(Relation relation, const Linear& linear, bool& changed) {
   const Range rest = -range(linear.rest);
   Range& side = now_[linear.side];
@@ -197,8 +198,8 @@ std::vector<BoxCover::Term> BoxCover::beyond(std::size_t classes, const Term& wi
   return out;
 }
 
-// Splits on the predicate that most classes have: it is the first question of the program that was
-// traced.
+// Splits on the predicate that most classes have: most likely the first question of the traced
+// program.
 void BoxCover::split(Term& assumed, std::vector<Term> classes, std::vector<Term>& out) {
   if (spent_) return;
   if (classes.empty()) return out.push_back(assumed);
@@ -226,7 +227,7 @@ void BoxCover::split(Term& assumed, std::vector<Term> classes, std::vector<Term>
   }
 }
 
-// Drops the predicates that are true. False: one of them is false.
+// Drops the predicates of `term` that are true. False: one of its predicates is false.
 bool BoxCover::drop_true(Term& term) {
   std::size_t kept = 0;
   for (const Literal literal : term) {
@@ -244,8 +245,8 @@ bool BoxCover::mentions(const Term& term, std::size_t side) const {
   });
 }
 
-/// Replaces the side by its only value, so that parts with equal remaining predicates are found to
-/// be equal.
+/// Replaces the side by its only value in the predicates, so that parts with equal remaining
+/// predicates are recognised as equal.
 void BoxCover::fix(Term& term, std::size_t side) {
   for (Literal& literal : term) {
     if (!contains(sides_of_[literal], static_cast<std::uint32_t>(side))) continue;
@@ -348,8 +349,8 @@ Wide BoxCover::count_in(Term term, const std::vector<std::uint32_t>& sides) {
   return out;
 }
 
-/// The count for the first side left and all sides that predicates tie to it; removes these sides
-/// from `left`.
+/// The count for the first side in `left` and all sides that predicates tie to it; removes these
+/// sides from `left`.
 Wide BoxCover::count_part(const Term& term, std::vector<std::uint32_t>& left) {
   std::vector<std::uint32_t> part{left.front()};
   Term own;

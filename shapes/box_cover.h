@@ -1,8 +1,8 @@
-// Finds the points of a box of sizes that lie in no class, and counts the points of each class. A
-// class is the set of points that satisfy all of its predicates; a predicate without a value (a
-// division by zero) is not satisfied. The search first works by logic alone: it writes the points
-// outside all classes as conjunctions of the same predicates. Then it halves the box while
-// intervals and the bounds of linear predicates leave predicates open. Parts with the same open
+// Finds points of a box of sizes that lie in no class, and counts the points of each class. A class
+// is the set of points that satisfy all of its predicates; a predicate without a value (a division
+// by zero) is not satisfied. The search first works by logic alone: it writes the points outside
+// all classes as conjunctions of the same predicates. Then it halves the box as long as intervals
+// and the bounds of linear predicates do not decide all predicates. Parts with the same undecided
 // predicates are searched once. Internal to this folder.
 #pragma once
 
@@ -20,23 +20,24 @@
 
 namespace lockstep::shapes {
 
-/// One thread. Answers are functions of the box and of the classes in their order.
+/// One thread. Answers are functions of the box and the sequence of classes.
 class BoxCover {
  public:
-  /// `steps`: the number of predicates that may be examined in all.
+  /// `steps` is the total number of predicates that may be examined.
   BoxCover(SizeBox box, std::uint64_t steps);
 
   void add(const std::vector<Guard>& guards);
-  /// The least point in lexicographic order that satisfies `promised` and lies in no class. Not
-  /// known: out of steps.
+  /// The least point in lexicographic order that satisfies `promised` and lies in no class. The
+  /// result says "not known" if the steps run out.
   [[nodiscard]] SolvedPoint least();
-  /// The number of points of class `index` that lie in no earlier class; with the number of classes
-  /// as `index`, of points in no class. nullopt: out of steps, or more than 127 bits.
+  /// The number of points of class `index` that lie in no earlier class; if `index` is the number
+  /// of classes, the number of points in no class. nullopt: the steps ran out, or the number needs
+  /// more than 127 bits.
   [[nodiscard]] std::optional<Wide> count(std::size_t index);
 
  private:
   using Relation = Predicate::Relation;
-  using Literal = std::uint32_t;  // even: a predicate; odd: the negation of the one before
+  using Literal = std::uint32_t;  // even: a predicate; odd: the negation of the literal before
   using Term = std::vector<Literal>;
   enum class Truth : std::uint8_t { Open, True, False };
   using Key = std::vector<std::int64_t>;
@@ -81,7 +82,7 @@ class BoxCover {
   std::vector<std::vector<Linear>> linear_;           // by literal
   std::map<std::pair<const void*, int>, Literal> known_;
   std::set<Key> empty_;          // parts without a point
-  std::map<Key, Wide> counted_;  // points of parts
+  std::map<Key, Wide> counted_;  // numbers of points of parts
 };
 
 }  // namespace lockstep::shapes

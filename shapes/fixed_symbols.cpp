@@ -14,7 +14,7 @@ std::vector<FixedSymbol> fixed_symbols(const GuardSet& set) {
   }
   std::vector<FixedSymbol> out;
   for (std::size_t i = 0; i < set.guards.size(); ++i) {
-    if (!known.learn(set.guards[i].predicate)) return {};  // admits nothing
+    if (!known.learn(set.guards[i].predicate)) return {};  // the set admits no sizes
     std::erase_if(open, [&](const Symbol symbol) {
       const auto value = known.number(symbol);
       if (value) out.push_back({symbol, *value, i});

@@ -16,7 +16,7 @@ Knowledge knowledge_of(const std::map<Symbol, Range>& ranges) {
   return out;
 }
 
-// False: the known facts allow a division by zero.
+// True if the known facts exclude a division by zero.
 bool always_has_value(const Expr& e, const Knowledge& known) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -38,7 +38,7 @@ bool implied(const Guard& guard, const Knowledge& known) {
   return known.prove(guard.predicate) == true && always_has_value(guard.predicate.expr, known);
 }
 
-// False: it contradicts what is known.
+// Learns the guard, unless known facts imply it. False: the guard contradicts known facts.
 bool learn_unless_implied(const Guard& guard, Knowledge& known, bool& is_implied) {
   try {
     const Predicate p = known.simplify(guard.predicate);
@@ -51,19 +51,20 @@ bool learn_unless_implied(const Guard& guard, Knowledge& known, bool& is_implied
   }
 }
 
-// The index of the tightest bound of each expression: of all x >= c the one with the greatest c, of
-// all x <= c the one with the least.
+// The guards with only the tightest bound of each expression: of all x >= c the one with the
+// greatest c, of all x <= c the one with the least.
 std::vector<Guard> tightest_bounds(const std::vector<Guard>& guards) {
   struct Bound {
     std::size_t place;
     std::int64_t offset;
   };
-  std::map<Expr, Bound> tightest;  // of e >= -offset, by e
+  std::map<Expr, Bound> tightest;  // bounds e >= -offset, by e
   std::set<std::size_t> dropped;
   for (std::size_t i = 0; i < guards.size(); ++i) {
     const Predicate& p = guards[i].predicate;
     if (p.relation != Relation::NonNegative) continue;
-    // Normalised: the coefficients have no common factor, so equal senses are equal expressions.
+    // Predicates are normalised: the coefficients have no common factor, so bounds of the same
+    // expression on the same side have the same `sense`.
     const Direction d = direction_of(p.expr);
     const Expr sense = d.scale < 0 ? -d.direction : d.direction;
     const auto [found, is_new] = tightest.try_emplace(sense, Bound{i, d.offset});
@@ -85,7 +86,7 @@ std::vector<Guard> minimal_guards(const GuardSet& set) {
   std::vector<Guard> out;
   for (Guard& guard : tightest_bounds(set.guards)) {
     bool is_implied = false;
-    if (!learn_unless_implied(guard, known, is_implied)) return set.guards;  // admits nothing
+    if (!learn_unless_implied(guard, known, is_implied)) return set.guards;  // it admits no sizes
     if (!is_implied) out.push_back(std::move(guard));
   }
   return out;
@@ -94,7 +95,7 @@ std::vector<Guard> minimal_guards(const GuardSet& set) {
 bool covers(const GuardSet& wider, const GuardSet& narrower) {
   Knowledge known = knowledge_of(narrower.ranges);
   for (const Guard& guard : narrower.guards)
-    if (!known.learn(guard.predicate)) return true;  // admits nothing
+    if (!known.learn(guard.predicate)) return true;  // it admits no sizes
   const auto in_range = [&](const auto& bound) {
     const auto& [symbol, range] = bound;
     return narrower.ranges.contains(symbol) && range.contains(known.range(symbol));

@@ -10,20 +10,20 @@
 
 namespace lockstep::shapes {
 
-/// A set of sizes: those in the ranges that satisfy every guard. Requires a range for each
+/// A set of sizes: the sizes in the ranges that satisfy every guard. Requires a range for each
 /// symbol of the guards.
 struct GuardSet {
   std::map<Symbol, Range> ranges;
   std::vector<Guard> guards;
 };
 
-/// The guards, in their order, without guards that the ranges and the other guards imply. Of
-/// several bounds of one expression only the tightest stays. A guard that may have no value for
-/// some sizes (division by a size that may be 0) always stays, because it rejects those sizes.
+/// The guards in their order, without those that the ranges and the other guards imply. Of several
+/// bounds of one expression only the tightest stays. A guard that may have no value for some sizes
+/// (division by a size that may be 0) always stays, because it rejects those sizes.
 [[nodiscard]] std::vector<Guard> minimal_guards(const GuardSet& set);
 
-/// True: proven that `wider` admits every input that `narrower` admits. False: it does not, or that
-/// is open. Requires the same symbols in both.
+/// True: it is proven that `wider` admits every input that `narrower` admits. False: it does not,
+/// or this is not known. Requires that both have the same symbols.
 [[nodiscard]] bool covers(const GuardSet& wider, const GuardSet& narrower);
 
 }  // namespace lockstep::shapes

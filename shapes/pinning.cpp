@@ -12,14 +12,15 @@ namespace {
 
 using Relation = Predicate::Relation;
 
-// Counted limits, the same on every rank. Past them a symbol does not count as pinned.
+// Limits that count steps, equal on every rank. Past a limit a symbol does not count as pinned.
 constexpr int kFuelAtFirst = 100000, kFuelPerPredicate = 200, kMostFuel = 200000;
-constexpr std::size_t kMaxSaid = 48;    // predicates that a question takes into account
-constexpr std::size_t kMaxMended = 64;  // predicates on the way to another point
-constexpr int kMaxDoublings = 12;       // doublings of a step from the hint
+constexpr std::size_t kMaxSaid = 48;    // maximum number of predicates that a question uses
+constexpr std::size_t kMaxMended = 64;  // maximum number of predicates mended for one point
+constexpr int kMaxDoublings = 12;       // maximum number of doublings of a step from the hint
 constexpr std::int64_t kMostDivisor = 1LL << 30;
 
-// A common multiple of the numbers by which the expression divides, within the limit.
+// A common multiple of the numbers by which the expression divides, as far as it is within the
+// limit.
 std::int64_t divisor_of(const Expr& e) {
   std::int64_t out = 1;
   for (const auto& term : e.terms()) {
@@ -87,8 +88,8 @@ void Pinning::link(const Predicate& predicate) {
   records_.at(first).divisor = divisor;
 }
 
-// The watched symbols whose second point breaks the predicate, and those linked to it that have no
-// second point.
+// The watched symbols whose second point breaks the predicate, and the watched symbols linked to
+// the predicate that have no second point.
 std::set<Symbol> Pinning::doubtful(const Predicate& predicate) const {
   std::set<Symbol> out;
   const auto symbols = predicate.expr.symbols();
@@ -126,8 +127,8 @@ void Pinning::remember(Symbol symbol, std::optional<Point> other) {
   others_[symbol] = *std::move(other);
 }
 
-// A point that satisfies all predicates and at which the symbol is not its hint: near the hint, in
-// steps of a few and of multiples of the divisors.
+// A point that satisfies all predicates and at which the symbol does not have its hint. Searches
+// near the hint: at distances of 1 to 3, and of multiples of the divisors.
 std::optional<Pinning::Point> Pinning::another(Symbol symbol) {
   const Record& record = records_.at(symbol);
   const std::int64_t divisor = records_.at(all_linked(symbol)).divisor;
@@ -145,7 +146,8 @@ std::optional<Pinning::Point> Pinning::another(Symbol symbol) {
   return std::nullopt;
 }
 
-// Moves other symbols as well, if that satisfies predicates that would not hold.
+// Such a point with this value of the symbol. Also moves other symbols, if that satisfies
+// predicates that would not hold.
 std::optional<Pinning::Point> Pinning::moved_to(Symbol symbol, std::int64_t value) {
   Point moved{{symbol, value}};
   std::vector<std::size_t> open = records_.at(symbol).said;
@@ -165,8 +167,8 @@ std::optional<Pinning::Point> Pinning::moved_to(Symbol symbol, std::int64_t valu
   return moved;
 }
 
-// Gives a symbol that has not been moved the value at which the predicate holds. Symbols without a
-// hint get the value nearest to zero, except the last of them.
+// Gives one symbol that has not been moved a value at which the predicate holds. Symbols without a
+// hint get the allowed value nearest to zero; the last of them may get another value.
 bool Pinning::mend(const Predicate& predicate, Point& moved, std::vector<Symbol>& set) const {
   std::vector<Symbol> free;
   std::optional<Symbol> unknown;
@@ -204,7 +206,8 @@ bool Pinning::mend(const Predicate& predicate, Point& moved, std::vector<Symbol>
   return false;
 }
 
-// The value of a linear symbol at which the predicate just holds.
+// The value of a linear symbol at which the predicate holds and its expression is as near to zero
+// as possible; nullopt: there is none.
 std::optional<std::int64_t> Pinning::solved(const Predicate& predicate, Symbol symbol,
                                             const Point& moved) const {
   const std::int64_t c = sole_coefficient(predicate.expr, symbol);
@@ -234,13 +237,14 @@ bool Pinning::is_pinned(Symbol symbol) {
   return out;
 }
 
-// First the predicates that mention the symbol, then those that mention a symbol of these, and so
-// on. Predicates with fewer symbols come first, then later ones.
+// Collects the predicates that mention the symbol, then the predicates that mention a symbol of
+// these, and so on. Within a round predicates with fewer symbols come first, and among these the
+// later ones.
 std::vector<std::size_t> Pinning::nearest(Symbol symbol) const {
   std::set<std::size_t> taken;
   std::set<Symbol> reached = {symbol}, next = {symbol};
   while (!next.empty() && taken.size() < kMaxSaid) {
-    std::set<std::pair<std::size_t, std::size_t>> open;  // symbols, place from the end
+    std::set<std::pair<std::size_t, std::size_t>> open;  // number of symbols, place from the end
     for (const Symbol one : next)
       for (const std::size_t i : records_.at(one).said)
         if (!taken.contains(i))

@@ -1,5 +1,6 @@
-// Whether the predicates of a trace leave a symbol that must vary only one value. It is asked after
-// every guard, so it keeps a second point that satisfies all predicates. Internal to this folder.
+// Decides whether the predicates of a trace leave only one value to a symbol that must vary. The
+// question is asked after every guard, so a second point that satisfies all predicates is kept.
+// Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +14,22 @@
 
 namespace lockstep::shapes {
 
-/// Conservative: a symbol that is reported as pinned is pinned; otherwise either a second value is
-/// known, or the question is open. The steps are counted, and the limit grows with the number of
-/// predicates, so hard cases do not make a trace slow. A pure function of the calls made, in order.
-/// One thread.
+/// Conservative: a symbol that is reported as pinned is pinned. If it is not reported, a second
+/// value is known or the answer is not known. The number of steps is limited, and the limit grows
+/// with the number of predicates, so hard cases do not make a trace slow. Its answers are a pure
+/// function of the calls made, in order. One thread.
 class Pinning {
  public:
-  /// Steps of is_only_value that one question may take.
+  /// Number of steps of is_only_value() that one question may take.
   static constexpr int kFuelPerQuestion = 60000;
 
   void add(Symbol symbol, Range declared, std::optional<std::int64_t> hint);
   /// From here on the symbol must have values besides its hint. Requires that the symbol was added,
   /// with a hint.
   void watch(Symbol symbol);
-  /// The predicate holds from here on. Returns the watched symbols that it pins.
+  /// Adds a predicate that holds from here on. Returns the watched symbols that it pins.
   [[nodiscard]] std::vector<Symbol> say(const Predicate& predicate, const Location& where);
-  /// The predicates before the last one that are nearest to the symbol, in the order of say().
+  /// The predicates, except the last, that are nearest to the symbol, in the order of say().
   [[nodiscard]] std::vector<Guard> said_about(Symbol symbol) const;
 
  private:
@@ -36,9 +37,9 @@ class Pinning {
   struct Record {
     Range declared;
     std::optional<std::int64_t> hint;
-    std::vector<std::size_t> said;  // the predicates that mention it
-    Symbol linked;                  // towards the symbol that represents all linked ones
-    std::int64_t divisor = 1;       // common multiple of the divisors of all linked ones
+    std::vector<std::size_t> said;  // predicates that mention the symbol
+    Symbol linked;                  // the next towards the symbol that represents all linked
+    std::int64_t divisor = 1;       // common multiple of the divisors of all linked symbols
   };
 
   [[nodiscard]] Symbol all_linked(Symbol symbol) const;
@@ -58,7 +59,7 @@ class Pinning {
   std::vector<Guard> said_;
   std::size_t linked_ = 0;          // number of predicates in said_ that are linked
   std::map<Symbol, Point> others_;  // by watched symbol; missing: no second value was found
-  std::map<Symbol, std::set<Symbol>> moved_by_;  // watched symbols whose other point moves this one
+  std::map<Symbol, std::set<Symbol>> moved_by_;  // by symbol: watched symbols whose point moves it
   std::set<Symbol> without_other_;
   int fuel_ = 0;
 };

@@ -17,7 +17,7 @@ Predicate as_answered(const Predicate& predicate, bool answer) {
   return answer ? predicate : predicate.negated();
 }
 
-// A bound, a number or a remainder of one symbol, or "a == k*b + c".
+// True for a bound, a number or a remainder of one symbol, and for "a == k*b + c".
 bool is_simple(const Predicate& guard) {
   const std::size_t symbols = guard.expr.symbols().size();
   if (guard.relation == Relation::NotEqual) return false;
@@ -121,7 +121,7 @@ bool ShapeEnv::evaluate_or(const Predicate& predicate, bool fallback, const Loca
   return answer.value_or(fallback);
 }
 
-// nullopt: unbacked symbols leave the answer open.
+// The answer to a branch; nullopt: unbacked symbols leave it open.
 std::optional<bool> ShapeEnv::branch(const Predicate& asked, const Location& where) {
   Predicate p = known_.simplify(asked);
   if (const auto known = known_.prove_simplified(p)) return known;
@@ -134,11 +134,11 @@ std::optional<bool> ShapeEnv::branch(const Predicate& asked, const Location& whe
   return value;
 }
 
-// If every coefficient of an unbacked term is zero under the hints, guards that say so answer the
-// question for all values of the unbacked symbols.
+// If the coefficients of all unbacked terms are zero under the hints, adds guards that require
+// this. Then the answer is the same for all values of the unbacked symbols.
 std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const Predicate& asked,
                                                      const Location& where) {
-  std::map<Expr, std::vector<Expr>> coefficients;  // unbacked monomial: its backed factors
+  std::map<Expr, std::vector<Expr>> coefficients;  // by unbacked monomial: its backed factors
   for (const auto& term : p.expr.terms()) {
     std::vector<Expr::Factor> open, known;
     for (const auto& factor : term.factors) {
@@ -172,8 +172,8 @@ std::optional<bool> ShapeEnv::branch_on_coefficients(const Predicate& p, const P
   return answer;
 }
 
-// If a polynomial in one symbol is zero at the hint and provably nowhere else, then polynomial == 0
-// means symbol == hint.
+// Replaces "polynomial == 0", of one symbol, by "symbol == hint", if the polynomial is zero at the
+// hint and provably nowhere else.
 Predicate ShapeEnv::sharpened(const Predicate& guard) const {
   const auto symbols = guard.expr.symbols();
   if (guard.relation != Relation::Equal || symbols.size() != 1) return guard;
@@ -219,7 +219,7 @@ void ShapeEnv::add_assert(const Predicate& assert, const Predicate& asked, const
   failed_.reset();
 }
 
-// Learns the fact; throws if it contradicts another or breaks a constraint.
+// Learns the fact; throws if it contradicts another fact or breaks a constraint.
 void ShapeEnv::learn(const Predicate& fact, const Predicate& asked, const Location& where) {
   throw_if_broken(asked, where, take_over(fact, asked, where));
 }

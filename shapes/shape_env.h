@@ -1,5 +1,5 @@
 // The shape environment of one trace: its symbols, the questions about them, the guards and the
-// deferred asserts. Every decision is a pure function of the calls made on it, in order.
+// deferred asserts. Every decision is a pure function of the calls made, in order.
 #pragma once
 
 #include <map>
@@ -16,13 +16,13 @@
 
 namespace lockstep::shapes {
 
-/// Unwinds the user's traced function: it asked for a branch or an int of a value that is known
-/// only when the graph runs. Caught at the trace boundary.
+/// Unwinds the user's traced function, which branched on a value, or asked for it as an int, that
+/// is known only when the graph runs. Caught at the trace boundary.
 class DataDependentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// A check() that does not hold, a constraint that the program breaks, or an expression without a
-/// value at the agreed sizes. Caught at the trace boundary.
+/// A check() does not hold, the program breaks a constraint, or an expression has no value at the
+/// agreed sizes. Caught at the trace boundary.
 class ConstraintError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -36,9 +36,9 @@ enum class Constraint : std::uint8_t {
 };
 
 struct ShapeOptions {
-  /// How a complex branch on backed sizes is recorded. Simple branches are a bound, a number or a
-  /// remainder of one symbol, and `a == k*b + c`; all others are complex (`s0*s1 == s2`, `s0 !=
-  /// s1`).
+  /// How a complex branch on backed sizes is recorded. Simple branches compare one symbol with a
+  /// bound or a number, or its remainder with a number, or are `a == k*b + c`. All others are
+  /// complex (`s0*s1 == s2`, `s0 != s1`).
   enum class Complex : std::uint8_t {
     Guard,   // other sizes get another entry
     Assert,  // the entry serves sizes that satisfy it; other sizes are an error in the run
@@ -46,44 +46,45 @@ struct ShapeOptions {
   Complex complex = Complex::Guard;
 };
 
-/// One per trace; one thread. If an answer is unknown, it is unknown on every rank.
+/// A trace has one. One thread. If an answer is unknown, it is unknown on every rank.
 class ShapeEnv {
  public:
   explicit ShapeEnv(ShapeOptions options = {});
 
-  /// A backed symbol. `source` is how users write it ("tokens.size(0)"); `hint` the agreed example
-  /// value. Requires that the range contains the hint.
+  /// Makes a backed symbol. `source` is the symbol as users write it ("tokens.size(0)"), `hint` the
+  /// agreed example value. Requires that the range contains the hint.
   Expr backed(std::string source, std::int64_t hint, Range range,
               Constraint constraint = Constraint::None);
-  /// An unbacked symbol; `source` names what made it ("counts.tolist()[0]"), `where` its line.
+  /// Makes an unbacked symbol. `source` names what made it ("counts.tolist()[0]"), `where` is its
+  /// line.
   Expr unbacked(std::string source, Range range, Location where);
-  /// A promised relation: known from here on, and neither guard nor assert. The user promises
-  /// relations of backed symbols for every call, and the look-up of an entry tests them. An op
-  /// promises relations of the unbacked symbols that it makes (a count is at most the number of
-  /// elements counted). Throws ConstraintError if the relation is false under the hints or
-  /// contradicts a known fact.
+  /// Adds a promised relation, which is known from here on and becomes neither guard nor assert.
+  /// The user promises relations of backed symbols for every call, and the look-up of an entry
+  /// tests them. An op promises relations of the unbacked symbols that it makes (a count is at most
+  /// the number of elements counted). Throws ConstraintError if the relation is false under the
+  /// hints or contradicts a known fact.
   void declare(const Predicate& predicate, const Location& where);
 
-  /// A branch on sizes. If the answer is proven, nothing is recorded. If it depends on backed
-  /// symbols, the hints decide and a guard is recorded. Throws DataDependentError if unbacked
-  /// symbols leave the answer open, ConstraintError if the guard breaks a constraint.
+  /// Answers a branch on sizes. If the answer is proven, nothing is recorded. If it depends on
+  /// backed symbols, the hints decide and a guard is recorded. Throws DataDependentError if
+  /// unbacked symbols leave the answer open, ConstraintError if the guard breaks a constraint.
   [[nodiscard]] bool evaluate(const Predicate& predicate, const Location& where);
-  /// As evaluate, but returns `fallback`, and records nothing, if unbacked symbols leave the answer
-  /// open.
+  /// As evaluate(), but if unbacked symbols leave the answer open, returns `fallback` and records
+  /// nothing.
   [[nodiscard]] bool evaluate_or(const Predicate& predicate, bool fallback, const Location& where);
-  /// A condition that must be true. If it is proven, nothing is recorded. Otherwise it becomes a
+  /// Requires a condition to be true. If it is proven, nothing is recorded. Otherwise it becomes a
   /// deferred assert and is known from here on. Throws ConstraintError if it is proven false, is
   /// false under the hints, or pins a symbol that must vary.
   void check(const Predicate& predicate, const Location& where, std::string message = {});
-  /// True: proven. False: proven false, or open. Records nothing.
+  /// True: the predicate is proven. False: it is refuted, or not known. Records nothing.
   [[nodiscard]] bool statically_true(const Predicate& predicate) const;
-  /// The proven answer; nullopt: open. Records nothing.
+  /// The proven answer; nullopt: not known. Records nothing.
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
-  /// The value as a number, for code that needs one: specialises by the guard expr == hint. Throws
-  /// as evaluate does.
+  /// The value as a number, for code that needs a number: specialises by the guard `expr` == hint.
+  /// Throws as evaluate() does.
   [[nodiscard]] std::int64_t to_int(const Expr& expr, const Location& where);
   /// The integer part r of the square root as a number, with the guards r*r <= expr and expr <
-  /// (r+1)*(r+1). Throws as evaluate does; ConstraintError also for a negative value.
+  /// (r+1)*(r+1). Throws as evaluate() does, and ConstraintError for a negative value.
   [[nodiscard]] std::int64_t isqrt(const Expr& expr, const Location& where);
   /// The value under the hints, for choices that must not record a guard; `fallback` if the
   /// expression has unbacked symbols.
@@ -94,46 +95,47 @@ class ShapeEnv {
   [[nodiscard]] Expr simplify(const Expr& expr) const { return known_.simplify(expr); }
   [[nodiscard]] Range range(const Expr& expr) const { return known_.range(expr); }
 
-  /// After this call a guard or assert that is not proven is a bug: std::logic_error. For the
-  /// backward pass of a frozen graph.
+  /// After this call a new guard or assert that is not proven is a bug, and throws
+  /// std::logic_error. For the backward pass of a frozen graph.
   void freeze() { frozen_ = true; }
 
   struct SymbolRecord {
     Symbol symbol;
     std::string source;
     Location where;
-    std::optional<std::int64_t> hint;  // backed only
-    Range range;                       // as known so far
+    std::optional<std::int64_t> hint;  // only of a backed symbol
+    Range range;                       // range known so far
     Constraint constraint = Constraint::None;
-    Range declared;  // as made
+    Range declared;  // range with which the symbol was made
     Range promised;  // the part of `declared` that declared relations leave
   };
   [[nodiscard]] const std::vector<SymbolRecord>& symbols() const { return symbols_; }
   [[nodiscard]] const SymbolRecord& record(Symbol symbol) const;
-  /// In the order recorded. An entry keeps minimal_guards() of them (guard_set.h).
+  /// The guards, in the order recorded. An entry keeps only their minimal_guards() (guard_set.h).
   [[nodiscard]] const std::vector<Guard>& guards() const { return guards_; }
-  /// In the order made. An assert is due once every symbol that it mentions is bound.
+  /// The asserts, in the order made. An assert is due once every symbol that it mentions is bound.
   [[nodiscard]] const std::vector<DeferredAssert>& deferred_asserts() const { return asserts_; }
   [[nodiscard]] const std::vector<Guard>& declared() const { return declared_; }
   [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return known_.replacements(); }
   /// An answered question: a branch taken, a number returned, or a check accepted.
   struct Asked {
-    Predicate predicate;  // as asked, not simplified
+    Predicate predicate;  // the question as asked, not simplified
     bool answer = true;
     Location where;
   };
-  /// The answers that the program relies on, in the order asked; tests compare guards and asserts
-  /// with them. Questions that threw, or got a fallback, are left out.
+  /// The answers on which the program depends, in the order asked; tests compare guards and asserts
+  /// with them. Omits questions that threw or got a fallback.
   [[nodiscard]] const std::vector<Asked>& asked() const { return asked_; }
-  /// The other sizes at which the last question that threw would throw, too: those that satisfy
-  /// everything relied on before it, and `when` if it is set.
+  /// The other sizes at which the last question that threw would throw, too: the sizes that satisfy
+  /// all earlier answers, and `when` if it is set.
   struct Failed {
     std::optional<Predicate> when;
     Location where;
     bool only_here = false;  // it is not known which other sizes fail
   };
   [[nodiscard]] const std::optional<Failed>& failed() const { return failed_; }
-  /// Call before a failure for want of a value: a divisor in `expr` is zero at the hints.
+  /// To be called before a failure because `expr` has no value: a divisor in it is zero at the
+  /// hints.
   void fails_without_value(const Expr& expr, const Location& where);
   /// Names symbols by their source, for messages.
   [[nodiscard]] Namer source_namer() const;
@@ -146,7 +148,7 @@ class ShapeEnv {
                                                            const Location& where);
   [[nodiscard]] Predicate sharpened(const Predicate& guard) const;
   [[nodiscard]] bool becomes_assert(const Predicate& guard) const;
-  /// `number`: the expression that to_int() specialises; nullptr: the guard comes from a branch.
+  /// `number` is the expression that to_int() specialises; nullptr: the guard comes from a branch.
   void add_guard(const Predicate& guard, const Predicate& asked, const Location& where,
                  const Expr* number = nullptr);
   void add_assert(const Predicate& assert, const Predicate& asked, const Location& where,
@@ -154,7 +156,7 @@ class ShapeEnv {
   void learn(const Predicate& fact, const Predicate& asked, const Location& where);
   /// The effect of a learnt fact on symbols.
   struct Outcome {
-    std::vector<Symbol> changed;  // their range or number changed
+    std::vector<Symbol> changed;  // symbols whose range or number changed
     std::vector<Symbol> pinned;   // symbols with a constraint that have one value left
   };
   [[nodiscard]] Outcome take_over(const Predicate& fact, const Predicate& asked,

@@ -1,4 +1,4 @@
-// Constraints of the user on symbols: whether a guard or assert breaks one, and why.
+// The user's constraints on symbols: finds out whether a guard or assert breaks one, and why.
 #include <algorithm>
 #include <set>
 
@@ -12,7 +12,7 @@
 namespace lockstep::shapes {
 namespace {
 
-// Counted limits, so that every rank makes the same attempts.
+// A limit by number, so that every rank makes the same attempts.
 constexpr std::size_t kMaxReasons = 48;
 
 // "x.size(0)" as the arguments of the functions that mark dims: "x, 0"; nullopt for other sources.
@@ -29,8 +29,8 @@ bool mentions_any(const Expr& e, const std::set<Symbol>& symbols) {
 
 }  // namespace
 
-// The accepted predicates that share symbols with the conclusion, directly or through each other;
-// if there are too many, the latest.
+// The accepted predicates that share symbols with the conclusion, directly or through other
+// predicates; if there are too many, the latest of these.
 std::vector<ShapeEnv::Asked> ShapeEnv::linked(const Predicate& conclusion,
                                               const Predicate* also) const {
   std::vector<Asked> all;
@@ -76,8 +76,8 @@ bool ShapeEnv::forces(const std::vector<Asked>& some, const Predicate* also,
       *symbol, -d.offset, premises, [&](Symbol s) { return record(s).declared; }, fuel);
 }
 
-// A minimal subset from which, together with `also`, the conclusion follows: no member can be left
-// out. Empty if none is needed, or if the conclusion is not proven.
+// A minimal subset of `all` from which, together with `also`, the conclusion follows: no member can
+// be left out. Empty if no member is needed, or if the conclusion is not proven.
 std::vector<ShapeEnv::Asked> ShapeEnv::needed(std::vector<Asked> all, const Predicate* also,
                                               const Predicate& conclusion) const {
   if (!forces(all, also, conclusion)) return {};
@@ -145,13 +145,13 @@ void ShapeEnv::throw_narrowed(const SymbolRecord& r, const Predicate& asked,
       range_text(r.range), range_text(r.promised), to_declare(bound, r)));
 }
 
-// The advice that declares the predicate together with the range of r: code to paste.
+// The advice to declare the predicate, as code to paste.
 std::string ShapeEnv::to_declare(const Predicate& predicate, const SymbolRecord& r) const {
   return fmt::format("declare \"{}\" in the frame's constraints",
                      declaration_text(predicate, r.symbol, r.declared, *r.hint, source_namer()));
 }
 
-// The error for a guard that narrows a symbol whose whole range was promised.
+// Throws the error for a guard that ties a symbol whose whole range was promised.
 void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked, const Location& where,
                              const Expr* number) const {
   std::vector<const SymbolRecord*> promised;
@@ -159,7 +159,8 @@ void ShapeEnv::throw_if_tied(const Predicate& guard, const Predicate& asked, con
     if (record(s).constraint == Constraint::WholeRange) promised.push_back(&record(s));
   if (promised.empty()) return;
   const bool alone = guard.expr.symbols().size() == 1;
-  // A bound of one symbol is written as the range that it leaves.
+  // For a bound of one symbol throw_narrowed() makes the error, which shows the range that the
+  // bound leaves.
   if (alone && direction_of(guard.expr).direction.as_symbol() &&
       guard.relation != Predicate::Relation::NotEqual)
     return;

@@ -1,12 +1,12 @@
-// The other sizes that fail as the agreed ones did.
+// The other sizes that fail in the same way as the agreed sizes.
 #include <utility>
 
 #include <lockstep/shapes/expr/evaluation.h>
 #include <lockstep/shapes/shape_env.h>
 
 namespace lockstep::shapes {
-// A failure that depends on data, or on no size at all, is the same for all sizes that get this
-// far.
+// If the failure depends on data, or on no size, all sizes with the same earlier answers fail in
+// the same way.
 void ShapeEnv::fails(std::optional<Predicate> when, const Location& where) {
   if (when && (when->expr.has_unbacked() || when->constant())) when.reset();
   failed_ = Failed{std::move(when), where, false};

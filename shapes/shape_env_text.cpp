@@ -1,5 +1,5 @@
-// The text of errors: one sentence in source names that says what went wrong, where, and what to
-// do.
+// The text of errors: one sentence, with the names of sources, that says what went wrong, where,
+// and what to do.
 #include <algorithm>
 #include <array>
 
@@ -55,8 +55,8 @@ std::string ShapeEnv::values_under_hints(const Expr& expr) const {
   return out;
 }
 
-// Small values of the open symbols, satisfying the asserts, at which the answer differs; empty if
-// no such values were found.
+// Small values of the open symbols that satisfy the asserts and give different answers; empty if no
+// such values were found.
 std::string ShapeEnv::both_answers(const Predicate& open) const {
   std::vector<Symbol> free = open.expr.symbols();
   std::erase_if(free, [](Symbol symbol) { return !symbol.unbacked; });

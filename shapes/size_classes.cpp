@@ -32,7 +32,7 @@ std::optional<std::uint64_t> as_count(std::optional<Wide> points) {
   return static_cast<std::uint64_t>(*points);
 }
 
-/// The question at which a point first leaves the earlier traces.
+/// Finds the question at which a point first differs from the earlier traces.
 class Causes {
  public:
   Causes(const SizeBox& box, const std::vector<PointTrace>& traces,
@@ -80,7 +80,7 @@ class Causes {
   const std::vector<SizeClass>& classes_;
 };
 
-/// Finds points outside all classes, by search and by solver.
+/// Finds points outside all classes, by the search of BoxCover and by the caller's solver.
 class Points {
  public:
   Points(const SizeBox& box, const SizeClassLimits& limits)
@@ -103,7 +103,8 @@ class Points {
   std::vector<std::vector<Guard>> classes_;
 };
 
-/// The guards of the trace's class; if the class is not known, of the point alone.
+/// The guards of the trace's class; if the class is not known, guards that only this point
+/// satisfies.
 std::vector<Guard> relied_at(const SizeBox& box, const SizePoint& point, const PointTrace& traced) {
   if (!traced.only_here && holds(traced.relied, values_of(box, point))) return traced.relied;
   std::vector<Guard> out;
@@ -125,7 +126,8 @@ void count(const SizeBox& box, const std::vector<std::vector<Guard>>& relied, st
 
 namespace {
 
-/// A check that has no value at the hints is traced, and fails when the graph runs.
+/// A guard for the sizes that behave alike in a check. If the check has no value at the hints, the
+/// trace goes on, and the check fails when the graph runs.
 Guard relied_check(const ShapeEnv& env, const DeferredAssert& check) {
   const Valuation hints = [&](Symbol symbol) { return env.record(symbol).hint; };
   const auto divisor = zero_divisor(check.predicate.expr, hints);

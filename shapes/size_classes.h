@@ -1,6 +1,6 @@
-// The classes of sizes that a traced program tells apart, as a cover of a box. The least point in
-// no class so far is traced; the guards and checks of that trace are the next class. For `lockstep
-// infer` and tests: no decision calls it.
+// The classes of sizes that a traced program distinguishes, as a cover of a box. The least point in
+// no class so far is traced; the guards and checks of that trace are the next class. Used by
+// `lockstep infer` and tests; no decision depends on it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace lockstep::shapes {
 
-/// One value per side of a box, in its order.
+/// One value per side of a box, in the order of the sides.
 using SizePoint = std::vector<std::int64_t>;
 
 /// A box of sizes. Requires bounded ranges.
@@ -26,33 +26,35 @@ struct SizeBox {
     Range range;
   };
   std::vector<Side> sides;
-  /// Conditions that hold in every call: points that break one are left out.
+  /// Conditions that hold in every call: points that break a condition are left out.
   std::vector<Predicate> promised{};
 };
 
 /// The result of a trace at one point.
 struct PointTrace {
-  /// All points that satisfy these guards are traced alike. They mention sides of the box only.
+  /// Points that satisfy these guards give the same trace. The guards mention only sides of the
+  /// box.
   std::vector<Guard> relied;
-  std::map<Symbol, Range> ranges;  // as declared, of their symbols
-  /// Every question in order; a later search finds in it the line at which another point branches
+  std::map<Symbol, Range> ranges;  // declared ranges of the symbols
+  /// Every question in order. Shows the line at which the point of a later class branches
   /// differently.
   std::vector<ShapeEnv::Asked> asked;
   std::optional<std::string> error;  // why the trace failed
-  Location where;                    // its line
-  bool only_here = false;            // it is not known which other points are traced alike
+  Location where;                    // line of the error
+  bool only_here = false;            // it is not known which other points give the same trace
 };
-/// The result of an ended trace; `error`: why it failed. The checks of sizes are in `relied`.
+/// The result of a trace that has ended; `error` says why it failed. Checks of sizes are in
+/// `relied`, too.
 [[nodiscard]] PointTrace point_trace(const ShapeEnv& env, std::optional<std::string> error = {});
 
 struct SizeClass {
-  /// A minimal set of the guards relied on. If the class of the trace is not known: its point
-  /// alone.
+  /// A minimal set of the guards in PointTrace::relied. If the class of the trace is not known,
+  /// they admit only its point.
   std::vector<Guard> guards;
-  SizePoint example;  // the least that is in no earlier class
+  SizePoint example;  // the least point in no earlier class
   /// Why the example is in no earlier class. Each earlier class has a first question that the
-  /// example answers differently; this is the latest of them, with the example's answer. nullopt
-  /// for the first class.
+  /// example answers differently; the cause is the latest of these questions, with the example's
+  /// answer. nullopt for the first class.
   struct Cause {
     Predicate predicate;
     Location where;
@@ -62,13 +64,13 @@ struct SizeClass {
   /// Number of points of the box in this class and in no earlier class; nullopt: not counted.
   std::optional<std::uint64_t> points;
   std::optional<std::string> error;
-  Location where;  // of the error
+  Location where;  // line of the error
 };
 
 /// Result of a search for the least point of a box that lies in no class.
 struct SolvedPoint {
   std::optional<SizePoint> point;
-  bool none = false;  // no such point; neither field set: not known
+  bool none = false;  // there is no such point. If neither field is set, nothing is known
 };
 using PointSolver =
     std::function<SolvedPoint(const SizeBox& box, const std::vector<std::vector<Guard>>& classes)>;
@@ -76,22 +78,22 @@ using PointSolver =
 struct SizeClassLimits {
   std::size_t classes = 64;
   std::uint64_t steps =
-      10'000'000;  // predicates examined by the search; counting has its own limit
-  /// Used when the search is out of steps (point_solver() of solver_search.h); it finds the same
+      10'000'000;  // predicates that the search may examine; counting may examine as many
+  /// Used when the search has no steps left (point_solver() of solver_search.h). It finds the same
   /// points.
   PointSolver solver{};
   bool solver_only = false;  // no search; for tests
 };
 
 struct SizeClasses {
-  std::vector<SizeClass> classes;       // if two overlap, the point belongs to the first
+  std::vector<SizeClass> classes;       // if two overlap, a point in both belongs to the first
   bool whole = false;                   // every point of the box is in a class
-  std::string limit;                    // why it is not whole: "64 classes"
+  std::string limit;                    // why the cover is not whole: "64 classes"
   std::optional<SizePoint> beyond;      // the least point in no class, if known
-  std::optional<std::uint64_t> points;  // of the box, without those that break `promised`
+  std::optional<std::uint64_t> points;  // number of points of the box that satisfy `promised`
 };
 
-/// `trace` is called once per class, in their order.
+/// Calls `trace` once per class, in the order of the classes.
 [[nodiscard]] SizeClasses infer_size_classes(
     const SizeBox& box, const std::function<PointTrace(const SizePoint&)>& trace,
     const SizeClassLimits& limits = {});
@@ -100,8 +102,8 @@ struct SizeClasses {
 /// points.
 struct Served {
   std::optional<SizePoint> example;
-  std::optional<std::uint64_t> points;  // nullopt: not counted
-  bool known = true;                    // false: out of steps
+  std::optional<std::uint64_t> points;  // nullopt: the points were not counted
+  bool known = true;                    // false: the steps ran out
 };
 [[nodiscard]] Served served_in(const SizeBox& box, const std::vector<Guard>& guards);
 /// As served_in(), for the points that lie in no class.

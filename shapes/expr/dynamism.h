@@ -1,7 +1,7 @@
-// The automatic-dynamic lattice: which sizes one source has had, over calls and over ranks. Each
+// The automatic-dynamic lattice: which sizes one source has had, over all calls and ranks. Each
 // field is unset ⊑ static n ⊑ dynamic. The join is commutative, associative and idempotent, so a
-// tree can reduce it in any order. The rules are those of PyTorch's automatic dynamic shapes; the
-// smallest size seen is kept as well.
+// tree can reduce it in any order. The rules are those of PyTorch's automatic dynamic shapes. In
+// addition the smallest size seen is kept.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct Seen {
     Unset,
     Static,
     Dynamic = 3
-  };  // numbers as in profiles and records
+  };  // the numbers are stored in profiles and records
   State state = State::Unset;
-  std::int64_t value = 0;  // of a Static cell
+  std::int64_t value = 0;  // value of a Static cell
 
   [[nodiscard]] static Seen unset() { return {}; }
   [[nodiscard]] static Seen constant(std::int64_t v) { return {State::Static, v}; }
@@ -28,8 +28,8 @@ struct Seen {
 };
 [[nodiscard]] Seen join(const Seen& a, const Seen& b);
 
-/// A field with one cell per dim: unset, a tuple, or dynamic as a whole ("not even the number of
-/// dims is known").
+/// A field with one cell per dim: unset, a tuple of cells, or dynamic as a whole (not even the
+/// number of dims is constant).
 struct SeenDims {
   enum class State : std::uint8_t { Unset, Tuple, Dynamic };
   State state = State::Unset;
@@ -44,7 +44,7 @@ struct Dynamism {
   Seen scalar;
   SeenDims size;
   /// The smallest size seen of each dim (INT64_MAX: never seen). The join takes the minimum of each
-  /// dim, and the dims that only the longer list has.
+  /// dim; dims that only the longer list has are kept.
   std::vector<std::int64_t> smallest;
 
   /// An int argument: (v, dynamic).

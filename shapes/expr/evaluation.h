@@ -8,8 +8,9 @@
 
 namespace lockstep::shapes {
 
-/// The value; nullopt where a symbol has none, on division by zero, and where a step (factors from
-/// left to right, then the coefficient, then terms from left to right) does not fit in 128 bits.
+/// The value; nullopt if a symbol has no value, on division by zero, or if a step does not fit in
+/// 128 bits. Steps multiply factors from left to right, then by the coefficient, and add terms from
+/// left to right.
 [[nodiscard]] std::optional<Wide> evaluate_wide(const Expr& e, const Valuation& values);
 /// The first divisor in `e` whose value is zero, innermost divisors first; nullopt: no divisor is
 /// zero.

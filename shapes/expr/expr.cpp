@@ -54,7 +54,7 @@ Expr::Term multiply_terms(const Expr::Term& a, const Expr::Term& b) {
   return {checked_multiply(a.coefficient, b.coefficient), multiply_monomials(a.factors, b.factors)};
 }
 
-// Both sorted: a merge.
+// Merges two sorted lists of terms.
 std::vector<Expr::Term> add_terms(std::span<const Expr::Term> a, std::span<const Expr::Term> b,
                                   std::int64_t sign) {
   std::vector<Expr::Term> out;
@@ -180,7 +180,7 @@ Expr operator*(const Expr& a, const Expr& b) {
   for (const auto& x : a.terms()) {
     for (const auto& y : b.terms()) terms.push_back(multiply_terms(x, y));
   }
-  // A monomial order: one term times ordered terms is ordered.
+  // The order is a monomial order, so the products of one term with ordered terms are ordered.
   if (a.terms().size() == 1 || b.terms().size() == 1) return of_ordered_terms(std::move(terms));
   return Expr::of_terms(std::move(terms));
 }

@@ -1,9 +1,9 @@
 // Integer expressions over symbols, in polynomial normal form. A value of type Expr denotes a
 // partial function from symbol values to integers (a division by zero has no value); two
-// expressions with the same normal form are equal as functions (the converse need not hold).
-// Wherever the written expression has a value, the normal form has the same value. The normal form
-// may have a value where the written expression has none: s0*s1 // s0 is s1, also at s0 == 0.
-// Sizes, guards and asserts are made of expressions.
+// expressions with the same normal form are equal as functions (the converse need not hold). If the
+// written expression has a value, the normal form has the same value. The normal form may have a
+// value if the written expression has none: s0*s1 // s0 is s1, also at s0 == 0. Sizes, guards and
+// asserts are made of expressions.
 #pragma once
 
 #include <compare>
@@ -19,9 +19,9 @@
 
 namespace lockstep::shapes {
 
-/// A named integer. Backed symbols (s0, s1, …) are bound by graph inputs, unbacked ones (u0, …) by
-/// nodes of the graph. Symbols are ordered by (unbacked, serial), never by address, hash or hint,
-/// so the order is the same on all ranks.
+/// A named integer. Backed symbols (s0, s1, …) are bound by graph inputs, unbacked symbols (u0, …)
+/// by nodes of the graph. Symbols are ordered by (unbacked, serial), never by address, hash or
+/// hint, so the order is the same on all ranks.
 struct Symbol {
   bool unbacked = false;
   std::uint32_t serial = 0;
@@ -30,13 +30,13 @@ struct Symbol {
   [[nodiscard]] std::string name() const;
 };
 
-/// A coefficient that does not fit in int64, or an expression past the fixed size limits. The
-/// operators below throw it; the trace boundary catches it and makes a Status of it.
+/// A coefficient does not fit in int64, or an expression exceeds the fixed size limits. The
+/// operators below throw it; the trace boundary catches it and turns it into a Status.
 class OverflowError : public std::overflow_error {
   using std::overflow_error::overflow_error;
 };
 
-/// Gives a symbol's value; nullopt where it has none.
+/// Gives a symbol's value; nullopt: it has no value.
 using Valuation = std::function<std::optional<std::int64_t>(Symbol)>;
 /// Gives the text for a symbol ("s0", or a source name such as "tokens.size(0)").
 using Namer = std::function<std::string(Symbol)>;
@@ -59,16 +59,16 @@ class Expr {
   [[nodiscard]] std::optional<std::int64_t> constant() const;
   /// The symbol, if the expression is a single symbol.
   [[nodiscard]] std::optional<Symbol> as_symbol() const;
-  /// Every symbol that occurs, in canonical order.
+  /// All symbols that occur in the expression, in canonical order.
   [[nodiscard]] std::vector<Symbol> symbols() const;
   [[nodiscard]] bool has_unbacked() const { return sum_ && sum_->unbacked; }
 
-  /// The value; nullopt where a symbol has none, on division by zero and where the value does not
-  /// fit (steps on the way may need up to 128 bits).
+  /// The value; nullopt if a symbol has no value, on division by zero, or if the value does not fit
+  /// in int64 (intermediate values may need up to 128 bits).
   [[nodiscard]] std::optional<std::int64_t> evaluate(const Valuation& values) const;
   /// The expression with `symbol` replaced everywhere.
   [[nodiscard]] Expr substitute(Symbol symbol, const Expr& by) const;
-  /// Replaces all symbols at once: symbols within a replacement stay.
+  /// Replaces all symbols at once: symbols inside a replacement are not replaced.
   [[nodiscard]] Expr substitute(const std::map<Symbol, Expr>& replacements) const;
 
   /// Canonical text, a pure function of the normal form: "2*s0 + 1", "s0 // 4", "Max(s0, u1)".
@@ -77,7 +77,7 @@ class Expr {
 
   /// Same normal form.
   friend bool operator==(const Expr& a, const Expr& b) { return a.sum_ == b.sum_; }
-  /// By structure, total and canonical.
+  /// A total, canonical order by structure.
   friend std::strong_ordering operator<=>(const Expr& a, const Expr& b);
 
   /// The terms of the normal form, for code that walks expressions (codegen, guard programs).
@@ -94,13 +94,13 @@ class Expr {
   };
   struct Sum {
     std::vector<Term> terms;  // canonical order, coefficients not zero, not empty
-    bool unbacked = false;    // it has an unbacked symbol
+    bool unbacked = false;    // it contains an unbacked symbol
   };
   [[nodiscard]] std::span<const Term> terms() const;
-  /// The sum of the terms, in any order. Requires that the factors of each term are in canonical
-  /// order and that all atoms come from terms().
+  /// The sum of the terms, which may be in any order. Requires that the factors of each term are in
+  /// canonical order and that all atoms come from terms().
   [[nodiscard]] static Expr of_terms(std::vector<Term> terms);
-  /// The value of the atom to the first power.
+  /// The expression that is this atom.
   [[nodiscard]] static Expr of_atom(std::shared_ptr<const Atom> atom);
   /// The address of the node; null for zero. Equal expressions have equal addresses; an address has
   /// no other meaning.
@@ -115,8 +115,8 @@ struct Expr::Atom {
   Op op = Op::Symbol;
   lockstep::shapes::Symbol symbol;  // op Symbol
   std::vector<Expr> operands;       // FloorDiv and Mod: two; Min and Max: two or more, sorted
-  std::uint32_t weight = 1;         // number of atoms within, itself included
-  bool unbacked = false;            // it has an unbacked symbol
+  std::uint32_t weight = 1;         // number of atoms in it, including itself
+  bool unbacked = false;            // it contains an unbacked symbol
 };
 
 /// Rounds towards minus infinity, as the index arithmetic of tensors needs.
@@ -128,9 +128,9 @@ struct Expr::Atom {
 [[nodiscard]] Expr min(const Expr& a, const Expr& b);
 [[nodiscard]] Expr max(const Expr& a, const Expr& b);
 
-/// base to the exponent; 1 for exponent 0.
+/// `base` to the power of `exponent`; 1 if `exponent` is 0.
 [[nodiscard]] Expr power(const Expr& base, std::uint32_t exponent);
-/// The product of all factors; 1 without factors.
+/// The product of all factors; 1 if there are none.
 [[nodiscard]] Expr product(std::span<const Expr> factors);
 [[nodiscard]] Expr sum(std::span<const Expr> terms);
 

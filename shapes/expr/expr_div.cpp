@@ -1,5 +1,5 @@
-// floor_div and mod: if the written expression has a value, every rule keeps it. With q and
-// r such that a == b*q + r, floor(a/b) == q + floor(r/b) and a mod b == r mod b.
+// floor_div and mod. If the written expression has a value, every rule preserves it. For all q and
+// r with a == b*q + r, floor(a/b) == q + floor(r/b) and a mod b == r mod b.
 #include <numeric>
 
 #include <lockstep/shapes/expr/polynomial.h>
@@ -21,8 +21,8 @@ std::int64_t floor_mod(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(out);
 }
 
-// floor((x // n + c) / m) == floor((x + c*n) / (n*m)) for m >= 1; nullopt where r is not of that
-// form or a number does not fit.
+// floor((x // n + c) / m) == floor((x + c*n) / (n*m)) for m >= 1; nullopt if r is not of that form,
+// or if a number does not fit.
 std::optional<Expr> merge_nested(const Expr& r, std::int64_t m) {
   const std::int64_t c = constant_term(r);
   const Expr::Atom* inner = as_atom(r - c, Expr::Op::FloorDiv);
@@ -61,7 +61,7 @@ Expr floor_div_by_number(const Expr& a, std::int64_t b) {
   return q + raw_atom(Expr::Op::FloorDiv, {r, b});
 }
 
-// Terms k*Mod(x, n) inside "mod b" are k*x where b divides k*n.
+// A term k*Mod(x, n) inside "mod b" becomes k*x if b divides k*n.
 Expr unwrap_mods(const Expr& a, std::int64_t b) {
   Expr out = a;
   for (const auto& term : a.terms()) {
@@ -98,7 +98,8 @@ Expr mod_by_number(const Expr& a, std::int64_t b) {
   return g * raw_atom(Expr::Op::Mod, {inner, b / g}) + floor_mod(c, g);
 }
 
-// As divide(), but nullopt if a part is longer than its operand: repeated division must not grow.
+// As divide(), but nullopt if a part of the result is longer than its operand, so that repeated
+// division does not grow.
 std::optional<Division> shorter_division(const Expr& a, const Expr& b) {
   auto out = divide(a, b);
   const std::size_t limit = a.terms().size();
@@ -111,7 +112,7 @@ struct Fraction {
   Expr common, numerator, denominator;
 };
 
-// Requires a and b other than zero. common is a positive number times a monomial.
+// Requires that a and b are not zero. `common` is a positive number times a monomial.
 Fraction cancel(const Expr& a, const Expr& b) {
   const std::int64_t g = std::gcd(content(a, true), content(b, true));
   const auto shared = common_monomial(common_monomial(a), common_monomial(b));

@@ -1,4 +1,4 @@
-// min and max: flattened, sorted, without operands that another one always beats.
+// min and max: flattened, sorted, without operands that another operand always beats.
 #include <algorithm>
 #include <numeric>
 
@@ -10,12 +10,12 @@ namespace {
 
 using Op = Expr::Op;
 
-constexpr std::size_t kMaxCompared = 64;  // operands; past it only equal ones are dropped
+constexpr std::size_t kMaxCompared = 64;  // of more operands only equal ones are dropped
 constexpr int kMaxNested = 3;
-constexpr std::size_t kMaxPaired = 6;  // operands; past it pairs are not looked at
+constexpr std::size_t kMaxPaired = 6;  // of more operands no pairs are examined
 constexpr int kMaxMerges = 8;
 
-// The single factor of that op in the sum, with the rest of the sum: e == rest + coefficient*atom.
+// The only atom of a given op in a sum, and the rest of the sum: e == rest + coefficient*atom.
 struct Inner {
   const Expr::Atom* atom = nullptr;
   std::int64_t coefficient = 0;
@@ -45,7 +45,7 @@ void flatten(const Expr& e, Op op, std::vector<Expr>& into) {
   }
 }
 
-// True where `a` decides whenever `b` would: b may be dropped.
+// True if `a` decides whenever `b` would, so that `b` may be dropped.
 bool beats(const Expr& a, const Expr& b, Op op) {
   const auto anything = [](Symbol) { return Range{}; };
   return never_negative(op == Op::Max ? a - b : b - a, anything, kMaxNested);
@@ -65,7 +65,7 @@ std::vector<Expr> without_beaten(std::vector<Expr> operands, Op op) {
   return kept;
 }
 
-// Terms other than numbers that all operands have with the same coefficient.
+// The terms, except numbers, that all operands have with the same coefficient.
 Expr common_terms(const std::vector<Expr>& operands) {
   std::vector<Expr::Term> common(operands[0].terms().begin(), operands[0].terms().end());
   std::erase_if(common, [](const Expr::Term& term) { return term.factors.empty(); });
@@ -81,7 +81,7 @@ Expr common_terms(const std::vector<Expr>& operands) {
   return Expr::of_terms(std::move(common));
 }
 
-// Requires two or more, none of which beats another.
+// Requires two or more operands, none of which beats another.
 Expr joined(std::vector<Expr> operands, Op op) {
   const Expr common = common_terms(operands);
   std::int64_t g = 0;

@@ -47,8 +47,8 @@ std::string atom_text(const Expr::Atom& atom, const Namer& namer) {
   return {};
 }
 
-// For each term of a quotient's dividend: whether it has a minus. Empty for other atoms, and if the
-// negated dividend cannot be written.
+// Which terms of a quotient's dividend have a minus. None also for other atoms, and if the dividend
+// cannot be negated.
 enum class Minuses : std::uint8_t { None, Some, All };
 
 Minuses minuses_of(const Expr::Atom& atom) {
@@ -66,7 +66,7 @@ Minuses minuses_of(const Expr::Atom& atom) {
 // dividend, with the opposite sign.
 struct Shown {
   bool negative = false;         // has a minus before it
-  bool turned = false;           // it was negated: one factor reads equally well both ways
+  bool turned = false;           // one factor, which reads equally well both ways, was negated
   std::vector<bool> rounded_up;  // by factor
 };
 
@@ -90,7 +90,8 @@ Shown shown(const Expr::Term& term) {
   return out;
 }
 
-// The term without its sign. Powers are written out: the text is valid where users write it.
+// The term without its sign. Powers are written as products, so that users can write the text as
+// input.
 std::string term_text(const Expr::Term& term, const Shown& how, const Namer& namer) {
   const auto c = static_cast<std::uint64_t>(term.coefficient);
   const std::string number = std::to_string(term.coefficient < 0 ? 0 - c : c);
@@ -136,7 +137,7 @@ std::string Expr::text(const Namer& namer) const {
   std::string out;
   for (const auto& term : terms()) {
     const Shown how = shown(term);
-    // "-(a // b)": a minus binds less tightly than the division that it would otherwise join.
+    // Writes "-(a // b)": without parentheses the minus would belong to a.
     const bool bare_division = out.empty() && how.negative && is_bare_division(term, how);
     const std::string text = term_text(term, how, namer);
     if (out.empty()) {

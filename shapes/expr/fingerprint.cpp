@@ -42,8 +42,8 @@ std::optional<Fingerprint> Fingerprint::read(std::string_view text) {
 Fingerprint fingerprint(std::span<const std::byte> bytes) { return of(bytes.data(), bytes.size()); }
 Fingerprint fingerprint(std::string_view text) { return of(text.data(), text.size()); }
 
-// Each field is a tag, then its length or its fixed number of bytes: no two sequences of fields
-// collect the same bytes.
+// Each field is a tag, then its length or a fixed number of bytes, so no two sequences of fields
+// give the same bytes.
 FingerprintBuilder& FingerprintBuilder::add(std::string_view text) {
   bytes_.push_back('t');
   append_word(bytes_, text.size());

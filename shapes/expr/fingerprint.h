@@ -17,7 +17,7 @@ struct Fingerprint {
   auto operator<=>(const Fingerprint&) const = default;
   /// 32 lower-case hexadecimal digits.
   [[nodiscard]] std::string text() const;
-  /// The fingerprint that 32 hexadecimal digits write; nullopt: `text` is something else.
+  /// The fingerprint whose 32 hexadecimal digits are `text`; nullopt: `text` is something else.
   [[nodiscard]] static std::optional<Fingerprint> read(std::string_view text);
 };
 
@@ -30,7 +30,7 @@ struct Fingerprint {
 class FingerprintBuilder {
  public:
   FingerprintBuilder& add(std::string_view text);
-  /// A literal is text, not a truth value or a number.
+  /// Takes a literal as text, not as a truth value or a number.
   FingerprintBuilder& add(const char* text) { return add(std::string_view(text)); }
   FingerprintBuilder& add(std::int64_t number);
   FingerprintBuilder& add(const Fingerprint& other);

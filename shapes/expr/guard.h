@@ -16,7 +16,7 @@
 
 namespace lockstep::shapes {
 
-/// A line of the user's program: "train.cpp:41". Line 0: not known.
+/// A line of the user's program: "train.cpp:41". Line 0: the line is not known.
 struct Location {
   std::string file;
   std::uint32_t line = 0;
@@ -26,8 +26,9 @@ struct Location {
 
 /// expr == 0, expr != 0 or expr >= 0. The constructors below normalise: common factors of the
 /// coefficients are divided out (>= rounds the constant down), the leading coefficient of == and !=
-/// is positive, constants become 0, 1 or -1. So predicates that differ only in how they were
-/// written are equal. The constructors throw OverflowError, as the operators of Expr do.
+/// is positive, an expression without symbols becomes 0, 1 or -1. So predicates that differ only in
+/// how they were written are equal. The constructors throw OverflowError, as the operators of Expr
+/// do.
 struct Predicate {
   enum class Relation : std::uint8_t { Equal, NotEqual, NonNegative };
   Relation relation = Relation::Equal;
@@ -35,12 +36,12 @@ struct Predicate {
 
   /// The value of a predicate without symbols; nullopt for any other.
   [[nodiscard]] std::optional<bool> constant() const;
-  /// nullopt where expr has no value.
+  /// The value of the predicate; nullopt if `expr` has no value.
   [[nodiscard]] std::optional<bool> evaluate(const Valuation& values) const;
   [[nodiscard]] Predicate negated() const;
   [[nodiscard]] Predicate substitute(Symbol symbol, const Expr& by) const;
   [[nodiscard]] Predicate substitute(const std::map<Symbol, Expr>& replacements) const;
-  /// "2*s0 == s1", "s0 < u0": no minus signs, the canonically first side on the left.
+  /// "2*s0 == s1", "s0 < u0": without minus signs, and with the canonically first side on the left.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string text(const Namer& namer) const;
 
@@ -56,33 +57,33 @@ struct Predicate {
 [[nodiscard]] Predicate greater(const Expr& a, const Expr& b);
 [[nodiscard]] Predicate greater_equal(const Expr& a, const Expr& b);
 
-/// Checked on every call before an entry runs. Mentions backed symbols only.
+/// A condition that is checked on every call before an entry runs. Mentions only backed symbols.
 struct Guard {
   Predicate predicate;
-  Location where;      // the user's line that asked
-  std::string note{};  // the reason, if it is not a branch on just this predicate
+  Location where;      // the user's line that asked the question
+  std::string note{};  // the reason, if the guard is not from a branch on exactly this predicate
 };
 
 /// A condition that must be true when the graph runs; otherwise the program is wrong.
 struct DeferredAssert {
   Predicate predicate;
   Location where;
-  std::string message;  // the user's text, may be empty
+  std::string message;  // the user's text; may be empty
   /// The latest unbacked symbol of the predicate: once the symbol is bound, the assert can be
   /// tested. nullopt: it can be tested right after the inputs.
   [[nodiscard]] std::optional<Symbol> due() const;
 };
 
 /// The guards of one entry as a flat postfix program over a vector of symbol values, for the
-/// look-up on every call. Its answers are those of Predicate::evaluate; a guard without a value
-/// (overflow, division by zero) fails. It does not allocate while the stack is small. Immutable,
+/// look-up on every call. It gives the same answers as Predicate::evaluate; a guard without a value
+/// (overflow, division by zero) fails. It does not allocate if the stack is small. Immutable,
 /// thread-safe.
 class GuardProgram {
  public:
-  /// `slots[i]` is the symbol whose value is at index i of `holds`' argument. Requires that every
-  /// symbol of the guards has a slot.
+  /// `slots[i]` is the symbol whose value is at index i of the argument of holds(). Requires that
+  /// every symbol of the guards has a slot.
   static GuardProgram compile(const std::vector<Guard>& guards, const std::vector<Symbol>& slots);
-  /// Index of the first guard that fails, nullopt if all hold. Requires a value per slot.
+  /// Index of the first guard that fails; nullopt if all hold. Requires a value for each slot.
   [[nodiscard]] std::optional<std::size_t> first_failure(
       std::span<const std::int64_t> values) const;
   [[nodiscard]] bool holds(std::span<const std::int64_t> values) const {
@@ -91,8 +92,8 @@ class GuardProgram {
 
  private:
   enum class Code : std::uint8_t {
-    Push,       // the number
-    Load,       // number * value of the slot
+    Push,       // pushes the number
+    Load,       // pushes number * value of the slot
     AddLoaded,  // adds number * value of the slot to the top of the stack
     AddNumber,
     Add,
@@ -111,7 +112,7 @@ class GuardProgram {
   };
   class Compiler;
   std::vector<Instruction> program_;
-  std::size_t depth_ = 0;  // stack cells needed
+  std::size_t depth_ = 0;  // number of stack cells needed
 };
 
 /// Reads the texts that Expr::text() and Predicate::text() print (symbol names only); nullopt for
@@ -119,10 +120,10 @@ class GuardProgram {
 [[nodiscard]] std::optional<Expr> parse_expr(std::string_view text);
 [[nodiscard]] std::optional<Predicate> parse_predicate(std::string_view text);
 
-/// Takes a name off the start of `rest` and returns its expression; nullopt: `rest` begins with no
-/// known name.
+/// Removes a name from the start of `rest` and returns its expression; nullopt: `rest` does not
+/// begin with a known name.
 using NameReader = std::function<std::optional<Expr>(std::string_view& rest)>;
-/// Reads a size or int as users write it: "x.size(0) * 2". As parse_condition().
+/// Reads a size or int as users write it: "x.size(0) * 2". For `unread` see parse_condition().
 [[nodiscard]] std::optional<Expr> parse_expr(std::string_view text, const NameReader& names,
                                              std::string_view& unread);
 /// Reads a condition as users write it, with their names in place of symbols: "x.size(0) % 8 == 0".

@@ -129,7 +129,7 @@ std::optional<std::size_t> GuardProgram::first_failure(std::span<const std::int6
   std::array<Wide, kSmall> small;
   std::vector<Wide> large;
   if (depth_ > kSmall) large.resize(depth_);
-  Wide* top = large.empty() ? small.data() : large.data();  // one past the last value but `last`
+  Wide* top = large.empty() ? small.data() : large.data();  // end of the stack without `last`
   Wide last = 0;
   std::size_t guard = 0;
   for (const Instruction& instruction : program_) {

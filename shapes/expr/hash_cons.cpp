@@ -9,7 +9,7 @@
 namespace lockstep::shapes {
 namespace {
 
-// Hash of addresses, for the tables only.
+// A hash of addresses, used only for the tables.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t value) {
   return (seed ^ value) * 0x9E3779B97F4A7C15ull ^ (seed >> 29);
 }
@@ -50,9 +50,9 @@ bool same(const Expr::Atom& a, const Expr::Atom& b) {
   return a.op == b.op && a.symbol == b.symbol && a.operands == b.operands;
 }
 
-// Nodes of one type by content, chained through the nodes themselves. A node removes itself when
-// its last holder is gone, so the table keeps no node alive. Its parts are freed outside the lock,
-// because their nodes may be removed as well.
+// A table of nodes of one type by content, chained through the nodes themselves. A node removes
+// itself when its last holder is gone, so the table keeps no node alive. The parts of a node are
+// freed outside the lock, because freeing them may remove their nodes, too.
 template <class Node>
 class Table {
  public:

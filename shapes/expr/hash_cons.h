@@ -2,8 +2,8 @@
 // expression holds it. So equality is one comparison of pointers, and a part that occurs often is
 // stored once. Internal to this folder.
 //
-// All threads share the tables, because operators make expressions and an operator has no place for
-// a table of its own. The tables are only a memo: no answer depends on their content, and no code
+// All threads share the tables, because operators make expressions, and an operator cannot get a
+// table as an argument. The tables are only a memo: no answer depends on their content, and no code
 // walks them.
 #pragma once
 

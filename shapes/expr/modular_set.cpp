@@ -9,14 +9,14 @@ namespace lockstep::shapes {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 31;  // products of two fit in int64
-constexpr std::int64_t kFarthest = INT64_MAX / 4;      // bounds past it are not moved
+constexpr std::int64_t kFarthest = INT64_MAX / 4;      // bounds past this limit are not moved
 
 std::int64_t floor_mod(std::int64_t a, std::int64_t n) {
   const std::int64_t r = a % n;
   return r < 0 ? r + n : r;
 }
 
-// The set of these numbers; all integers if one of them is past the limit.
+// The set with these numbers; the set of all integers if a number is past the limit.
 ModularSet bounded(Wide modulus, Wide residue) {
   if (modulus == 0) {
     if (residue > -kMost && residue < kMost) return {0, static_cast<std::int64_t>(residue)};
@@ -59,7 +59,7 @@ ModularSet set_of_atom(const Expr::Atom& atom, const KnownResidues& known) {
   return out;
 }
 
-// The intersection; if it is empty, `a` (no value satisfies both, so any answer is sound).
+// The intersection. If it is empty, `a`: no value satisfies both, so any answer is sound.
 ModularSet narrowed(const ModularSet& a, const ModularSet& b) {
   return intersect(a, b).value_or(a);
 }

@@ -1,4 +1,4 @@
-// Congruences, value = residue modulo a number: the prover's second abstract domain beside
+// Congruences, "value == residue modulo a number": the prover's second abstract domain, besides
 // intervals. Internal to this folder.
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace lockstep::shapes {
 
-/// The integers residue + k*modulus: all of them where the modulus is 1, the residue alone where it
-/// is 0. 0 <= residue < modulus otherwise. Conservative: arithmetic gives a set that holds every
-/// result; where a number would grow past 2^31 it gives a larger set, never a wrong one.
+/// The integers residue + k*modulus. With modulus 1 these are all integers, with modulus 0 only the
+/// residue; otherwise 0 <= residue < modulus. Conservative: arithmetic gives a set that contains
+/// every result. If a number would grow past 2^31, the set is larger than necessary, never wrong.
 struct ModularSet {
   std::int64_t modulus = 1, residue = 0;
 
@@ -21,25 +21,26 @@ struct ModularSet {
   /// residue + k*modulus. Requires modulus >= 1.
   [[nodiscard]] static ModularSet of(std::int64_t residue, std::int64_t modulus);
   [[nodiscard]] bool contains(std::int64_t value) const;
-  /// The remainder by n, if all members have the same. Requires n >= 1.
+  /// The remainder by n, if it is the same for all members. Requires n >= 1.
   [[nodiscard]] std::optional<std::int64_t> remainder(std::int64_t n) const;
   bool operator==(const ModularSet&) const = default;
 };
 [[nodiscard]] ModularSet operator+(const ModularSet& a, const ModularSet& b);
 [[nodiscard]] ModularSet operator*(const ModularSet& a, const ModularSet& b);
-/// The smallest set of this form that holds the members of both.
+/// The smallest set of this form that contains the members of both.
 [[nodiscard]] ModularSet unite(const ModularSet& a, const ModularSet& b);
 /// The common members, by the Chinese remainder theorem; nullopt: no common member. If the combined
-/// modulus does not fit, the set with the larger modulus.
+/// modulus does not fit, returns the set with the larger modulus.
 [[nodiscard]] std::optional<ModularSet> intersect(const ModularSet& a, const ModularSet& b);
 
-/// The range from its first to its last member of the set; empty if it has no member of the set.
+/// The range from the first to the last member of the set within `range`; empty if `range` contains
+/// no member.
 [[nodiscard]] Range tightened(const Range& range, const ModularSet& set);
 
-/// Gives the set that is known of an expression as a whole.
+/// Gives the set that is known for an expression as a whole.
 using KnownResidues = std::function<ModularSet(const Expr&)>;
-/// A set that holds every value of the expression, from the known sets of the expression and of its
-/// parts.
+/// A set that contains every value of the expression, from the known sets of the expression and of
+/// its parts.
 [[nodiscard]] ModularSet modular_set_of(const Expr& e, const KnownResidues& known);
 
 }  // namespace lockstep::shapes

@@ -1,4 +1,4 @@
-// Reads expressions and predicates back: recursive descent over
+// Reads printed expressions and predicates, by recursive descent over
 //   predicate: sum ("==" | "!=" | "<" | "<=" | ">" | ">=") sum
 //   sum:       term (("+" | "-") term)*
 //   term:      unary (("*" | "//" | "%") unary)*
@@ -101,7 +101,7 @@ class Parser {
     return out;
   }
 
-  /// The lowest int64 has no positive counterpart: read together with its sign.
+  /// Reads the lowest int64 together with its sign, because it has no positive counterpart.
   bool take_lowest() {
     skip_spaces();
     constexpr std::string_view kMagnitude = "9223372036854775808";
@@ -112,7 +112,8 @@ class Parser {
     return true;
   }
 
-  /// "a - 9223372036854775808*s0": the sign goes into the product, but not into a quotient.
+  /// Reads a term such as that of "a - 9223372036854775808*s0". The sign belongs to the number in a
+  /// product, but not in a quotient.
   Expr lowest_term() {
     if (take("//") || take("%")) return fail();
     return term_from(INT64_MIN);

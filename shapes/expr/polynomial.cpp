@@ -16,7 +16,7 @@ std::uint64_t degree(std::span<const Expr::Factor> monomial) {
   return out;
 }
 
-// a / b, nullopt where b does not divide a.
+// a / b; nullopt if b does not divide a.
 std::optional<std::vector<Expr::Factor>> quotient_of(std::span<const Expr::Factor> a,
                                                      std::span<const Expr::Factor> b) {
   std::vector<Expr::Factor> out;
@@ -100,7 +100,8 @@ std::int64_t content(const Expr& e, bool with_constant) {
     const auto c = static_cast<std::uint64_t>(term.coefficient);
     out = std::gcd(out, term.coefficient < 0 ? 0 - c : c);
   }
-  // The gcd is 2^63 only if all numbers are INT64_MIN or 0; 1 is a common divisor as well.
+  // The gcd is 2^63 only if all numbers are INT64_MIN or 0; then 1 is returned, which is also a
+  // common divisor.
   return out > static_cast<std::uint64_t>(INT64_MAX) ? 1 : static_cast<std::int64_t>(out);
 }
 

@@ -1,6 +1,6 @@
-// Polynomials over atoms, the form of an Expr: orders, contents, exact division, and the
-// construction of opaque atoms without simplification. For the .cpp files that simplify. Internal
-// to this folder.
+// Polynomials over atoms, which are the form of an Expr: orders, contents, exact division, and the
+// construction of opaque atoms without simplification. Used by the .cpp files that simplify.
+// Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace lockstep::shapes {
 
 /// Canonical order of atoms: by op, then symbol or operands.
 [[nodiscard]] std::strong_ordering compare_atoms(const Expr::Atom& a, const Expr::Atom& b);
-/// Graded lexicographic, greatest first: a monomial order, so leading terms multiply.
+/// Graded lexicographic order, greatest first. It is a monomial order: the leading term of a
+/// product is the product of the leading terms.
 [[nodiscard]] std::strong_ordering compare_monomials(std::span<const Expr::Factor> a,
                                                      std::span<const Expr::Factor> b);
 
@@ -32,14 +33,17 @@ namespace lockstep::shapes {
 /// The coefficient of the symbol, if the symbol is the only factor of one term and occurs nowhere
 /// else; otherwise zero.
 [[nodiscard]] std::int64_t sole_coefficient(const Expr& e, Symbol symbol);
-/// Greatest common divisor of the coefficients, >= 0. `with_constant`: the constant term counts.
+/// Greatest common divisor of the coefficients, >= 0; `with_constant`: including that of the
+/// constant term.
 [[nodiscard]] std::int64_t content(const Expr& e, bool with_constant);
 /// Every coefficient divided by d. Requires that d divides them all.
 [[nodiscard]] Expr divide_coefficients(const Expr& e, std::int64_t d);
 
-/// Whether the term is written with a minus: "-Mod(a, b)", but CeilDiv(a, b) for -((-a) // b).
+/// Whether the term is written with a minus, as "-Mod(a, b)". -((-a) // b) is not: it is written
+/// CeilDiv(a, b).
 [[nodiscard]] bool reads_as_negative(const Expr::Term& term);
-/// Whether both signs read equally well: -((a - b) // 2) and CeilDiv(b - a, 2).
+/// Whether the term reads equally well with both signs, as -((a - b) // 2), which is CeilDiv(b - a,
+/// 2).
 [[nodiscard]] bool reads_either_way(const Expr::Term& term);
 
 /// The factors that every term has, each with its lowest power.

@@ -22,7 +22,7 @@ bool truth(Relation relation, Wide value) {
   return false;
 }
 
-// One form per truth value: 0 == 0, 1 == 0, 1 != 0, 0 != 0, 0 >= 0, -1 >= 0.
+// One form per relation and truth value: 0 == 0, 1 == 0, 1 != 0, 0 != 0, 0 >= 0, -1 >= 0.
 Predicate settled(Relation relation, bool value) {
   if (relation == Relation::NonNegative) return {relation, value ? 0 : -1};
   return {relation, value == (relation == Relation::Equal) ? 0 : 1};
@@ -37,7 +37,8 @@ Predicate normalise(Relation relation, Expr e) {
     static_cast<void>(floor_divide_wide(c, g, floored));
     return {relation, divide_coefficients(e - c, g) + static_cast<std::int64_t>(floored)};
   }
-  // The terms with symbols are multiples of g, so they never add up to a constant that is not.
+  // The terms with symbols are multiples of g, so they never add up to a number that is no multiple
+  // of g.
   if (c % g != 0) return settled(relation, relation == Relation::NotEqual);
   e = divide_coefficients(e, g);
   return {relation, e.terms()[0].coefficient < 0 ? -e : e};
@@ -51,8 +52,8 @@ const char* sign_text(Relation relation, bool strict, bool turned) {
 }
 
 // The terms for the left side, chosen so that no minus is written. If all terms and the number
-// would be on one side, a term that reads equally well negated moves to the other: "CeilDiv(a, b)
-// == 3" for "(-a) // b + 3 == 0".
+// would be on one side, a term that reads equally well when negated moves to the other side:
+// "CeilDiv(a, b) == 3" for "(-a) // b + 3 == 0".
 std::vector<Expr::Term> left_side(const Expr& e, std::int64_t constant) {
   std::vector<Expr::Term> left, right;
   for (const auto& term : e.terms())

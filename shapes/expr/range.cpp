@@ -29,7 +29,7 @@ bool below(const Bound& a, const Bound& b) {
   return a.infinite != b.infinite ? a.infinite < b.infinite : a.infinite == 0 && a.value < b.value;
 }
 
-// Rounds outwards: a lower bound past int64 stays a true bound.
+// Rounds outwards, so that a lower bound past int64 stays a true bound.
 std::int64_t as_lower(const Bound& b) {
   if (b.infinite < 0 || b.value < Range::kMin) return Range::kMin;
   if (b.infinite > 0 || b.value >= Range::kMax) return Range::kMax - 1;
@@ -47,10 +47,10 @@ Range hull(std::initializer_list<Bound> bounds) {
 
 Bound multiply(const Bound& a, const Bound& b) {
   if (a.infinite == 0 && b.infinite == 0) return {0, a.value * b.value};
-  return {sign(a) * sign(b), 0};  // zero times infinity: zero, as the infinity stands for numbers
+  return {sign(a) * sign(b), 0};  // zero times infinity is zero, as infinity stands for numbers
 }
 
-// Requires b != 0. A quotient by infinity is the limit's floor.
+// Requires b != 0. A quotient by infinity is the floor of the limit.
 Bound divide(const Bound& a, const Bound& b) {
   if (b.infinite != 0) {
     if (a.infinite != 0) return {sign(a) * sign(b), 0};
@@ -71,8 +71,8 @@ Range unite(const Range& a, const Range& b) {
 // Requires that b does not contain zero.
 Range divide_signed(const Range& a, const Range& b) {
   const Bound al = lower_bound(a), au = upper_bound(a), bl = lower_bound(b), bu = upper_bound(b);
-  // Monotone in each operand, so extreme at the corners. A corner of two infinities stands for
-  // every quotient of its sign.
+  // The quotient is monotone in each operand, so its extremes are at the corners. A corner of two
+  // infinities stands for all quotients of its sign.
   Range out = hull({divide(al, bl), divide(al, bu), divide(au, bl), divide(au, bu)});
   for (const Bound& x : {al, au}) {
     for (const Bound& y : {bl, bu}) {

@@ -9,9 +9,9 @@
 
 namespace lockstep::shapes {
 
-/// The values lower <= v <= upper. Conservative: the result of arithmetic holds every possible
+/// The values lower <= v <= upper. Conservative: the result of arithmetic contains every possible
 /// value. A bound that does not fit in int64 becomes "no bound" on its side, so arithmetic never
-/// fails. lower > upper: no value at all (the known facts contradict each other).
+/// fails. lower > upper means that there is no value: the known facts contradict each other.
 struct Range {
   static constexpr std::int64_t kMin = INT64_MIN, kMax = INT64_MAX;  // mean "no bound"
   std::int64_t lower = kMin, upper = kMax;
@@ -27,17 +27,17 @@ struct Range {
 [[nodiscard]] Range operator+(const Range& a, const Range& b);
 [[nodiscard]] Range operator-(const Range& a);
 [[nodiscard]] Range operator*(const Range& a, const Range& b);
-/// Divisors of zero are left out.
+/// Ignores the divisor zero.
 [[nodiscard]] Range floor_div(const Range& a, const Range& b);
 [[nodiscard]] Range mod(const Range& a, const Range& b);
 
 /// Gives the range of a symbol.
 using SymbolRanges = std::function<Range(Symbol)>;
-/// An interval that holds every value of the expression. The terms are taken as independent of each
-/// other.
+/// An interval that contains every value of the expression. Terms are treated as independent of
+/// each other.
 [[nodiscard]] Range range_of(const Expr& e, const SymbolRanges& symbols);
 [[nodiscard]] Range range_of(const Expr::Atom& atom, const SymbolRanges& symbols);
-/// As above, with no range known for any symbol: Mod(s0, 4) lies in [0, 3].
+/// As above, but without a known range of any symbol: Mod(s0, 4) lies in [0, 3].
 [[nodiscard]] Range range_of(const Expr& e);
 
 }  // namespace lockstep::shapes

@@ -7,8 +7,8 @@
 
 namespace lockstep::shapes {
 
-/// True: e >= 0 wherever e has a value. False: not shown. Up to `depth` nested opaque atoms are
-/// replaced by expressions that bound them. Throws OverflowError.
+/// True: e >= 0 wherever e has a value. False: this is not proven. Up to `depth` nested opaque
+/// atoms are replaced by expressions that bound them. Throws OverflowError.
 [[nodiscard]] bool never_negative(const Expr& e, const SymbolRanges& symbols, int depth);
 
 }  // namespace lockstep::shapes

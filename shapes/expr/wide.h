@@ -22,7 +22,7 @@ __extension__ typedef __int128 Wide;
   return !__builtin_mul_overflow(a, b, &out);
 }
 [[nodiscard]] inline Wide magnitude(Wide v) { return v < 0 ? -v : v; }
-/// Rounds towards minus infinity. False also for b == 0.
+/// Rounds towards minus infinity. Also returns false for b == 0.
 [[nodiscard]] inline bool floor_divide_wide(Wide a, Wide b, Wide& out) {
   if (b == 0) return false;
   if (b == -1) return !__builtin_sub_overflow(Wide{0}, a, &out);
@@ -36,7 +36,7 @@ __extension__ typedef __int128 Wide;
   out = q - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
   return true;
 }
-/// a - floor(a/b)*b. False for b == 0.
+/// a - floor(a/b)*b. Returns false for b == 0.
 [[nodiscard]] inline bool modulo_wide(Wide a, Wide b, Wide& out) {
   if (b == 0) return false;
   if (b == -1) {

@@ -13,7 +13,7 @@ namespace {
 
 using Relation = Predicate::Relation;
 
-// The numbers by which the expression divides.
+// Adds the numbers by which the expression divides.
 void add_divisors(const Expr& e, std::set<std::int64_t>& out) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -32,7 +32,7 @@ bool implies(const Predicate& a, const Predicate& b, Symbol symbol, Range range)
   return known.learn(a) && known.prove(b) == true;
 }
 
-// The remainder of the symbol that is equivalent to zero == 0 within the range.
+// The remainder of the symbol that, within the range, is equivalent to `zero` == 0.
 std::optional<ModularSet> remainder_of(const Predicate& zero, Symbol symbol, Range range,
                                        std::int64_t hint) {
   std::set<std::int64_t> divisors;
@@ -52,7 +52,7 @@ std::optional<ModularSet> remainder_of(const Predicate& zero, Symbol symbol, Ran
   return std::nullopt;
 }
 
-// The expression that equals the symbol, given zero == 0.
+// The expression that equals the symbol if `zero` == 0.
 std::optional<Expr> solved_for(Symbol symbol, const Expr& zero) {
   const Expr x = Expr::symbol(symbol);
   for (const Expr& target : {x - zero, x + zero}) {
@@ -62,7 +62,7 @@ std::optional<Expr> solved_for(Symbol symbol, const Expr& zero) {
   return std::nullopt;
 }
 
-// "x.size(0) % 4 == 1"; nullopt: it is not equivalent to a remainder.
+// "x.size(0) % 4 == 1"; nullopt: the guard is not equivalent to a remainder.
 std::optional<std::string> remainder_text(const Predicate& guard, Symbol symbol, Range range,
                                           std::int64_t hint, const Namer& namer) {
   const bool differs = guard.relation == Relation::NotEqual;
@@ -72,7 +72,7 @@ std::optional<std::string> remainder_text(const Predicate& guard, Symbol symbol,
                      differs ? "!=" : "==", set->residue);
 }
 
-// "y.size(0) == 2*x.size(0)"; nullopt: it gives no size in terms of the others.
+// "y.size(0) == 2*x.size(0)"; nullopt: the guard does not give a size in terms of the others.
 std::optional<std::string> solved_text(const Predicate& guard, Symbol preferred,
                                        const Namer& namer) {
   if (guard.relation != Relation::Equal) return std::nullopt;
@@ -95,7 +95,7 @@ std::string declaration_text(const Predicate& guard, Symbol symbol, Range range,
                           : solved_text(guard, symbol, namer);
     if (text) return *text;
   } catch (const OverflowError&) {
-    // The guard unchanged.
+    // Returns the guard unchanged.
   }
   return guard.text(namer);
 }

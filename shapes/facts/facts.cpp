@@ -11,7 +11,7 @@ namespace {
 
 using Relation = Predicate::Relation;
 
-// Larger numbers are not used below; the limit keeps negation and ±1 in range.
+// Larger numbers are not used below, so that negation and adding ±1 stay in range.
 constexpr std::int64_t kMost = INT64_MAX / 4;
 
 bool usable(std::int64_t v) { return v > -kMost && v < kMost; }
@@ -28,7 +28,7 @@ std::int64_t floor_mod(Wide a, std::int64_t b) {
   return static_cast<std::int64_t>(out);
 }
 
-// Moves a bound inwards while it is not a possible value.
+// Moves each bound inwards as long as it is not a possible value.
 void tighten(Facts::Known& known) {
   Range& range = known.range;
   const std::int64_t n = std::max<std::int64_t>(known.residues.modulus, 1);
@@ -37,7 +37,7 @@ void tighten(Facts::Known& known) {
   while (!range.empty() && known.excluded.contains(range.upper)) range.upper -= n;
 }
 
-// x with k*x == r mod m; requires that k and m have no common factor.
+// The x with k*x == r mod m. Requires that k and m have no common factor.
 std::int64_t solve_congruence(std::int64_t k, std::int64_t r, std::int64_t m) {
   std::int64_t a = m, b = floor_mod(k, m), s = 0, t = 1;  // a == s*k and b == t*k mod m
   while (b != 0) {
@@ -48,7 +48,7 @@ std::int64_t solve_congruence(std::int64_t k, std::int64_t r, std::int64_t m) {
   return floor_mod(Wide{s} * r, m);
 }
 
-// Replaces the Mod factors of one term.
+// The term with its Mod factors replaced as in without_mods().
 Expr term_without_mods(const Expr::Term& term) {
   Expr out = term.coefficient;
   for (const auto& factor : term.factors) {
@@ -111,7 +111,7 @@ void Facts::add(const Predicate& predicate) {
 void Facts::add_as_written(const Predicate& predicate) {
   const Direction d = direction_of(predicate.expr);
   if (!usable(d.scale) || !usable(d.offset)) return;
-  // scale*x + offset relates to zero as x to -offset/scale.
+  // The relation of scale*x + offset to zero is that of x to -offset/scale.
   const std::int64_t floored = floor_divide(-d.offset, d.scale);
   const bool integral = floored * d.scale == -d.offset;
   Known& known = at(d.direction);
@@ -151,7 +151,7 @@ void Facts::add_remainder(const Expr& e, std::int64_t value, std::int64_t m) {
     known.residues = *both;
     tighten(known);
   } else {
-    known.range = {1, 0};  // no value has both
+    known.range = {1, 0};  // no value has both remainders
   }
 }
 
@@ -214,7 +214,7 @@ std::vector<Expr> Facts::sharing_terms(const Expr& e, std::size_t most) const {
     if (found != by_monomial_.end()) heads.emplace_back(found->second.begin(), found->second.end());
   }
   std::vector<Expr> out;
-  while (out.size() < most) {  // a merge of ordered sets
+  while (out.size() < most) {  // merges ordered sets
     const Expr* least = nullptr;
     for (const auto& [next, end] : heads) {
       if (next != end && (least == nullptr || *next < *least)) least = &*next;

@@ -13,11 +13,11 @@ namespace {
 
 using Relation = Predicate::Relation;
 
-// Counted limits, the same on every rank. Past them less is learnt.
+// Limits that count steps, equal on every rank. Past a limit less is learnt.
 constexpr int kMaxConsequences = 256;
 constexpr int kMaxEndSteps = 64;      // steps of a bound over excluded values and remainders
 constexpr std::size_t kMaxTerms = 8;  // terms of a fact that narrows ranges or replaces a symbol
-constexpr std::size_t kMaxEqualities = 16;  // facts that an equality is combined with
+constexpr std::size_t kMaxEqualities = 16;  // facts with which an equality is combined
 
 std::int64_t coefficient_of(const Expr& e, const std::vector<Expr::Factor>& monomial) {
   for (const auto& term : e.terms())
@@ -25,7 +25,7 @@ std::int64_t coefficient_of(const Expr& e, const std::vector<Expr::Factor>& mono
   return 0;
 }
 
-// The x with c*x in r.
+// The range of all x with c*x in r.
 Range divided(const Range& r, std::int64_t c) {
   if (c < 0) return c == INT64_MIN ? Range{} : divided(-r, -c);
   Range out;
@@ -39,8 +39,9 @@ Range divided(const Range& r, std::int64_t c) {
   return out;
 }
 
-// True: the expression may replace an unbacked symbol, because it has backed terms and at most one
-// other unbacked symbol. Sums of several unbacked symbols stay as the user wrote them.
+// True if the expression may replace an unbacked symbol: at most one of its terms has unbacked
+// symbols, and this term is a single symbol. Sums of several unbacked symbols stay as the user
+// wrote them.
 bool stands_for_little(const Expr& target) {
   int unbacked = 0;
   for (const auto& term : target.terms()) {
@@ -116,12 +117,12 @@ bool Knowledge::learn_open(const Predicate& fact) {
   try {
     if (!absorb(fact, consequences)) return false;
   } catch (const OverflowError&) {
-    return true;  // less is known, but nothing false
+    return true;  // less is known, but nothing wrong
   }
   return learn_all({consequences.begin(), consequences.end()}, 1);
 }
 
-// Takes consequences in the order in which they arise.
+// Learns facts and their consequences in the order in which they arise.
 bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
   for (; !open.empty() && taken < kMaxConsequences; ++taken) {
     const Predicate raw = open.front();
@@ -131,7 +132,8 @@ bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
       const Predicate next = simplify(raw);
       const auto known = prove_simplified(next);
       if (known == false) return false;
-      // An equality may still replace a symbol, a bound narrow its range.
+      // Even if it is known, an equality may still replace a symbol, and a bound may narrow a
+      // symbol's range.
       const bool says_more =
           !known || next.relation == Relation::Equal || is_bound_of_a_symbol(next);
       if (!next.constant() && says_more && !absorb(next, consequences)) return false;
@@ -143,7 +145,7 @@ bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
   return true;
 }
 
-// False if no value is left.
+// Learns one fact, and appends facts that follow to `consequences`. False: no value is left.
 bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequences) {
   const Expr direction = direction_of(fact.expr).direction;
   facts_.add(fact);
@@ -156,7 +158,7 @@ bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequenc
   propagate_into_quotient(direction, consequences);
   if (facts_.range(fact.expr) != Range::of(0)) return true;
   if (!consequences.empty()) {
-    consequences.push_back({Relation::Equal, fact.expr});  // again once the ranges are narrower
+    consequences.push_back({Relation::Equal, fact.expr});  // again, with narrower ranges
     return true;
   }
   if (fact.expr.terms().size() > kMaxTerms || replace_by(fact.expr, consequences)) return true;
@@ -164,8 +166,8 @@ bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequenc
   return learn_remainders(fact.expr, consequences);
 }
 
-// Narrows the range of a symbol by the facts about the symbol alone; with one value left, the
-// symbol is that number.
+// Narrows the range of a symbol by the facts about the symbol alone; if one value is left, the
+// symbol is replaced by it.
 bool Knowledge::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
   const Expr e = Expr::symbol(symbol);
   Range range = tightened(intersect(ranges_.at(symbol), facts_.range(e)), facts_.residues(e));
@@ -183,7 +185,7 @@ bool Knowledge::narrow(Symbol symbol, std::vector<Predicate>& consequences) {
   return !range.empty();
 }
 
-// Solves for each symbol that is linear: its range follows from those of the other terms.
+// Solves for each linear symbol: its range follows from the ranges of the other terms.
 void Knowledge::propagate(const Predicate& fact, std::vector<Predicate>& consequences) const {
   const Expr& e = fact.expr;
   if (e.terms().size() > kMaxTerms || fact.relation == Relation::NotEqual) return;
@@ -204,7 +206,7 @@ void Knowledge::propagate(const Predicate& fact, std::vector<Predicate>& consequ
   }
 }
 
-// lower <= x // n <= upper bounds x: from n*lower to n*upper + n - 1.
+// From lower <= x // n <= upper follow the bounds of x: n*lower and n*upper + n - 1.
 void Knowledge::propagate_into_quotient(const Expr& direction,
                                         std::vector<Predicate>& consequences) const {
   const Expr::Atom* quotient = as_atom(direction, Expr::Op::FloorDiv);
@@ -218,7 +220,7 @@ void Knowledge::propagate_into_quotient(const Expr& direction,
   if (found.upper < known.upper) consequences.push_back(less_equal(x, found.upper));
 }
 
-// Given zero == 0: if all other terms are multiples of m, the remainder of the term by m is known.
+// Given `zero` == 0, learns the remainder of a term by m, if all other terms are multiples of m.
 bool Knowledge::learn_remainders(const Expr& zero, std::vector<Predicate>& consequences) {
   const std::int64_t c = constant_term(zero);
   for (const auto& term : zero.terms()) {
@@ -232,8 +234,9 @@ bool Knowledge::learn_remainders(const Expr& zero, std::vector<Predicate>& conse
   return true;
 }
 
-// Given zero == 0: eliminates a term with each other equality that has it, and learns results of
-// two terms. (Two sums with the same total that differ in one part: these parts are equal.)
+// Given `zero` == 0, eliminates each term by every other equality that has it, and learns results
+// of two terms. (For example, if two sums with the same total differ in one part, these parts are
+// equal.)
 void Knowledge::eliminate(const Expr& zero, std::vector<Predicate>& consequences) const {
   for (const Expr& direction : facts_.sharing_terms(zero, kMaxEqualities)) {
     const Range known = facts_.of(direction)->range;
@@ -250,7 +253,8 @@ void Knowledge::eliminate(const Expr& zero, std::vector<Predicate>& consequences
   }
 }
 
-// The expression that equals the symbol, given zero == 0; nullopt: it may not replace the symbol.
+// The expression that equals the symbol if `zero` == 0; nullopt: there is none that may replace the
+// symbol.
 std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const {
   const std::int64_t c = sole_coefficient(zero, symbol);
   if (c != 1 && c != -1) return std::nullopt;
@@ -266,8 +270,8 @@ std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const
   return target;
 }
 
-// From zero == 0 eliminates a symbol: unbacked before backed, then the one with the greatest
-// serial. False: no symbol can be eliminated.
+// Uses `zero` == 0 to replace a symbol: unbacked before backed symbols, and among these the one
+// with the greatest serial. False: no symbol can be replaced.
 bool Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
   const auto symbols = zero.symbols();
   for (auto it = symbols.rbegin(); it != symbols.rend(); ++it) {

@@ -1,6 +1,6 @@
-// The knowledge of one trace about its symbols: ranges, facts about expressions, and the
-// replacements that follow. It makes no decision, records nothing, and knows neither names nor
-// lines. Internal to this folder.
+// What one trace knows about its symbols: ranges, facts about expressions, and the replacements
+// that follow. It makes no decision, records nothing, and knows neither names nor lines. Internal
+// to this folder.
 #pragma once
 
 #include <deque>
@@ -15,23 +15,23 @@
 
 namespace lockstep::shapes {
 
-/// Conservative: every answer is true of all values that satisfy the ranges and the learnt facts. A
-/// pure function of the calls made, in order. One thread.
+/// Conservative: every answer is true of all values that satisfy the ranges and the learnt facts.
+/// Its state is a pure function of the calls made, in order. One thread.
 class Knowledge {
  public:
-  /// What an equality may replace.
+  /// By what an equality may replace a symbol.
   enum class Targets : std::uint8_t {
     Any,
-    Linear,  // only by expressions of at most one symbol, to the first power
+    Linear,  // only by an expression of at most one symbol, to the first power
   };
   explicit Knowledge(Targets targets = Targets::Any) : targets_(targets) {}
 
-  /// Requires that the symbol is new. With a range of one value the symbol is that number.
+  /// Requires that the symbol is new. If the range has one value, the symbol is replaced by it.
   void add(Symbol symbol, Range range);
-  /// The predicate holds from here on; facts, narrower ranges and replacements follow from it.
-  /// False: it contradicts earlier facts (a part of it may have been learnt).
+  /// Learns that the predicate holds, with the facts, narrower ranges and replacements that follow
+  /// from it. False: it contradicts earlier facts (a part of it may have been learnt).
   [[nodiscard]] bool learn(const Predicate& fact);
-  /// As learn. Requires a result of simplify that is neither proven nor refuted.
+  /// As learn(). Requires that `fact` is a result of simplify() that is neither proven nor refuted.
   [[nodiscard]] bool learn_open(const Predicate& fact);
 
   /// An expression that is equal under the known facts: replacements are applied; divisions, minima
@@ -40,20 +40,20 @@ class Knowledge {
   [[nodiscard]] Predicate simplify(const Predicate& predicate) const;
   /// The same predicate without factors that are known not to be zero. Throws OverflowError.
   [[nodiscard]] Predicate reduced(const Predicate& predicate) const;
-  /// The answer if it can be proven, else nullopt (also on overflow).
+  /// The answer, if it can be proven; else nullopt, also on overflow.
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate) const;
-  /// As prove. Requires a result of simplify.
+  /// As prove(). Requires that `predicate` is a result of simplify().
   [[nodiscard]] std::optional<bool> prove_simplified(const Predicate& predicate) const;
   [[nodiscard]] Range range(const Expr& expr) const;
   [[nodiscard]] Range range(Symbol symbol) const { return ranges_.at(symbol); }
 
-  /// In solved form: no replacement holds a replaced symbol.
+  /// The replacements, in solved form: none contains a replaced symbol.
   [[nodiscard]] const std::map<Symbol, Expr>& replacements() const { return replacements_; }
-  /// The number that the symbol must be; nullopt: more than one is possible.
+  /// The number that the symbol must be; nullopt: no number is known.
   [[nodiscard]] std::optional<std::int64_t> number(Symbol symbol) const;
   /// The symbols whose range or number has changed since the last call, in the order of change.
   [[nodiscard]] std::vector<Symbol> take_changed() { return std::exchange(changed_, {}); }
-  /// The facts about the symbol alone, beside its range.
+  /// The facts about the symbol alone, in addition to its range.
   [[nodiscard]] const Facts::Known* facts_of(Symbol symbol) const {
     return facts_.of(Expr::symbol(symbol));
   }
@@ -76,7 +76,7 @@ class Knowledge {
   Facts facts_;
   std::map<Symbol, Expr> replacements_;
   std::map<Symbol, std::vector<Symbol>>
-      held_by_;  // replaced symbols whose replacement holds this one
+      held_by_;  // by symbol: replaced symbols whose replacement contains it
   std::vector<Symbol> changed_;
 };
 

@@ -12,11 +12,11 @@ using Part = LinearSystem::Part;
 using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
-constexpr Wide kMostInRow = Wide{1} << 62;  // limit of the numbers in a row
-constexpr Wide kNone = Wide{1} << 100;      // stands for "no bound", with either sign
-constexpr std::int64_t kMaxSums = 96;       // sums during an elimination
-constexpr Wide kMaxValuesTried = 4096;      // values of one variable
-constexpr int kMaxRounds = 4;               // rounds of narrowing bounds by bounds
+constexpr Wide kMostInRow = Wide{1} << 62;  // largest number in a row
+constexpr Wide kNone = Wide{1} << 100;      // with its sign: "no bound" from above or below
+constexpr std::int64_t kMaxSums = 96;       // maximum number of sums during an elimination
+constexpr Wide kMaxValuesTried = 4096;      // maximum number of values of one variable
+constexpr int kMaxRounds = 4;               // maximum rounds of narrowing bounds by bounds
 
 bool fits(Wide v) { return magnitude(v) < kMostInRow; }
 
@@ -70,7 +70,7 @@ void LinearSystem::require(Relation relation, const Row& row) {
     contradictory_ = contradictory_ || !holds;
     return;
   }
-  // scale*x + c relates to zero as x to -c/scale.
+  // The relation of scale*x + c to zero is that of x to -c/scale.
   const Wide g = content(row.parts), scale = row.parts[0].coefficient < 0 ? -g : g;
   std::vector<Part> parts = row.parts;
   for (Part& part : parts) part.coefficient /= scale;
@@ -118,10 +118,11 @@ void LinearSystem::solve_equalities(int& fuel) {
   }
 }
 
-// Requires parts without a common factor whose sum is the value. A variable with the coefficient ±1
-// is replaced in terms of the others. If there is none, the variable x with the least coefficient c
-// is replaced by the whole number t = x + the sum of q*others, q = floor(other coefficient / c).
-// That leaves remainders below c, so it ends, as Euclid's algorithm does.
+// Solves the equality "sum of `parts` == value". Requires that the coefficients have no common
+// factor. A variable with the coefficient ±1 is replaced in terms of the others. If there is none,
+// the variable x with the least coefficient c is replaced by the whole number t = x + the sum of
+// q*others, q = floor(other coefficient / c). That leaves coefficients below c, so the procedure
+// ends, as Euclid's algorithm does.
 void LinearSystem::solve(std::vector<Part> parts, Wide value, int& fuel) {
   const auto by_magnitude = [](const Part& a, const Part& b) {
     return magnitude(a.coefficient) < magnitude(b.coefficient);
@@ -172,7 +173,7 @@ void LinearSystem::substitute(Variable variable, const Row& by, int& fuel) {
 }
 
 // Eliminates all variables from the inequalities. True: a false row is left, so not even fractions
-// satisfy them.
+// satisfy the inequalities.
 bool LinearSystem::eliminated_to_nothing(int& fuel) const {
   LinearSystem left = *this;
   while (!left.contradictory_ && fuel > 0) {
@@ -184,8 +185,8 @@ bool LinearSystem::eliminated_to_nothing(int& fuel) const {
   return left.contradictory_;
 }
 
-// The variable whose elimination makes the fewest rows; nullopt: no variable is left, or the rows
-// would be too many.
+// The variable whose elimination makes the fewest rows; nullopt: no variable is left, or there
+// would be too many rows.
 std::optional<Variable> LinearSystem::cheapest(std::optional<Variable> kept) const {
   std::map<Variable, std::pair<std::int64_t, std::int64_t>> bounds;  // from below, from above
   for (const auto& [parts, known] : sums_) {
@@ -207,7 +208,7 @@ std::optional<Variable> LinearSystem::cheapest(std::optional<Variable> kept) con
   return too_many ? std::nullopt : out;
 }
 
-// Fourier-Motzkin elimination: each lower bound with each upper bound.
+// Fourier-Motzkin elimination: combines each lower bound of the variable with each upper bound.
 void LinearSystem::eliminate(Variable variable, int& fuel) {
   std::vector<Row> below, above;
   for (auto it = sums_.begin(); it != sums_.end();) {
@@ -252,7 +253,7 @@ Range LinearSystem::range(Variable variable, int& fuel) const {
   return out;
 }
 
-// The least value of the part; -kNone: no bound.
+// The least value of the part; -kNone: it has no bound.
 Wide LinearSystem::least(const Part& part) const {
   const auto found = sums_.find({Part{part.variable, 1}});
   if (found == sums_.end()) return -kNone;
@@ -261,10 +262,11 @@ Wide LinearSystem::least(const Part& part) const {
   return part.coefficient * end;
 }
 
-// Bounds of a variable of the sum that follow from those of the others, as rows that are >= 0.
+// Adds the bounds of the variable of `of` that follow from those of the other parts of the sum, as
+// rows that are >= 0.
 void LinearSystem::add_bounds(const std::vector<Part>& parts, const Known& known, const Part& of,
                               std::vector<Row>& out) const {
-  Wide lower = 0, upper = 0;  // of the other parts
+  Wide lower = 0, upper = 0;  // bounds of the other parts
   for (const Part& part : parts) {
     if (part.variable == of.variable) continue;
     const Wide low = least(part), high = -least({part.variable, -part.coefficient});
@@ -299,7 +301,8 @@ void LinearSystem::narrow_variables(int& fuel) {
   }
 }
 
-// The variable with the fewest values, among those with bounds of their own, else among all.
+// The variable with the fewest values among the variables with bounds of their own; if there are
+// none, among all.
 std::optional<LinearSystem::Candidate> LinearSystem::narrowest(int& fuel) const {
   std::optional<Candidate> out;
   std::set<Variable> others;

@@ -1,5 +1,5 @@
-// Whether linear relations of whole numbers contradict each other: equalities are solved as in
-// Euclid's algorithm, inequalities by Fourier-Motzkin elimination. Internal to this folder.
+// Decides whether linear relations of whole numbers contradict each other. Equalities are solved as
+// in Euclid's algorithm, inequalities by Fourier-Motzkin elimination. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace lockstep::shapes {
 
-/// A conjunction of relations. Conservative: a row with a number past 2^62 is left out, so a
-/// contradiction that is found is one, and some contradictions are not found. A value; one thread.
+/// A conjunction of relations. Conservative: a row with a number past 2^62 is left out. So every
+/// contradiction found is real, but some are not found. A value; one thread.
 class LinearSystem {
  public:
   using Variable = std::uint32_t;
@@ -24,22 +24,22 @@ class LinearSystem {
     Wide coefficient = 0;
     auto operator<=>(const Part&) const = default;
   };
-  /// The sum of its parts and of a constant.
+  /// A sum of parts and a constant.
   struct Row {
     std::vector<Part> parts;  // by variable; coefficients not zero
     Wide constant = 0;
   };
-  /// a + k*b; nullopt where a number does not fit.
+  /// a + k*b; nullopt if a number does not fit.
   [[nodiscard]] static std::optional<Row> sum(const Row& a, Wide k, const Row& b);
 
   void require(Predicate::Relation relation, const Row& row);
   enum class Trying : std::uint8_t { No, Yes };
-  /// True: no whole numbers satisfy all relations. False: not shown. It solves the equalities, then
-  /// eliminates variables from the inequalities, then, if `trying` says so, tries the values of a
-  /// variable that has few. It takes about one step off the fuel per part of a row, and returns
-  /// false once the fuel is spent.
+  /// True: no whole numbers satisfy all relations. False: this is not proven. Solves the
+  /// equalities, then eliminates variables from the inequalities, then, if `trying` is Yes, tries
+  /// the values of a variable that has few. Subtracts about one step per part of a row from `fuel`,
+  /// and returns false once no fuel is left.
   [[nodiscard]] bool is_contradictory(Trying trying, int& fuel) const;
-  /// Bounds of the variable, found by eliminating all others.
+  /// Bounds of the variable, found by eliminating all other variables.
   [[nodiscard]] Range range(Variable variable, int& fuel) const;
 
  private:

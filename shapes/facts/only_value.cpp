@@ -19,9 +19,9 @@ using Variable = LinearSystem::Variable;
 constexpr Wide kMaxTried = 4096;
 constexpr std::size_t kMaxCounted = 8;  // symbols whose values are counted
 
-/// Predicates as linear relations of the symbols, of a quotient q for each division of an x by a
-/// number n (n*q <= x < n*q + n), and of one unknown for each product, minimum, maximum or other
-/// division.
+/// Predicates as linear relations of unknowns. These are the symbols, a quotient q for each
+/// division of an x by a number n (n*q <= x < n*q + n), and one unknown for each product, minimum,
+/// maximum or other division.
 class LinearForm {
  public:
   explicit LinearForm(const SymbolRanges& ranges) : ranges_(ranges) {}
@@ -40,7 +40,7 @@ class LinearForm {
   [[nodiscard]] const std::set<Symbol>& unclear() const { return unclear_; }
 
  private:
-  // nullopt where a number does not fit.
+  // The row of the expression; nullopt: a number does not fit.
   std::optional<Row> row_of(const Expr& e) {
     std::optional<Row> out = Row{};
     for (const auto& term : e.terms()) {
@@ -97,14 +97,14 @@ class LinearForm {
     return out;
   }
 
-  // sign*(row - value) >= 0
+  // Requires sign*(row - value) >= 0.
   void bound(Wide sign, const Row& row, Wide value) {
     if (const auto out = LinearSystem::sum({{}, -sign * value}, sign, row))
       system_.require(Relation::NonNegative, *out);
   }
 
-  // Linear relations that hold for an unknown: a minimum is at most each operand; a product of two
-  // factors with lower bounds satisfies (x - lower)*(y - lower) >= 0.
+  // Adds linear relations that hold for an unknown: a minimum is at most each operand; a product of
+  // two factors with lower bounds satisfies (x - lower_x)*(y - lower_y) >= 0.
   void relate_to_parts(const Expr& monomial, const Row& row) {
     for (const Expr::Op op : {Expr::Op::Min, Expr::Op::Max}) {
       const Expr::Atom* atom = as_atom(monomial, op);
@@ -167,7 +167,8 @@ class Refutation {
     }
   };
 
-  // Chooses among the symbols that the relations express only in part, else among all.
+  // Chooses among the symbols of predicates that the relations express only in part; if there are
+  // none, among all.
   std::optional<Candidates> fewest_candidates(const std::vector<Predicate>& all,
                                               LinearForm& form) const {
     std::set<Symbol> symbols = form.unclear();
@@ -183,7 +184,7 @@ class Refutation {
     return out;
   }
 
-  // True: the other predicates cannot be satisfied with any of the values.
+  // True: with none of the values can all predicates be satisfied.
   bool by_trying(const Candidates& candidates, const std::vector<Predicate>& all) {
     std::int64_t value = candidates.range.lower;
     for (Wide left = candidates.count(); left > 0; --left, value += candidates.step) {

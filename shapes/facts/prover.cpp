@@ -7,13 +7,13 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr int kDepth = 3;         // nesting of products within factors
-constexpr int kMaxQuotients = 4;  // resolved in one query
-constexpr int kMinMaxDepth = 2;   // Min and Max atoms opened at once
+constexpr int kDepth = 3;         // maximum nesting of products in factors
+constexpr int kMaxQuotients = 4;  // maximum number of quotients resolved in one query
+constexpr int kMinMaxDepth = 2;   // nested opaque atoms that are replaced by bounds
 
 using Relation = Predicate::Relation;
 
-// The factor of `term` that is this symbol.
+// The factor of `term` that is the symbol.
 const Expr::Factor* factor_of(const Expr::Term& term, Symbol symbol) {
   for (const auto& factor : term.factors) {
     if (factor.atom->op == Expr::Op::Symbol && factor.atom->symbol == symbol) return &factor;
@@ -21,7 +21,7 @@ const Expr::Factor* factor_of(const Expr::Term& term, Symbol symbol) {
   return nullptr;
 }
 
-// True: the symbol occurs inside an atom, where it is not a variable of the polynomial.
+// True if the symbol occurs inside an atom, where it is not a variable of the polynomial.
 bool inside_atom(const Expr& e, Symbol symbol) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -34,15 +34,15 @@ bool inside_atom(const Expr& e, Symbol symbol) {
   return false;
 }
 
-// A sum of multiples of atoms.
+// True if the expression is a sum of multiples of atoms.
 bool is_linear(const Expr& e) {
   return std::all_of(e.terms().begin(), e.terms().end(), [](const Expr::Term& term) {
     return term.factors.empty() || (term.factors.size() == 1 && term.factors[0].power == 1);
   });
 }
 
-// True: the expression contains a Mod. (The predicate's normal form settles multiples, as in 4*s0 +
-// 1.)
+// True if the expression contains a Mod. (Remainders of multiples, as in 4*s0 + 1, need no Mod: the
+// normal form of predicates decides them.)
 bool has_remainder(const Expr& e) {
   const auto is_mod = [](const Expr::Factor& f) { return f.atom->op == Expr::Op::Mod; };
   return std::any_of(e.terms().begin(), e.terms().end(), [&](const Expr::Term& term) {
@@ -134,20 +134,20 @@ void Prover::narrow_by_factors(const Expr& e, Signs& out, int depth) {
   out.zero &= a.zero || b.zero;
 }
 
-// e == monomial * rest, both more than a number.
+// e == monomial * rest, of which neither is a number.
 std::optional<Prover::Factors> Prover::monomial_factor(const Expr& e) {
   auto monomial = common_monomial(e);
   if (monomial.empty()) return std::nullopt;
   const Expr rest = divide_monomial(e, monomial);
   if (!rest.constant()) return Factors{monomial_expr(1, std::move(monomial)), rest};
   if (monomial.size() == 1 && monomial[0].power == 1) return std::nullopt;
-  // A single term: the first factor against the others.
+  // For a single term: the first factor, and the product of the others.
   const std::vector<Expr::Factor> first = {monomial[0]};
-  if (monomial.size() == 1) return std::nullopt;  // a power: bounds() handles it
+  if (monomial.size() == 1) return std::nullopt;  // a power, which bounds() handles
   return Factors{monomial_expr(1, first), divide_monomial(e, first)};
 }
 
-// e == a*x + a*k == a*(x + k) for a symbol x that only occurs to the first power.
+// Factors a and x + k of e == a*x + a*k, for a symbol x that occurs only to the first power.
 std::optional<Prover::Factors> Prover::proportional_factor(const Expr& e) {
   if (is_linear(e)) return std::nullopt;  // a would be a number
   for (const Symbol symbol : e.symbols()) {
@@ -195,7 +195,7 @@ Predicate Prover::reduced(const Predicate& predicate) {
 }
 
 Range Prover::atom_range(const Expr::Factor& factor) {
-  // The range of a symbol already reflects the facts about it alone.
+  // The range of a symbol already includes the facts about the symbol alone.
   if (factor.atom->op == Expr::Op::Symbol) return symbols_(factor.atom->symbol);
   return intersect(range_of(*factor.atom, symbols_), facts_.range(Expr::of_atom(factor.atom)));
 }
@@ -267,8 +267,8 @@ bool Prover::never_negative_here(const Expr& e) {
          never_negative_given_fact(e);
 }
 
-// With each atom x written as lower + t or upper - t, t >= 0, an expression without negative
-// coefficients is not negative.
+// Writes each atom x as lower + t or upper - t with t >= 0. If the result has no negative
+// coefficients, the expression is not negative.
 bool Prover::nonnegative_after_shift(const Expr& e, bool prefer_lower) {
   if (is_linear(e)) return false;  // its interval gives the same answer
   std::vector<Expr> summands;

@@ -10,23 +10,23 @@
 
 namespace lockstep::shapes {
 
-/// A prover for one query; it borrows the knowledge. Sound, incomplete, deterministic: it stops
-/// after a fixed number of steps, never by time. One thread.
+/// A prover for one query. The facts and ranges must outlive it. Sound, incomplete, deterministic:
+/// it stops after a fixed number of steps, never by time. One thread.
 class Prover {
  public:
-  /// Steps of one query, about one per term examined.
+  /// Number of steps of one query, about one per term examined.
   static constexpr int kFuel = 10000;
   Prover(const Facts& facts, const SymbolRanges& symbols) : facts_(facts), symbols_(symbols) {}
 
   /// The answer, if it is the same for all values that satisfy the facts and at which the predicate
-  /// has a value; nullopt: open (also on overflow).
+  /// has a value; nullopt: not known, also on overflow.
   [[nodiscard]] std::optional<bool> prove(const Predicate& predicate);
   /// The same predicate without factors that are known not to be zero. Throws OverflowError.
   [[nodiscard]] Predicate reduced(const Predicate& predicate);
-  /// Interval of the expression, from its symbols and from facts about its atoms, its terms and
-  /// itself.
+  /// Interval of the expression, from the ranges of its symbols and from facts about its atoms, its
+  /// terms and the expression itself.
   [[nodiscard]] Range bounds(const Expr& e);
-  /// Remainders of the expression, from facts about its atoms and itself.
+  /// Remainders of the expression, from facts about its atoms and about the expression itself.
   [[nodiscard]] ModularSet residues(const Expr& e);
 
  private:
@@ -37,7 +37,7 @@ class Prover {
     [[nodiscard]] std::optional<bool> answer(Predicate::Relation relation) const;
   };
   struct Factors {
-    Expr a, b;  // whose product the expression is
+    Expr a, b;  // factors whose product is the expression
   };
   Signs signs(const Expr& e, int depth);
   Signs signs_as_written(const Expr& e, int depth);
@@ -49,20 +49,20 @@ class Prover {
   bool nonnegative_after_shift(const Expr& e, bool prefer_lower);
   Range monomial_range(const Expr::Term& term);
   Range atom_range(const Expr::Factor& factor);
-  /// n*e, n > 0, without quotients of dividends whose remainders are known; e itself without such
-  /// quotients.
+  /// n*e for some n > 0, without quotients of dividends whose remainders are known. Returns e
+  /// itself if it has no such quotients.
   Expr without_exact_quotients(const Expr& e);
-  /// n times the factor, where that is a quotient by a number n whose remainder is known.
+  /// n times the factor, if the factor is a quotient by a number n whose remainder is known.
   std::optional<Expr> exact_dividend(const Expr::Factor& factor);
   bool spend(const Expr& e);
 
   // prover_facts.cpp
   class Combination;
-  /// The least value of a sum whose terms are taken as independent.
+  /// The least value of a sum, with its terms treated as independent.
   struct Outlook {
-    bool never_negative = false;  // then e is never negative either
+    bool never_negative = false;  // true: e is never negative
     std::vector<const Expr::Term*>
-        in_the_way;  // a term without a bound, else all terms that may vary
+        in_the_way;  // a term without a bound; if all have one, the terms that may vary
   };
   void narrow_by_pairs(const Expr& e, Signs& out);
   bool never_negative_given_two(const Expr& e);

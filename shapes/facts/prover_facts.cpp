@@ -1,5 +1,5 @@
 // Proves e >= 0 from two facts f1, f2 >= 0: m*e == k1*f1 + k2*f2 + rest with m, k1, k2 > 0 and rest
-// > -m. f1 eliminates a term of e that has no bound, f2 a term of the result.
+// > -m. f1 eliminates a term of e that has no bound, and f2 a term of the result.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -11,12 +11,12 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr std::size_t kMaxFacts = 64;       // facts that share a term with e
-constexpr std::size_t kMaxDirections = 32;  // directions that hold one term
+constexpr std::size_t kMaxFacts = 64;       // maximum number of facts that share a term with e
+constexpr std::size_t kMaxDirections = 32;  // maximum number of directions with a given term
 constexpr int kMaxPairs = 64;
 constexpr Wide kMostFactor = Wide{1} << 31;  // so that products with coefficients fit
 
-// Zero also if the coefficient is too large.
+// The coefficient of the monomial; zero also if it is too large.
 Wide coefficient_in(const Expr& e, const Expr::Term& monomial) {
   for (const auto& term : e.terms()) {
     if (compare_monomials(term.factors, monomial.factors) != 0) continue;
@@ -25,18 +25,18 @@ Wide coefficient_in(const Expr& e, const Expr::Term& monomial) {
   return 0;
 }
 
-// Whether k*d is bounded from below.
+// Whether k*x, with x in d, is bounded from below.
 bool is_bounded(Wide k, const Range& d) {
   return k == 0 || (k > 0 ? d.lower != Range::kMin : d.upper != Range::kMax);
 }
 
-// The factors of e, d1 and d2.
+// The factors m, k1 and k2 of e, d1 and d2.
 struct Weights {
   Wide m = 1, k1 = 0, k2 = 0;
 };
 
-// Divides the factors by their common divisor and makes the first one positive; false: the first is
-// zero, or one is too large.
+// Divides the factors by their common divisor and makes m positive. False: m is zero, or a factor
+// is too large.
 bool reduce(Weights& w) {
   if (w.m == 0) return false;
   Wide a = magnitude(w.m);
@@ -50,12 +50,12 @@ bool reduce(Weights& w) {
 
 }  // namespace
 
-// m*e - k1*(d1 - bound1) - k2*(d2 - bound2), term by term.
+// The sum m*e - k1*(d1 - bound1) - k2*(d2 - bound2), term by term.
 class Prover::Combination {
  public:
   Combination(Wide m, const Expr& e) : m_(m) { add(m, e); }
 
-  // The least sum that proves e >= 0: e is a whole number, so m*e > -m is e >= 0.
+  // The least value of the sum that proves e >= 0: e is a whole number, so m*e > -m means e >= 0.
   [[nodiscard]] Wide least() const { return 1 - m_; }
 
   void subtract(Wide k, const Expr& d, const Range& known) {
@@ -76,7 +76,7 @@ class Prover::Combination {
       return factors.size() > 1 || factors[0].power > 1;
     });
   }
-  // nullopt where a coefficient does not fit.
+  // The sum as an expression; nullopt: a coefficient does not fit.
   [[nodiscard]] std::optional<Expr> expr() const {
     std::vector<Expr::Term> terms;
     for (const auto& [monomial, coefficient] : parts_) {
@@ -89,7 +89,7 @@ class Prover::Combination {
   }
 
  private:
-  // Parts stay in canonical order, as all terms are.
+  // Adds k*e. Parts stay in canonical order, which is that of terms.
   void add(Wide k, const Expr& e) {
     std::vector<Part> out;
     out.reserve(parts_.size() + e.terms().size());
@@ -174,7 +174,7 @@ bool Prover::never_negative_given_two(const Expr& e) {
   return false;
 }
 
-// d eliminates the term t of e.
+// Proves e >= 0 with two facts, of which the one about d eliminates the term t of e.
 bool Prover::never_negative_given_two(const Expr& e, const Expr::Term& t, const Expr& d,
                                       int& pairs) {
   const Range& known = facts_.of(d)->range;
@@ -191,7 +191,7 @@ bool Prover::never_negative_given_two(const Expr& e, const Expr::Term& t, const 
     for (const Expr& other : directions_with(*u)) {
       if (other == d) continue;
       if (pairs-- <= 0 || !spend(e)) return false;
-      // Both terms are to vanish: m*e == k1*d + k2*other in t and in u.
+      // The weights must make both terms vanish: m*e == k1*d + k2*other in t and in u.
       const Wide o_t = coefficient_in(other, t), o_u = coefficient_in(other, *u);
       Weights two{d_t * o_u - d_u * o_t, e_t * o_u - e_u * o_t, d_t * e_u - d_u * e_t};
       const Range& known_too = facts_.of(other)->range;

@@ -7,7 +7,7 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr std::size_t kMaxCompared = 8;  // operands of Min or Max that are compared with each other
+constexpr std::size_t kMaxCompared = 8;  // most operands of Min or Max that are compared
 constexpr int kMaxPasses = 8;
 
 bool is_polynomial(const Expr& e) {
@@ -54,8 +54,8 @@ class Simplifier {
     return divided_apart(op, a, b);
   }
 
-  // A part whose remainder by b is known is a multiple of b plus the remainder, so it is divided
-  // separately.
+  // Divides a part of `a` separately if its remainder by b is known: the part is a multiple of b
+  // plus the remainder.
   [[nodiscard]] Expr divided_apart(Expr::Op op, const Expr& a, const Expr& b) const {
     const std::int64_t c = constant_term(a);
     std::vector<Expr> parts = {a - c};
@@ -76,7 +76,7 @@ class Simplifier {
     return op == Expr::Op::Mod ? mod(rest, b) : quotients + floor_div(rest, b);
   }
 
-  // e == b*quotient + remainder; nullopt where no remainder is known.
+  // Quotient and remainder with e == b*quotient + remainder; nullopt: no remainder is known.
   [[nodiscard]] std::optional<Division> divided(const Expr& e, const Expr& b) const {
     const auto remainder = b.constant() ? remainder_by(e, *b.constant()) : remainder_by(e, b);
     if (remainder) return Division{floor_div(e, b), *remainder};
@@ -94,13 +94,13 @@ class Simplifier {
     return Prover(facts_, symbols_).residues(e).remainder(n);
   }
 
-  // Facts about the remainder by a size.
+  // The remainder by a size, from facts about it.
   [[nodiscard]] std::optional<Expr> remainder_by(const Expr& e, const Expr& b) const {
     const Range range = facts_.range(mod(e, b));
     return range.lower == range.upper ? std::optional<Expr>(range.lower) : std::nullopt;
   }
 
-  // 0 <= a < b: by intervals where b is a number, which is nearly always and is cheap.
+  // True if 0 <= a < b. If b is a number, as nearly always, intervals decide, which is cheap.
   [[nodiscard]] bool within_one_quotient(const Expr& a, const Expr& b) const {
     const auto number = b.constant();
     if (!number) return holds(greater_equal(a, 0)) && holds(less(a, b));
