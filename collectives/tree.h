@@ -83,8 +83,8 @@ class TreeRound final : public Round {
   Join join_;
 };
 
-/// What one rank sends up the tree and receives back, if each rank gets an answer of its own. So a
-/// rank's messages need only hold what concerns its own subtree.
+/// What one rank sends up the tree and receives back, if each rank gets an answer of its own. So
+/// the messages between a rank and its parent need to hold only what concerns the rank's subtree.
 class TreeTalk {
  public:
   virtual ~TreeTalk() = default;

@@ -1,7 +1,7 @@
 // The vote: one AND over eight 64-bit words, by which all ranks learn at once whether they agree
 // (ARCHITECTURE.md). Performs no I/O itself. It is recursive doubling; if the group's size is no
-// power of two, the ranks beyond one are folded in first. If hosts are known (host_runs.h), the
-// vote runs between one rank of each host, which gathers the host's votes.
+// power of two, the extra ranks first send their votes to others. If hosts are known (host_runs.h),
+// the vote runs between one rank of each host, which gathers the host's votes.
 #pragma once
 
 #include <algorithm>

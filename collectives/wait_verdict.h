@@ -27,17 +27,17 @@ struct Judgement {
   RankSet culprits{};
 };
 
-/// A rank that ended without a clean exit is RankLost at once, waiting or not. Otherwise, for a
-/// waiting rank, the ranks it waits for, directly or through others that wait too:
-///  - one of them has finished the job: Stuck at once, for it will not come;
-///  - some of them do not wait themselves and have neither made progress nor held a lease for
-///    `deadline` of this wait, or are suspended in an operation that all its ranks have entered and
-///    in which nothing has moved for `deadline`: Stuck, naming all of these as a set, and ranks of
-///    other hosts without news for three quarters of `deadline`, at least 3 s;
-///  - all of them wait, in a ring or in the same operation, nothing has moved for `deadline`, and
-///    there was news of those of other hosts in its second half: Stuck, naming every operation and
-///    its ranks. (A proven ring need not wait for the deadline: ring.h.)
-/// nullopt: nothing is wrong yet.
+/// The verdict on `wait`; nullopt: nothing is wrong yet. A rank that ended without a clean exit is
+/// RankLost at once, even if the asking rank is not waiting. Otherwise the verdict is about the
+/// ranks that the asking rank waits for, directly or through other ranks that wait. It is Stuck if
+///  - one of them has finished the job: at once, because that rank will not arrive;
+///  - some of them hold up the wait. Such a rank does not wait, and has had neither progress nor a
+///    lease for `deadline` of this wait. Or it is suspended in an operation that all its ranks have
+///    entered, and in which nothing has moved for `deadline`. The verdict names all such ranks, and
+///    ranks of other hosts without news for three quarters of `deadline`, at least 3 s;
+///  - all of them wait, in a ring or in the same operation, and nothing has moved for `deadline`.
+///    This needs news of the ranks of other hosts from its second half. The verdict names every
+///    operation and its ranks. (A proven ring is reported before the deadline: ring.h.)
 [[nodiscard]] std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait,
                                              Instant now, Duration deadline);
 

@@ -113,7 +113,7 @@ class Board {
   /// Leaves `lost` and `stopped` false: a board cannot see processes.
   [[nodiscard]] BoardSnapshot snapshot() const;
   /// Returns nullopt to the first caller of the host, which writes the report. Returns the first
-  /// caller's exit code to all later ones, which leave with it silently.
+  /// caller's exit code to all later callers, which leave silently with this code.
   [[nodiscard]] std::optional<int> claim_report(int exit_code);
   /// Called by the process that claimed the report, once the report is written: others may leave.
   void end_report();

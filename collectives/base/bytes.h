@@ -42,8 +42,8 @@ class ByteReader {
   /// A text's length and bytes, as a view.
   std::span<const std::byte> bytes();
   std::string text();
-  /// A count of elements of at least `min_bytes` each; 0, and ok() is false, if so many cannot be
-  /// left.
+  /// A count of elements of at least `min_bytes` each; 0, and ok() is false, if the bytes left
+  /// cannot hold that many.
   std::uint32_t count(std::size_t min_bytes);
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] bool at_end() const { return rest_.empty(); }

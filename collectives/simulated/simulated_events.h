@@ -68,7 +68,7 @@ class SimulatedMessages {
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Message {
     std::int32_t from = 0;       // rank in the group
-    bool bare = false;           // of a round whose messages have one length
+    bool bare = false;           // from a round whose messages all have one length
     std::uint32_t next = kNone;  // next message in an inbox, or in the list of unused messages
     std::uint32_t size = 0;
     std::array<std::byte, 64> small;  // the bytes, if they fit, as those of a vote

@@ -87,7 +87,7 @@ class SimulatedPort final : public Communicator {
   std::vector<std::pair<Rank, Instant>> on_the_way_;
   std::optional<Collective> collective_;
   std::optional<Status> failure_;
-  OperationKind operation_ = OperationKind::None;  // the last one begun here
+  OperationKind operation_ = OperationKind::None;  // the last operation begun here
   Instant started_{0};
 };
 

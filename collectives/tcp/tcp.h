@@ -81,7 +81,8 @@ void tcp_finish(TcpMesh& mesh);
 void tcp_leave(TcpMesh& mesh, Duration patience);
 
 /// Communicator over all ranks. A peer that is gone ends the job: through the watch if there is
-/// one, else as the error of every operation (RankLost). So does a peer's verdict, with its code.
+/// one, else as the error of every operation (RankLost). A peer's verdict ends the job in the same
+/// way, with the verdict's code.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> tcp_communicator(std::shared_ptr<TcpMesh> mesh,
                                                                      Watch* watch);
 

@@ -3,7 +3,7 @@
 //
 //   magic "LKSC" (4)  version (1)  type (1)  zero (2)  length of the payload (4)  counter (8)
 //   payload
-//   HMAC-SHA256 over all of the above (32), once the two have a key; not within TLS
+//   HMAC-SHA256 over all of the above (32), once both sides have a key; not inside TLS
 //
 // The first five bytes have the same meaning in every version. No memory is allocated for a payload
 // before its length is checked, and no payload is read before its HMAC is checked.

@@ -184,7 +184,7 @@ class Refutation {
     return out;
   }
 
-  // True: with none of the values can all predicates be satisfied.
+  // True: there is no value with which all predicates can be satisfied.
   bool by_trying(const Candidates& candidates, const std::vector<Predicate>& all) {
     std::int64_t value = candidates.range.lower;
     for (Wide left = candidates.count(); left > 0; --left, value += candidates.step) {
