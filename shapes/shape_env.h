@@ -21,8 +21,8 @@ namespace lockstep::shapes {
 class DataDependentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// A check() does not hold, the program breaks a constraint, or an expression has no value at the
-/// agreed sizes. Caught at the trace boundary.
+/// Thrown if a check() does not hold, the program breaks a constraint, or an expression has no
+/// value at the agreed sizes. Caught at the trace boundary.
 class ConstraintError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -92,7 +92,7 @@ inline constexpr std::uint64_t kTextStep = 64 << 10;
 /// Writes all waits of a mirror.
 void write_waits(PostsHeader& header, std::span<const RankWaits::Wait> waits);
 
-/// Maps a part of a ring of the file at a time.
+/// Maps one part of a ring of the file at a time.
 class Window {
  public:
   Window() = default;

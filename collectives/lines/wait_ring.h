@@ -61,9 +61,9 @@ struct Blocked {
 };
 
 /// Follows `wait` to the ranks that have not issued its entry, from these to the ranks that they
-/// wait for or are ahead of, and so on. Of the ranks at the ends, which wait for no rank, returns
-/// the lowest. nullopt: there is no end, a rank there has ended or is known to move on at `now`, or
-/// a rank on the way is not seen.
+/// wait for or are ahead of, and so on. Returns the lowest rank reached that neither waits for a
+/// rank nor is ahead of one. nullopt: there is no such rank, one of these has ended or is known to
+/// move on at `now`, or a rank on the way is not seen.
 [[nodiscard]] std::optional<Rank> find_silent(const WaitMoment& moment, const RankWaits::Wait& wait,
                                               Instant now);
 

@@ -52,9 +52,9 @@ struct NcclOptions {
 
 /// Waits until all ranks of the group have called this function. The device's primary context must
 /// be current on this thread, now and at every later call. If anything was started, the destructor
-/// waits for the stream, and for the ranks of this host to destroy theirs, at most until the
-/// deadline. Captured graphs with its collectives must be destroyed before. Errors: those of
-/// DeviceData::start(), with call, rank and device; after an error nothing is left behind.
+/// waits for the stream, and for the ranks of this host to destroy their communicators, at most
+/// until the deadline. Captured graphs with its collectives must be destroyed before. Errors: those
+/// of DeviceData::start(), with call, rank and device; after an error nothing is left behind.
 [[nodiscard]] Result<std::unique_ptr<DeviceData>> connect_nccl(NcclOptions options);
 
 }  // namespace lockstep::collectives

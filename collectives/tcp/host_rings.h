@@ -29,7 +29,7 @@ class HostRings {
   /// True if there is a ring to `reader`; the first call makes the ring. If there is no memory for
   /// it, this and all later calls return false.
   [[nodiscard]] bool reaches(int reader);
-  /// Sends a piece of a message of `total` bytes (see Part), after all earlier ones. A piece that
+  /// Sends a piece of a message of `total` bytes (see Part), after all earlier pieces. A piece that
   /// finds no room in the ring waits here. Requires reaches(reader). True: the reader sleeps, and
   /// the caller has to wake it.
   bool send(int reader, std::uint64_t group, Part::Kind kind, std::uint64_t total,

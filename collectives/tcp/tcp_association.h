@@ -50,7 +50,8 @@ class Association {
   /// Event: the peer has answered on a connection that this side opened, and says that it has
   /// received `received` messages.
   void answered(Link link, std::uint64_t received);
-  /// Event: the peer has introduced itself on the `attempt`th connection that it opened.
+  /// Event: the peer has introduced itself on a connection that it opened; `attempt` counts these
+  /// from 1.
   void introduced(Link link, std::uint64_t attempt, std::uint64_t received);
 
   /// Sent with each message: the number of the message, from 0, and how many messages of the peer
@@ -72,8 +73,8 @@ class Association {
   [[nodiscard]] std::uint64_t received() const { return received_; }
   /// Bytes of messages that the peer has not acknowledged.
   [[nodiscard]] std::size_t kept_bytes() const { return kept_bytes_; }
-  /// Number of received messages, and of their bytes, not yet acknowledged, from which on a
-  /// separate acknowledgement is sent.
+  /// A separate acknowledgement is sent once this many received messages, or this many bytes, are
+  /// not acknowledged.
   static constexpr std::uint64_t kAcknowledgeMessages = 64;
   static constexpr std::size_t kAcknowledgeBytes = 128 * 1024;
 

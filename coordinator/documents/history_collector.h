@@ -13,7 +13,7 @@
 namespace lockstep::coordinator {
 
 /// A coordinator has one. It returns each piece of news once, so the caller must keep the news
-/// until they are written. One thread.
+/// until it is written. One thread.
 class HistoryCollector {
  public:
   /// Period at which it reports that a run is still watched, if there is no other news.

@@ -376,8 +376,8 @@ void Server::Loop::tell_verdicts() {
   }
 }
 
-/// Gives the news to the history writer. If the last batch is still being written, the news stay in
-/// the service.
+/// Gives the news to the history writer. If the last batch is still being written, the news stays
+/// in the service.
 void Server::Loop::keep_history() {
   if (history == nullptr) return;
   for (const std::string& line : history->errors()) options.say(line);

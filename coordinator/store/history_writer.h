@@ -10,13 +10,14 @@
 
 namespace lockstep::coordinator {
 
-/// Takes one batch at a time. Later news stay in the service, whose call log is bounded, so nothing
-/// queues up. A batch that cannot be written is tried again every second. One calling thread.
+/// Takes one batch at a time. Later news stays in the service, whose call log is bounded, so
+/// nothing queues up. A batch that cannot be written is tried again every second. One calling
+/// thread.
 class HistoryWriter {
  public:
   /// `directory` is that of the HistoryStore. The thread opens it, because opening may wait, too.
   explicit HistoryWriter(std::string directory);
-  /// Waits at most a second; news that are not written by then are lost.
+  /// Waits at most a second; news that is not written by then is lost.
   ~HistoryWriter();
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;

@@ -49,8 +49,8 @@ struct KeptProfile {
 
 /// The profile as bytes of version 2, sealed (seal.h).
 [[nodiscard]] Bytes encode(const KeptProfile& kept);
-/// Reads such bytes. Errors: Version (another version), Environment (not a profile, or a source is
-/// not plausible). The message says what is damaged, to follow "it is damaged".
+/// Reads the result of encode(). Errors: Version (another version), Environment (not a profile, or
+/// a source is not plausible). The message says what is damaged, to follow "it is damaged".
 [[nodiscard]] Result<KeptProfile> decode_profile(std::span<const std::byte> bytes);
 /// Reads bytes of version 1, which old records hold: only sources, without a seal. nullopt: not a
 /// valid profile.

@@ -30,8 +30,8 @@ struct Symbol {
   [[nodiscard]] std::string name() const;
 };
 
-/// A coefficient does not fit in int64, or an expression exceeds the fixed size limits. The
-/// operators below throw it; the trace boundary catches it and turns it into a Status.
+/// Thrown by the operators below if a coefficient does not fit in int64, or if an expression
+/// exceeds the fixed size limits. The trace boundary catches it and turns it into a Status.
 class OverflowError : public std::overflow_error {
   using std::overflow_error::overflow_error;
 };
