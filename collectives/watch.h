@@ -24,8 +24,8 @@ struct WatchOptions {
   /// report and exits with 128 plus the signal's number. On SIGTERM after the loss of a rank it
   /// reports RankLost.
   bool signals = true;
-  /// Called by the watchdog on its thread every 2 to 50 ms. If the function returns a verdict, this
-  /// ends the job while this rank is in any watched wait. Null: not called.
+  /// Called by the watchdog on its thread every 2 to 50 ms. If the function returns a verdict while
+  /// this rank is in a watched wait, the verdict ends the job. Null: not called.
   std::function<std::optional<Status>(Instant now)> look;
   /// Called by every process before it leaves with a verdict: sends the verdict to connected ranks,
   /// so that none of them reports this process as lost. Runs on the watchdog's thread or the thread

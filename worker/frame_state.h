@@ -132,7 +132,7 @@ struct FrameRunner::State {
   Consistency consistency;
   GroupContext& over;              // the ranks that run the frame and its collectives
   GroupContext& agreed;            // the ranks that agree on its calls: `over`, or this rank alone
-  std::optional<Status> unusable;  // why this rank cannot call it; no other rank takes part
+  std::optional<Status> unusable;  // error of all calls on this rank; they make no round
   std::optional<Status> taken;     // its name is taken: the joint error of all its calls
   FrameAgreement calls;
   Constraints constraints;

@@ -55,7 +55,7 @@ std::optional<Status>& told_at_start() {
 }
 
 /// Prints a joint error of the start, once for all ranks. This must happen while MPI is up:
-/// afterwards mpirun ends all ranks when the first exits, perhaps the rank that was to print.
+/// afterwards mpirun ends all ranks when the first exits, perhaps before the error is printed.
 Status tell_at_start(Board& board, const Status& status) {
   if (!board.claim_report(exit_code(status.code))) {
     Job::report(status);

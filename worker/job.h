@@ -88,7 +88,7 @@ class CompiledFrame;
 /// checkpoints count, too. A call during a call of another thread is BadInput on this rank alone,
 /// and changes nothing. Ranks must make their calls in one order, so a program with several threads
 /// must keep the order equal on all ranks. If a job ends during a call of another thread, the
-/// process ends with that error.
+/// process ends, with the exit code of BadInput or of the error given to fail().
 class Job {
  public:
   /// Joins the job that mpirun started; a process started without a launcher is a job of one rank.

@@ -38,7 +38,7 @@ class Seat {
  public:
   Seat() = default;
 
-  /// Writes the process of this rank into the slot, which counts as known from here on.
+  /// Writes the process of this rank into the slot: RankState::known is true from here on.
   void register_process(std::int32_t pid, std::uint64_t host, Instant now);
   /// Begins operation `ordinal` (from 1) of the group whose entry Board::entry() returned.
   void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
@@ -55,8 +55,8 @@ class Seat {
   void beat(Instant now);
   /// Enters (true) or leaves a watched wait.
   void wait(bool waiting);
-  /// Leaves a watched wait. Counts as progress: ranks that have waited long for a late rank go on
-  /// one after the other.
+  /// Leaves a watched wait. Counts as progress: ranks that have waited long for a late rank leave
+  /// the wait one after the other, and a rank that has just left it must not look stuck.
   void wait_over(Instant now);
   /// Notes a clean exit: from here on the end of the process is not the loss of the rank.
   void finish();

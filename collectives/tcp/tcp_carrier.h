@@ -26,15 +26,16 @@ class TcpCarrier {
   /// Period at which a speaker sends: kEvery, and longer in jobs of more than 2,000 ranks, so that
   /// a neighbour receives the progress of at most 10,000 ranks a second.
   [[nodiscard]] static Duration every(int ranks);
-  /// Time without such a note after which the next rank of the host becomes the speaker.
+  /// If the speaker has not noted for this long that it is not suspended, the next rank of the host
+  /// becomes the speaker.
   static constexpr std::chrono::milliseconds kTakesOver{900};
   /// Time without news after which a rank of another host no longer counts as waiting; twice
   /// every() is added for each host in between.
   static constexpr std::chrono::milliseconds kSilence{2500};
 
   /// `mesh` and `board` must outlive the object. `deadline` is that of watched waits. The lease of
-  /// a silent rank of another host ends this long after it counts as silent, because news of the
-  /// rank's end may have been lost.
+  /// a silent rank of another host ends at most `deadline` after the rank counts as silent, because
+  /// news of the rank's end may have been lost.
   TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline);
   /// `hosts` are the host ids by rank; the first constructor uses those of the rendezvous.
   TcpCarrier(TcpMesh& mesh, Board& board, Duration deadline, std::vector<std::uint64_t> hosts);

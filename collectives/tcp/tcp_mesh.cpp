@@ -18,8 +18,8 @@ constexpr std::chrono::milliseconds kStays{400}, kConnected{2000}, kReopens{5000
 /// Time allowed for a verdict to arrive after a peer is found gone: the peer may have left with a
 /// verdict.
 constexpr std::chrono::milliseconds kHearsay{300};
-/// Times of a wait up to which a rank spins, and then up to which it yields its core. After these
-/// it sleeps.
+/// A waiting rank spins until kSpin has passed, then yields its core until kYield has passed, then
+/// sleeps.
 constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
 /// Longest sleep, and longest sleep while a ring is full: nothing wakes the writer when there is
 /// room again.
@@ -176,7 +176,7 @@ void TcpMesh::fail(Status status) {
     if (TcpLink* link = one->up()) link->send(Verdict{*failure_});
 }
 
-/// Sets the verdict that each peer is sent when it connects.
+/// Sets the verdict; each peer that connects from here on gets it.
 void TcpMesh::set_verdict(const Status& verdict) {
   if (!verdict_) verdict_at_ = clock_.now();
   verdict_ = verdict;
@@ -486,8 +486,9 @@ bool TcpMesh::may_still_receive(const PeerLink& one, Instant since) const {
   return clock_.now() < std::clamp(one.connected_at, since, since + kReopens) + kConnected;
 }
 
-/// Waits until everything queued is sent, at most kLastWords. With a verdict it waits until every
-/// peer has it: a peer without it would see this process gone and report it as the lost rank.
+/// Without a verdict: waits until everything queued is sent, at most kLastWords. With a verdict:
+/// waits until every peer has the verdict. A peer without it would see this process gone and report
+/// this rank as lost.
 void TcpMesh::flush() {
   const Instant last_words = clock_.now() + kLastWords;
   if (verdict_)
@@ -518,8 +519,9 @@ void TcpMesh::tell(const Status& verdict) {
   flush();
 }
 
-// Sends farewells to all peers in use, then runs a round of all ranks. Each rank stays until all
-// have joined that round, so that every rank that waits for it gets its farewell.
+// Sends farewells to all peers that have a PeerLink, then runs a round of all ranks. This rank
+// stays until all ranks have joined that round, so that each rank that waits for this rank gets a
+// farewell.
 void TcpMesh::leave(Duration patience) {
   if (!send_farewells()) return;
   TreeRound round(

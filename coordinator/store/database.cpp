@@ -9,8 +9,8 @@
 //
 // Another process may rename or delete a file at any time, so each transaction first checks that
 // its file still has its name. The last process that closes a file would delete the log by name.
-// SQLite first checks the file's name, and PERSIST_WAL keeps the log, which closes the gap between
-// this check and the deletion.
+// SQLite checks the file's name before this deletion, but the file may be renamed in between.
+// PERSIST_WAL therefore keeps the log.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

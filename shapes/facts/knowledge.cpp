@@ -132,7 +132,7 @@ bool Knowledge::learn_all(std::deque<Predicate> open, int taken) {
       const Predicate next = simplify(raw);
       const auto known = prove_simplified(next);
       if (known == false) return false;
-      // Even if it is known, an equality may still replace a symbol, and a bound may narrow a
+      // A known fact may still say more: an equality may replace a symbol, and a bound may narrow a
       // symbol's range.
       const bool says_more =
           !known || next.relation == Relation::Equal || is_bound_of_a_symbol(next);
@@ -234,9 +234,9 @@ bool Knowledge::learn_remainders(const Expr& zero, std::vector<Predicate>& conse
   return true;
 }
 
-// Given `zero` == 0, eliminates each term by every other equality that has it, and learns results
-// of two terms. (For example, if two sums with the same total differ in one part, these parts are
-// equal.)
+// Given `zero` == 0, eliminates each of its terms by every other equality that has the term. Learns
+// the results that have at most two terms besides a constant. (For example, if two sums with the
+// same total differ in one part, these parts are equal.)
 void Knowledge::eliminate(const Expr& zero, std::vector<Predicate>& consequences) const {
   for (const Expr& direction : facts_.sharing_terms(zero, kMaxEqualities)) {
     const Range known = facts_.of(direction)->range;

@@ -62,9 +62,9 @@ class Agreement {
 
   /// `name`: the group's, the same on all its ranks.
   Agreement(collectives::Communicator& group, std::string name, DecisionConfig config);
-  /// Makes one of several agreements over a communicator. `rounds` must outlive the agreement, and
-  /// the agreement any vote in flight for its frames. `number`: CodeCache::agreement, the same on
-  /// all ranks.
+  /// Makes one of several agreements over a communicator. `rounds` must outlive the agreement. The
+  /// agreement must outlive every vote in flight for its frames. `number`: CodeCache::agreement,
+  /// the same on all ranks.
   Agreement(GroupRounds& rounds, std::string name, DecisionConfig config, int number = 0);
 
   /// Collective, before each call of `frame`. `build` runs if no entry fits on every rank; the new
@@ -85,10 +85,10 @@ class Agreement {
   /// Promises a call of `frame` with these inputs, after the calls already promised, so that its
   /// vote runs while the program does something else. Either every rank prefetches a call or none
   /// does. Never blocks. agree() then fails with BadInput if it is called with other sizes, ints,
-  /// bools, marks or fields, or with a pending digest. On a miss all ranks fail. On a hit only this
-  /// rank fails: its peers run the entry as promised and get the error in their next round; the
-  /// program should end. A local error in `rank_status` becomes the error of that call on all
-  /// ranks.
+  /// bools, marks or fields, or while RankStatus::pending is not 0. On a miss all ranks fail. On a
+  /// hit only this rank fails: its peers run the entry as promised and get the error in their next
+  /// round; the program should end. A local error in `rank_status` becomes the error of that call
+  /// on all ranks.
   void prefetch(std::string_view frame, Observation observation, RankStatus rank_status = {});
   /// Returns and clears the error that only this rank has so far, for a caller that reports it to
   /// the peers by other means than the next round.
@@ -97,8 +97,8 @@ class Agreement {
   }
   /// True if the vote of the next call of `frame` has been cast.
   [[nodiscard]] bool is_ahead(std::string_view frame) const;
-  /// Drops all prefetches: no rank makes another call. Returns true if a vote may be in flight; the
-  /// Agreement must then stay in place until the driver has no call ahead.
+  /// Drops all prefetches. Requires that no rank makes another call. Returns true if a vote may be
+  /// in flight; the Agreement must then stay in place until the driver has no call ahead.
   [[nodiscard]] bool abandon();
   /// Advances a prefetched vote; to be called now and then while the program works. Never blocks.
   void poke() { driver().poke(); }

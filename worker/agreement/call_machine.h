@@ -146,7 +146,8 @@ class CallMachine {
   ErrorOfTable error_of_table_;   // makes the error from the rank table being collected
   std::uint64_t candidates_ = 0;  // entries that fit on every rank, apart from "some rank" guards
   std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same entries
-  bool uniform_differs_ = false;  // the vote's states differ; from Roster on: in uniform sizes only
+  /// After the vote: the ranks' states differ. From Roster on: they differ in uniform sizes only.
+  bool uniform_differs_ = false;
   bool gathered_ = false;
   bool untested_ = false;          // RankStatus::untested of some rank
   bool guard_failed_ = false;      // a guard of the new entry is false on some rank

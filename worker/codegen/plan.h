@@ -68,7 +68,7 @@ struct Reads {
 /// collectives, outputs), if it cannot be computed per element (reductions), or if computing it
 /// again for each use would cost more than storing it.
 void choose_storage(const Graph& graph, Plan& plan);
-/// Values that an op or an output needs in memory, not only to save work.
+/// Values that an op or an output needs in memory; excludes values stored only to save work.
 [[nodiscard]] std::vector<bool> required_in_memory(const Graph& graph, const Plan& plan);
 
 }  // namespace lockstep::worker

@@ -59,7 +59,8 @@ class ControllerSession {
   }
 
   /// Sends the command; waits while too many are unfinished. Errors: the failure of an earlier
-  /// command, once, in place of sending this one; Stuck; once the workers have ended, their error.
+  /// command (returned by one call only, which does not send its command); Stuck; the workers'
+  /// error after they have ended.
   [[nodiscard]] Result<void> give(Command command, const std::string& what);
   /// Sends a question and waits for its answer. Errors: as give(), also the failure of this
   /// command.

@@ -94,8 +94,8 @@ struct DecisionConfig {
 };
 
 /// The decision that the group reports for the joint call (rules.md, "Per call", 4). Each hint is
-/// that of the lowest rank that has the dim; apply_hints sets the donor's. Requires that
-/// find_conflict found none.
+/// the size on the lowest rank that has the dim; apply_hints (hints.h) then sets the donor's sizes.
+/// Requires that find_conflict found none.
 [[nodiscard]] Decision decide(const JointObservation& joint, const DecisionConfig& config);
 /// The decision for the sources and bools of one rank: what that rank compiles. Differs from the
 /// reported decision under shared_sizes only. Errors: Internal if `joint` lacks a source.

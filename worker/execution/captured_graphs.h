@@ -20,8 +20,8 @@ namespace lockstep::worker {
 /// captured collectives with all ranks, so ranks would have to agree on what each captures.
 struct Segment {
   std::size_t begin = 0, end = 0;  // steps
-  /// `in`: values made before the segment that it reads. `out`: values made in it that are needed
-  /// later.
+  /// `in`: values that the segment reads and that are made before it. `out`: values that are made
+  /// in the segment and needed later.
   std::vector<BufferId> in, out;
   std::vector<BufferId> all;
 };

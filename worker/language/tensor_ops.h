@@ -80,8 +80,9 @@ enum class Keep : std::uint8_t { Drop, Keep };  // a reduced dim vanishes, or st
                           Line where = Line::current());
 [[nodiscard]] Tensor mean(const Tensor& x, const Dims& dims = {}, Keep keep = Keep::Drop,
                           Line where = Line::current());
-/// The sum of squared deviations from the mean, divided by n - `correction` for n elements: 1 for a
-/// sample, 0 for a population. Takes floats; infinite or not a number unless n > correction.
+/// The sum of squared deviations from the mean, divided by n - `correction` for n elements.
+/// `correction` is 1 for a sample, 0 for a population. Takes floats; infinite or not a number
+/// unless n > correction.
 [[nodiscard]] Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1,
                          Keep keep = Keep::Drop, Line where = Line::current());
 /// The square root of the variance, torch's `std`. Its gradient is 0 where its value is 0.
@@ -146,7 +147,7 @@ struct Spread {
                              Line where = Line::current());
 
 // Values that exist only when the graph runs, read back to the host. The host waits for each.
-enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked and known
+enum class Values : std::uint8_t { Any, NonNegative };  // NonNegative: checked; symbols are >= 0
 /// The elements of an i64 or bool tensor of constant length as integers. Repeated calls on one
 /// tensor give the same symbols.
 [[nodiscard]] std::vector<SymInt> tolist(const Tensor& x, Values values = Values::Any,

@@ -19,8 +19,8 @@ namespace lockstep::worker {
 /// Does one run after another. Single-threaded.
 class JointRun {
  public:
-  /// Waits for the steps that the engine has started. Returns the earliest failure: one of these
-  /// steps, or `known`. Not needed by an engine that waits for each step.
+  /// Waits for the steps that the engine has started. Returns the earliest failure among those
+  /// of these steps and `known`. Not needed by an engine that waits for each step.
   using Earliest = std::function<std::optional<LocalFailure>(std::optional<LocalFailure> known)>;
   /// Starts a collective of zeros on the device that holds the values. False: it must run over the
   /// host.
@@ -49,8 +49,8 @@ class JointRun {
   void fail_on_input(NodeId node);
   [[nodiscard]] bool failed() const { return failure_.has_value(); }
   [[nodiscard]] bool input_refused() const { return input_error_.has_value(); }
-  /// True if the engine has to carry out the next step. `asserts`: the step is an assert, or one
-  /// that is carried out even after a refused input, as asserts are.
+  /// True if the engine has to carry out the next step. `asserts`: the step is an assert, or
+  /// another step that is carried out even after a refused input.
   [[nodiscard]] bool goes_on(bool asserts) const {
     return !failed() && (asserts || !input_refused());
   }

@@ -1,6 +1,6 @@
-// A network for a step's data collectives other than that of the agreement. Devices of one host
-// share one kind of link, hosts another; or every byte passes through the host's memory. The
-// section "data_network" of a cost model. All times are whole nanoseconds.
+// The network of a step's data collectives, if it is not the network of the agreement. Devices of
+// one host share one kind of link, hosts another; or every byte passes through the host's memory.
+// The section "data_network" of a cost model. All times are whole nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@ struct DataNetwork {
 };
 
 /// Returns the time of one collective. Data moves within hosts first, then between them. A
-/// reduce-scatter runs around the ranks of each host, so that each has a share summed by its host.
-/// Then ranks at the same place in their hosts exchange blocks, in steps of doubling distance: for
-/// any number of hosts, ceil(log2) steps and all blocks but the rank's own. An all-gather is the
-/// reverse; an all-reduce is a reduce-scatter, then an all-gather. An all-to-all sends within the
-/// host and to other hosts at the same time, over the two links. Staging adds a copy out of the
-/// device and one into it. A last host that is not full counts as full. At most kLongest; 0 for one
-/// rank. More bytes or slower links never take less time.
+/// reduce-scatter runs around the ranks of each host; each rank then has one share of its host's
+/// sum. Then ranks at the same place in their hosts exchange blocks, in steps of doubling distance:
+/// with any number of hosts, ceil(log2(hosts)) steps, in which each rank sends all blocks but its
+/// own. An all-gather is the reverse; an all-reduce is a reduce-scatter, then an all-gather. An
+/// all-to-all sends within the host and to other hosts at the same time, over the two links.
+/// Staging adds a copy out of the device and one into it. A last host that is not full counts as
+/// full. At most kLongest; 0 for one rank. More bytes or slower links never take less time.
 [[nodiscard]] std::int64_t collective_ns(const DataCollective& collective,
                                          const DataNetwork& network, int size);
 

@@ -140,7 +140,7 @@ class _Call:
 
     def __init__(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         self.args, self.kwargs = args, kwargs
-        self.observation: Optional[int] = None                       # address of the library's
+        self.observation: Optional[int] = None                       # address of the library's observation
         self.outcome: Union[None, Agreed, BaseException] = None      # set if a version was left
         self.until_the_end: Optional[contextlib.ExitStack] = None
 
@@ -306,8 +306,8 @@ class Compiled:
         return copied
 
     def _run(self, version: Version, run: Callable[..., Any], call: _Call) -> Any:
-        """Runs a version by `run`. Drops the notes of the graph's collectives if they are those of a run that the ranks
-        have compared: these need no vote."""
+        """Runs a version by `run`. If its collectives equal those of a run that the ranks have compared, they need no
+        vote: drops their notes."""
         frames, votes = self._frames, self._frames.votes
         try:
             return run(*call.args, **call.kwargs)
@@ -351,7 +351,8 @@ class Compiled:
             call.until_the_end.enter_context(tracing_as_decided(example.dynamic_ints))
 
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
-        """Collective: returns the error, with the first node added in which the ranks' traced graphs differ."""
+        """Collective: returns the error; its text also names the first node in which the ranks' traced graphs
+        differ."""
         lines, self._lines = self._lines, []
         _, seen = self.agreement.audit(f"the graph of {self.name}", None, compared(lines), None, is_new=True,
                                        program_text="\n".join([f"{len(lines)} nodes", *lines]))
