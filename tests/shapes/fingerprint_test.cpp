@@ -42,5 +42,12 @@ TEST(Fingerprint, Order_IsHighThenLow) {
   EXPECT_EQ((Fingerprint{1, 0xab}).text(), "000000000000000100000000000000ab");
 }
 
+TEST(Fingerprint, IsReadAsItIsWritten) {
+  const Fingerprint one = fingerprint("one");
+  EXPECT_EQ(Fingerprint::read(one.text()), one);
+  for (std::string text : {one.text() + "0", one.text().substr(1), std::string(31, '0') + "x"})
+    EXPECT_FALSE(Fingerprint::read(text)) << text;
+}
+
 }  // namespace
 }  // namespace lockstep::shapes::fingerprint_test

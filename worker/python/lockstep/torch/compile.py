@@ -18,7 +18,8 @@ from ..errors import CompileError, ConfigMismatch, FrameMismatch, GraphDivergenc
 from ..field import Value
 from ..observation import Observation
 from ..wrappers import _named, _told
-from ._hooks import backend_named, compiles, looks_up, needs_a_value, shape_env_of, tracing_as_decided
+from ._hooks import backend_named, compiles, looks_up, tracing_as_decided
+from ._sizes import needs_a_value, shape_env_of
 from .as_given import as_given, outside
 from .collectives import is_user
 from .example import Example, marks_of

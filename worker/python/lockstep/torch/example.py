@@ -8,7 +8,7 @@ import torch
 
 from ..decision import Decision, Symbol
 from ..observation import is_jagged, walked
-from ._hooks import mark_size
+from ._sizes import mark_size
 from .layout import order_of
 from .nested import rebuilt
 

@@ -8,7 +8,8 @@ from typing import Any, Iterator, List, Sequence, Tuple
 
 import torch
 
-from ._hooks import group_named, hint, nested_graphs
+from ._hooks import group_named, nested_graphs
+from ._sizes import hint
 from .collectives import INSIDE, POINT_TO_POINT, dtype_name, graph_word, tensor_text
 from .frames import GraphText
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ._hooks import elements_of, equals_of, is_implied, least_size, name_of_source, ranges_of, sources_without_value
+from ._sizes import elements_of, equals_of, is_implied, least_size, name_of_source, ranges_of, sources_without_value
 from .collectives import needs_equal_sizes
 from .graph_text import collective_nodes, group_of, place_of
 from .size_ranges import tightened

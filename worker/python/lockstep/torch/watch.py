@@ -90,8 +90,7 @@ def alone() -> ContextManager[None]:
 
 
 def watch_where_none_is(policy: Any, process_group: Any, options: Mapping[str, Any]) -> Optional["Watch"]:
-    """Calls watch() for a trainer's callback. Returns None if the program has called watch(), or torch.distributed is
-    not initialised."""
+    """Calls watch() for a trainer's callback. None: the program has, or torch.distributed is not initialised."""
     if not dist.is_available() or not dist.is_initialized() or (_watch is not None and not _watch.is_for_script):
         return None
     return watch(policy, process_group, **options)
@@ -104,8 +103,7 @@ def begin_for_script(policy: str, deadline: float) -> None:
 
 
 class Watch:
-    """The watch of torch.compile and torch.distributed. `compiles`: number of versions of frames that this rank has
-    compiled."""
+    """The watch of torch.compile and torch.distributed. `compiles`: how many versions this rank has compiled."""
 
     is_for_script = False  # begun by python -m lockstep.torch
 
@@ -123,8 +121,7 @@ class Watch:
         self._compiling = threading.local()             # .compile: this thread's compile; .traced: it has been traced
         self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs instead of a frame's own
         self._telling = threading.Lock()                # guards _tales
-        #: Frames in whose first version, too, sizes that differ on peers become symbols. The value distinguishes frames
-        #: of one name.
+        #: Frames whose first version, too, has symbols for sizes that differ on peers; a mark for frames of one name.
         self.decided_from_tales: Dict[types.CodeType, str] = {}
         self._group: Optional[Group] = None
         self._voting: List[FrameVotes] = []             # a stack: the last one votes on frames now
@@ -340,8 +337,7 @@ class Watch:
             traceback.print_exc()
 
     def votes_stand(self) -> bool:
-        """Returns whether the ranks can still vote: not if torch.distributed has been started again with another number
-        of ranks."""
+        """Whether the ranks can still vote: not once torch.distributed was started again on other ranks."""
         if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
             self._world = dist.group.WORLD
             size = dist.get_world_size()
@@ -522,8 +518,7 @@ class Watch:
             return self._tales.is_compiled_elsewhere()
 
     def _explained(self, finding: Finding) -> str:
-        """Returns what is known of why operations of this rank and its peers differ, or why a rank does not issue
-        one."""
+        """Returns what is known of why operations of ranks differ, or why a rank does not issue one."""
         named, why = ranks_named(finding.text), ""
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code not in self._frames:
