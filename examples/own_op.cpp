@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <vector>
 
+#include <lockstep/worker/compile/opcheck/opcheck.h>
 #include <lockstep/worker/job.h>
-#include <lockstep/worker/opcheck/opcheck.h>
 
 using namespace lockstep::worker;
 using lockstep::Code;

@@ -16,7 +16,7 @@ import sys
 CLOCK = re.compile(r'sleep_for|sleep_until|\busleep\(|\bnanosleep\(|\bsleep\(\d|\bsleep \d|clock::now\(|clock_?\.now\(\)'
                    r'|\bwait_for\(|\bwait_until\((?!\[)|SystemClock\(\)\.now|\.seconds\b(?!\))|, SIGSTOP')
 #: Rooms that no C++ test includes, by a quick test that needs them.
-THROUGH = {'shapes/facts': 'ShapeEnvTest.', 'worker/cli/files': 'SavedCli.', 'worker/python/native': 'native_test'}
+THROUGH = {'shapes/facts': 'ShapeEnvTest.', 'worker/cli/programs': 'SavedCli.', 'worker/front/python/native': 'native_test'}
 BEGIN = re.compile(r'^(TYPED_TEST|TEST)(_F|_P)?\(([A-Za-z0-9_]+), *([A-Za-z0-9_]+)\)')
 
 

@@ -1,4 +1,4 @@
 // The library call, at the path that programs outside of lockstep include.
 #pragma once
 
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agree/agreement/agreement.h>

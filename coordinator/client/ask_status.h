@@ -4,8 +4,8 @@
 #include <string>
 
 #include <lockstep/collectives/base/clock.h>
-#include <lockstep/coordinator/speech/message.h>
-#include <lockstep/coordinator/speech/port_file.h>
+#include <lockstep/coordinator/messages/message.h>
+#include <lockstep/coordinator/messages/port_file.h>
 
 namespace lockstep::coordinator {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include <lockstep/coordinator/speech/port_file.h>
-#include <lockstep/coordinator/speech/session.h>
+#include <lockstep/coordinator/messages/port_file.h>
+#include <lockstep/coordinator/messages/session.h>
 
 namespace lockstep::coordinator {
 

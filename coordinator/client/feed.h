@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include <lockstep/coordinator/speech/call_event.h>
+#include <lockstep/coordinator/messages/call_event.h>
 
 namespace lockstep::coordinator {
 

@@ -11,8 +11,8 @@
 
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/coordinator/client/feed.h>
-#include <lockstep/coordinator/speech/port_file.h>
-#include <lockstep/coordinator/speech/slot_report.h>
+#include <lockstep/coordinator/messages/port_file.h>
+#include <lockstep/coordinator/messages/slot_report.h>
 
 namespace lockstep::coordinator {
 

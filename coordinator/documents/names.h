@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include <lockstep/coordinator/speech/call_event.h>
+#include <lockstep/coordinator/messages/call_event.h>
 
 namespace lockstep::coordinator {
 

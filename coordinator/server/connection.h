@@ -6,7 +6,7 @@
 #include <string>
 
 #include <lockstep/coordinator/documents/status_document.h>
-#include <lockstep/coordinator/speech/session.h>
+#include <lockstep/coordinator/messages/session.h>
 
 namespace lockstep::coordinator {
 

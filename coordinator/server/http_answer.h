@@ -6,8 +6,8 @@
 #include <string>
 #include <variant>
 
+#include <lockstep/coordinator/messages/session.h>
 #include <lockstep/coordinator/server/http_request.h>
-#include <lockstep/coordinator/speech/session.h>
 
 namespace lockstep::coordinator {
 

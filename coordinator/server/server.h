@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
+#include <lockstep/coordinator/messages/port_file.h>
 #include <lockstep/coordinator/service/service.h>
-#include <lockstep/coordinator/speech/port_file.h>
 
 namespace lockstep::coordinator {
 

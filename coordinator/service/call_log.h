@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <lockstep/collectives/base/clock.h>
-#include <lockstep/coordinator/speech/call_event.h>
+#include <lockstep/coordinator/messages/call_event.h>
 
 namespace lockstep::coordinator {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/coordinator/messages/message.h>
 #include <lockstep/coordinator/service/diagnosis.h>
-#include <lockstep/coordinator/speech/message.h>
 
 namespace lockstep::coordinator {
 

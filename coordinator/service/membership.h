@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/coordinator/speech/slot_report.h>
+#include <lockstep/coordinator/messages/slot_report.h>
 
 namespace lockstep::coordinator {
 

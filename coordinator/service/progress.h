@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/coordinator/speech/slot_report.h>
+#include <lockstep/coordinator/messages/slot_report.h>
 
 namespace lockstep::coordinator {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <lockstep/coordinator/messages/call_event.h>
 #include <lockstep/coordinator/service/progress.h>
-#include <lockstep/coordinator/speech/call_event.h>
 
 namespace lockstep::coordinator {
 

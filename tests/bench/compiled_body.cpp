@@ -4,9 +4,9 @@
 #include <utility>
 
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/toolchain/host_toolchain.h>
-#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/toolchain/host_toolchain.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
 
 namespace lockstep::bench {
 
@@ -29,15 +29,16 @@ class CompiledBody::Alone final : public collectives::Communicator, public RunHo
 
 CompiledBody::~CompiledBody() = default;
 
-Result<std::unique_ptr<CompiledBody>> CompiledBody::make(std::vector<Array> inputs, const Body& body,
-                                                         bool counted) {
+Result<std::unique_ptr<CompiledBody>> CompiledBody::make(std::vector<Array> inputs,
+                                                         const Body& body, bool counted) {
   std::unique_ptr<CompiledBody> out(new CompiledBody);
   out->alone_ = std::make_unique<Alone>();
   Decision decision;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string name = "x" + std::to_string(i);
     SourceDecision source;
-    source.spec = {name, Kind::Tensor, inputs[i].dtype(), static_cast<int>(inputs[i].sizes().size())};
+    source.spec = {name, Kind::Tensor, inputs[i].dtype(),
+                   static_cast<int>(inputs[i].sizes().size())};
     source.dims.push_back({true, i, 0});
     for (std::size_t d = 1; d < inputs[i].sizes().size(); ++d)
       source.dims.push_back({false, 0, inputs[i].sizes()[d]});
@@ -70,6 +71,8 @@ Result<std::unique_ptr<CompiledBody>> CompiledBody::make(std::vector<Array> inpu
   return out;
 }
 
-Result<std::vector<Array>> CompiledBody::run() { return executable_->run(inputs_, *alone_, *alone_); }
+Result<std::vector<Array>> CompiledBody::run() {
+  return executable_->run(inputs_, *alone_, *alone_);
+}
 
 }  // namespace lockstep::bench

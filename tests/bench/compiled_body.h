@@ -1,5 +1,5 @@
-// A traced function, compiled for this processor, whose runs are timed: without a job, for a group of
-// one.
+// A traced function, compiled for this processor, whose runs are timed: without a job, for a group
+// of one.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/status.h>
-#include <lockstep/worker/execution/executable.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/compile/execution/executable.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::bench {
 
@@ -20,8 +20,9 @@ class CompiledBody {
   using Body = std::function<worker::Tensor(std::span<const worker::Tensor>)>;
   /// Of inputs whose first dim is a symbol each, the others numbers. `counted`: masks keep their
   /// counts. Errors: of tracing and of the compiler.
-  [[nodiscard]] static Result<std::unique_ptr<CompiledBody>> make(
-      std::vector<worker::Array> inputs, const Body& body, bool counted = false);
+  [[nodiscard]] static Result<std::unique_ptr<CompiledBody>> make(std::vector<worker::Array> inputs,
+                                                                  const Body& body,
+                                                                  bool counted = false);
   ~CompiledBody();
   CompiledBody(const CompiledBody&) = delete;
   CompiledBody& operator=(const CompiledBody&) = delete;

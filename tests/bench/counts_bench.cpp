@@ -22,10 +22,10 @@
 #include <lockstep/collectives/base/board.h>
 #include <lockstep/collectives/nccl/nccl.h>
 #include <lockstep/collectives/tree.h>
-#include <lockstep/worker/device/cuda_device.h>
-#include <lockstep/worker/process/settings.h>
-#include <lockstep/worker/process/world.h>
-#include <lockstep/worker/run/carried_status.h>
+#include <lockstep/worker/agree/process/settings.h>
+#include <lockstep/worker/agree/process/world.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
+#include <lockstep/worker/compile/run/carried_status.h>
 
 namespace {
 
@@ -133,7 +133,8 @@ class Counts {
   void by_host() {
     require(device_.download(sent_.data(), from_, bytes()));
     std::ranges::fill(by_host_, -1);
-    if (require(carried_.all_to_all_with_status(ranks_, collective(sent_.data(), by_host_.data()), false)))
+    if (require(carried_.all_to_all_with_status(ranks_, collective(sent_.data(), by_host_.data()),
+                                                false)))
       give_up({Code::Internal, "a rank says that it has failed"});
     require(device_.upload(to_, by_host_.data(), bytes()));
     check(by_host_);

@@ -13,9 +13,9 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/call_driver.h>
-#include <lockstep/worker/language/tensor_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/agree/agreement/call_driver.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace {
 

@@ -20,8 +20,8 @@
 
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/collectives/tree.h>
-#include <lockstep/worker/exchange/decision.h>
-#include <lockstep/worker/exchange/exchange.h>
+#include <lockstep/worker/agree/exchange/decision.h>
+#include <lockstep/worker/agree/exchange/exchange.h>
 
 namespace {
 

@@ -15,11 +15,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/bounded/dispatch.h>
 #include <lockstep/worker/job.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/bounded/dispatch.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace {
 

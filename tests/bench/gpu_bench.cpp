@@ -13,8 +13,8 @@
 #include <benchmark/benchmark.h>
 
 #include <lockstep/collectives/nccl/nccl.h>
-#include <lockstep/worker/device/cuda_device.h>
-#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
+#include <lockstep/worker/compile/toolchain/nvrtc_toolchain.h>
 
 namespace {
 

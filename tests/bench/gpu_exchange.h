@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include <lockstep/worker/device/device.h>
+#include <lockstep/worker/compile/device/device.h>
 
 namespace lockstep::bench {
 

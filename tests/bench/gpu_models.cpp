@@ -5,9 +5,9 @@
 #include "moe_text/model.h"
 #include "tracing.h"
 
-#include <lockstep/worker/autodiff/gradients.h>
-#include <lockstep/worker/language/tensor_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/autodiff/gradients.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::bench {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/graph/graph.h>
-#include <lockstep/worker/run/run_host.h>
+#include <lockstep/worker/compile/run/run_host.h>
+#include <lockstep/worker/tensor/graph/graph.h>
 
 namespace lockstep::bench {
 

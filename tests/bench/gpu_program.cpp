@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/device/device_pool.h>
-#include <lockstep/worker/run/run_values.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/device/device_pool.h>
+#include <lockstep/worker/compile/run/run_values.h>
 
 namespace lockstep::bench {
 

@@ -6,9 +6,9 @@
 
 #include "gpu_models.h"
 
-#include <lockstep/worker/codegen/toolchain.h>
-#include <lockstep/worker/device/device.h>
-#include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/compile/codegen/toolchain.h>
+#include <lockstep/worker/compile/device/device.h>
+#include <lockstep/worker/compile/execution/executable.h>
 
 namespace lockstep::bench {
 

@@ -3,8 +3,8 @@
 // steps of the exchange, and of the state that a commit leaves behind.
 #include <benchmark/benchmark.h>
 
-#include <lockstep/worker/agreement/call_machine.h>
-#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/agree/agreement/call_machine.h>
+#include <lockstep/worker/agree/agreement/code_cache.h>
 
 namespace lockstep::worker {
 namespace {

@@ -7,14 +7,14 @@
 
 #include <lockstep/collectives/base/half.h>
 #include <lockstep/collectives/base/half_bits.h>
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/bounded/bounded.h>
-#include <lockstep/worker/language/index_ops.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/language/tensor_ops.h>
-#include <lockstep/worker/layers/convolution.h>
-#include <lockstep/worker/layers/pooling.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/bounded/bounded.h>
+#include <lockstep/worker/tensor/language/index_ops.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
+#include <lockstep/worker/tensor/layers/convolution.h>
+#include <lockstep/worker/tensor/layers/pooling.h>
 
 namespace {
 

@@ -16,13 +16,13 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/call_driver.h>
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/execution/executable.h>
+#include <lockstep/worker/agree/agreement/call_driver.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/execution/executable.h>
+#include <lockstep/worker/compile/toolchain/host_toolchain.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
 #include <lockstep/worker/job.h>
-#include <lockstep/worker/toolchain/host_toolchain.h>
-#include <lockstep/worker/toolchain/shared_build.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace {
 

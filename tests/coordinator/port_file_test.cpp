@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <lockstep/coordinator/speech/port_file.h>
+#include <lockstep/coordinator/messages/port_file.h>
 
 namespace lockstep::coordinator::port_file_test {
 namespace {

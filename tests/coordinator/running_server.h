@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include <lockstep/coordinator/messages/session.h>
 #include <lockstep/coordinator/server/server.h>
-#include <lockstep/coordinator/speech/session.h>
 
 namespace lockstep::coordinator {
 

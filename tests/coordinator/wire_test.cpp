@@ -5,7 +5,7 @@
 
 #include "../collectives/golden_bytes.h"
 
-#include <lockstep/coordinator/speech/session.h>
+#include <lockstep/coordinator/messages/session.h>
 
 namespace lockstep::coordinator::wire_test {
 namespace {

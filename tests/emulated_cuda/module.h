@@ -10,7 +10,7 @@
 
 #include <cuda.h>
 
-#include <lockstep/worker/execution/loaded_object.h>
+#include <lockstep/worker/compile/execution/loaded_object.h>
 
 namespace lockstep::emulated_cuda {
 

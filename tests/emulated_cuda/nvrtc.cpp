@@ -10,7 +10,7 @@
 #include "module.h"
 #include <nvrtc.h>
 
-#include <lockstep/worker/toolchain/host_toolchain.h>
+#include <lockstep/worker/compile/toolchain/host_toolchain.h>
 
 namespace lockstep::emulated_cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/exchange/hints.h>
+#include <lockstep/worker/agree/exchange/hints.h>
 
 namespace lockstep::fuzz {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/base/rank.h>
-#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/agree/exchange/decision.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 
 namespace lockstep::fuzz {

@@ -12,7 +12,7 @@
 #include "program.h"
 
 #include <lockstep/shapes/expr/fingerprint.h>
-#include <lockstep/worker/agreement/action.h>
+#include <lockstep/worker/agree/agreement/action.h>
 
 namespace lockstep::fuzz {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/toolchain/toolchain_key.h>
+#include <lockstep/worker/compile/toolchain/toolchain_key.h>
 
 namespace lockstep::fuzz {
 namespace {

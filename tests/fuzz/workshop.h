@@ -13,7 +13,7 @@
 
 #include <lockstep/coordinator/store/artifact_store.h>
 #include <lockstep/worker/agreement.h>
-#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
 
 namespace lockstep::fuzz {
 

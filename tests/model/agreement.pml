@@ -151,7 +151,7 @@ inline record(what) {
   }
 }
 
-/* One call, as worker/agreement/call_machine.cpp has it; leaves what it came to in `result`. */
+/* One call, as worker/agree/agreement/call_machine.cpp has it; leaves what it came to in `result`. */
 inline frame_call() {
   key = kFrame; local_error = 0;
   may_fail();

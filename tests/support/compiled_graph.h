@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/execution/executable.h>
-#include <lockstep/worker/toolchain/host_toolchain.h>
+#include <lockstep/worker/compile/execution/executable.h>
+#include <lockstep/worker/compile/toolchain/host_toolchain.h>
 
 namespace lockstep::worker {
 

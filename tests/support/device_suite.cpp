@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/graph/array.h>
-#include <lockstep/worker/graph/half.h>
+#include <lockstep/worker/tensor/graph/array.h>
+#include <lockstep/worker/tensor/graph/half.h>
 
 namespace lockstep::worker {
 namespace {

@@ -1,7 +1,7 @@
 // What every device has to do. Called by the tests of the emulated device and of GPUs.
 #pragma once
 
-#include <lockstep/worker/device/device.h>
+#include <lockstep/worker/compile/device/device.h>
 
 namespace lockstep::worker {
 

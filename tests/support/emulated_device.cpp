@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <lockstep/worker/codegen/cuda_nest.h>
-#include <lockstep/worker/codegen/prelude.h>
-#include <lockstep/worker/run/matmul.h>
+#include <lockstep/worker/compile/codegen/cuda_nest.h>
+#include <lockstep/worker/compile/codegen/prelude.h>
+#include <lockstep/worker/compile/run/matmul.h>
 
 namespace lockstep::worker {
 namespace {

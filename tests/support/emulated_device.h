@@ -13,9 +13,9 @@
 #include "access_order.h"
 
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/worker/codegen/program.h>
-#include <lockstep/worker/device/device.h>
-#include <lockstep/worker/execution/loaded_object.h>
+#include <lockstep/worker/compile/codegen/program.h>
+#include <lockstep/worker/compile/device/device.h>
+#include <lockstep/worker/compile/execution/loaded_object.h>
 
 namespace lockstep::worker {
 

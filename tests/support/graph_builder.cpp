@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <lockstep/worker/graph/shape_rules.h>
+#include <lockstep/worker/tensor/graph/shape_rules.h>
 
 namespace lockstep::worker {
 namespace {

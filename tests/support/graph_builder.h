@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/graph/graph.h>
+#include <lockstep/worker/tensor/graph/graph.h>
 
 namespace lockstep::worker {
 

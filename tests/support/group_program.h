@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
 
 namespace lockstep::worker {
 

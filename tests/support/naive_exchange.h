@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/exchange/exchange.h>
+#include <lockstep/worker/agree/exchange/exchange.h>
 
 namespace lockstep::worker {
 

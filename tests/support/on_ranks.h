@@ -11,9 +11,9 @@
 #include "emulated_device.h"
 #include "thread_group.h"
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/interpreter/interpreter.h>
-#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/interpreter/interpreter.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
 
 namespace lockstep::worker {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include <lockstep/worker/interpreter/interpreter.h>
+#include <lockstep/worker/compile/interpreter/interpreter.h>
 
 namespace lockstep::worker::test {
 

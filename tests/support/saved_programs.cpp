@@ -4,10 +4,10 @@
 
 #include "tracing.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/autodiff/control_flow.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

@@ -5,7 +5,7 @@
 #include "ops/op_cases.h"
 #include "ops/own_ops.h"
 
-#include <lockstep/worker/saved/saved_bytes.h>
+#include <lockstep/worker/files/saved/saved_bytes.h>
 
 namespace lockstep::worker::test {
 

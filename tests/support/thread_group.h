@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/worker/run/run_host.h>
+#include <lockstep/worker/compile/run/run_host.h>
 
 namespace lockstep::worker {
 

@@ -8,7 +8,7 @@
 
 #include "compiled_graph.h"
 
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::test {
 

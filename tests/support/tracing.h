@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::test {
 

@@ -5,9 +5,9 @@
 #include "job_ranks.h"
 #include <fmt/format.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/autodiff/control_flow.h>
-#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
 
 namespace lockstep::worker::control_job_test {
 namespace {

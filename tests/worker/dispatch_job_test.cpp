@@ -4,10 +4,10 @@
 
 #include "job_ranks.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/bounded/dispatch.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/bounded/dispatch.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::dispatch_job_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/group_declaration.h>
+#include <lockstep/worker/job/group_declaration.h>
 
 namespace lockstep::worker::group_declaration_test {
 namespace {

@@ -5,7 +5,7 @@
 #include "job_ranks.h"
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/preview/infer.h>
+#include <lockstep/worker/job/preview/infer.h>
 
 namespace lockstep::worker::infer_job_test {
 namespace {

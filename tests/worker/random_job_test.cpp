@@ -7,8 +7,8 @@
 #include "job_ranks.h"
 #include <unistd.h>
 
-#include <lockstep/worker/graph/philox.h>
 #include <lockstep/worker/simulator/answers/replay.h>
+#include <lockstep/worker/tensor/graph/philox.h>
 
 namespace lockstep::worker::random_job_test {
 namespace {

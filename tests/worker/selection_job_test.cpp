@@ -7,8 +7,8 @@
 #include "job_ranks.h"
 #include <sys/resource.h>
 
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 /// Sanitizers refuse memory as a system does, in place of ending the process.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }

@@ -5,8 +5,8 @@
 #include "job_ranks.h"
 #include <fmt/format.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
 
 namespace lockstep::worker::splits_job_test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "compiler_ranks.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
 
 namespace lockstep::worker::upstream_job_test {
 namespace {

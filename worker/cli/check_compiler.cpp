@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/worker/agree/process/settings.h>
 #include <lockstep/worker/cli/checks.h>
-#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -16,8 +16,8 @@
 #include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/coordinator/server/server.h>
+#include <lockstep/worker/agree/process/coordinator_address.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/process/coordinator_address.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/base/number_text.h>
+#include <lockstep/worker/agree/process/settings.h>
 #include <lockstep/worker/cli/calibrate.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/process/settings.h>
 #include <lockstep/worker/simulator/answers/comparison.h>
 #include <lockstep/worker/simulator/answers/drawn_run.h>
 #include <lockstep/worker/simulator/answers/mark_advice.h>

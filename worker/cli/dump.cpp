@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/coordinator/client/ask_status.h>
+#include <lockstep/worker/agree/process/coordinator_address.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/process/coordinator_address.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/documents/page.h>
+#include <lockstep/worker/agree/process/report_folder.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/process/report_folder.h>
 #include <lockstep/worker/simulator/answers/explain.h>
 #include <lockstep/worker/simulator/answers/record_status.h>
 #include <lockstep/worker/simulator/draw/regular_file.h>

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/store/history_store.h>
+#include <lockstep/worker/agree/process/settings.h>
 #include <lockstep/worker/cli/history_table.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

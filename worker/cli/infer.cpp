@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <lockstep/worker/agreement/infer_request.h>
+#include <lockstep/worker/agree/agreement/infer_request.h>
 #include <lockstep/worker/cli/infer_report.h>
 #include <lockstep/worker/cli/scratch.h>
 #include <lockstep/worker/cli/subcommand.h>

@@ -9,9 +9,9 @@
 
 #include <lockstep/coordinator/client/ask_status.h>
 #include <lockstep/coordinator/server/http_answer.h>
+#include <lockstep/worker/agree/process/coordinator_address.h>
 #include <lockstep/worker/cli/status_table.h>
 #include <lockstep/worker/cli/subcommand.h>
-#include <lockstep/worker/process/coordinator_address.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <lockstep/worker/agree/process/settings.h>
 #include <lockstep/worker/cli/scratch.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/cli/trace_ranks.h>
 #include <lockstep/worker/cli/trace_report.h>
-#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

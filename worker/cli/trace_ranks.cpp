@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <lockstep/worker/agree/process/settings.h>
+#include <lockstep/worker/agree/process/world.h>
 #include <lockstep/worker/cli/trace_ranks.h>
-#include <lockstep/worker/process/settings.h>
-#include <lockstep/worker/process/world.h>
 
 extern char** environ;
 

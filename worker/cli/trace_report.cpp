@@ -8,9 +8,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <lockstep/worker/agree/process/settings.h>
 #include <lockstep/worker/cli/subcommand.h>
 #include <lockstep/worker/cli/trace_report.h>
-#include <lockstep/worker/process/settings.h>
 
 namespace lockstep::worker::cli {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/coordinator/speech/port_file.h>
+#include <lockstep/coordinator/messages/port_file.h>
 #include <lockstep/coordinator/store/seal.h>
+#include <lockstep/worker/agree/process/settings.h>
 #include <lockstep/worker/controller/controller.h>
-#include <lockstep/worker/process/settings.h>
-#include <lockstep/worker/saved/saved_file.h>
+#include <lockstep/worker/files/saved/saved_file.h>
 
 namespace lockstep::worker {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <lockstep/collectives/wire/encryption.h>
 #include <lockstep/worker/controller/controller_link.h>
-#include <lockstep/worker/controller/speech/message_pieces.h>
+#include <lockstep/worker/controller/messages/message_pieces.h>
 
 namespace lockstep::worker {
 

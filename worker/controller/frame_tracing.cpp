@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <lockstep/worker/controller/frame_tracing.h>
-#include <lockstep/worker/controller/speech/group_question.h>
-#include <lockstep/worker/saved/saved_bytes.h>
-#include <lockstep/worker/saved/start_entries.h>
+#include <lockstep/worker/controller/messages/group_question.h>
+#include <lockstep/worker/files/saved/saved_bytes.h>
+#include <lockstep/worker/files/saved/start_entries.h>
 
 namespace lockstep::worker {
 namespace {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include <lockstep/worker/controller/speech/reply.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/controller/messages/reply.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker {
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include <lockstep/worker/controller/messages/command.h>
 #include <lockstep/worker/controller/remote_tensor.h>
-#include <lockstep/worker/controller/speech/command.h>
-#include <lockstep/worker/language/inputs.h>
+#include <lockstep/worker/tensor/language/inputs.h>
 
 namespace lockstep::worker {
 

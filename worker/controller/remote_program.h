@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <lockstep/worker/controller/remote_calls.h>
-#include <lockstep/worker/saved/saved_program.h>
-#include <lockstep/worker/trace/tensor.h>
+#include <lockstep/worker/files/saved/saved_program.h>
+#include <lockstep/worker/tensor/trace/tensor.h>
 
 namespace lockstep::worker {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/worker/controller/speech/numbers.h>
-#include <lockstep/worker/graph/array.h>
+#include <lockstep/worker/controller/messages/numbers.h>
+#include <lockstep/worker/tensor/graph/array.h>
 
 namespace lockstep::worker {
 

@@ -1,5 +1,5 @@
-// What one written order of sums costs (worker/sums): compiled sums, scans and joins of rows beside
-// plain loops in their own type, which nobody bounds the error of.
+// What one written order of sums costs (worker/compile/sums): compiled sums, scans and joins of
+// rows beside plain loops in their own type, which nobody bounds the error of.
 //
 // usage: sums_bench [--batches N] [--out FILE]
 #include <algorithm>
@@ -18,9 +18,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <lockstep/worker/language/index_ops.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/index_ops.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "op_cases.h"
 
-#include <lockstep/worker/run/run_host.h>
+#include <lockstep/worker/compile/run/run_host.h>
 
 namespace lockstep::worker::test {
 

@@ -6,9 +6,9 @@
 #include "op_case_lists.h"
 #include "tracing.h"
 
-#include <lockstep/worker/language/op_builder.h>
-#include <lockstep/worker/language/random_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/language/op_builder.h>
+#include <lockstep/worker/tensor/language/random_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

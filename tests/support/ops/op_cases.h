@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::test {
 

@@ -1,7 +1,7 @@
 // Collectives, also of rows that differ between ranks.
 #include "op_case_lists.h"
 
-#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

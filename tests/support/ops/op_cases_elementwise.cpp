@@ -1,7 +1,7 @@
 // Elementwise ops, and values read back.
 #include "op_case_lists.h"
 
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

@@ -1,7 +1,7 @@
 #include "op_case_lists.h"
 
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

@@ -1,20 +1,20 @@
 // Products of many operands, jagged tensors, and layers of models.
 #include "op_case_lists.h"
 
-#include <lockstep/worker/jagged/feature_exchange.h>
-#include <lockstep/worker/jagged/padding.h>
-#include <lockstep/worker/jagged/segments.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/product_ops.h>
-#include <lockstep/worker/layers/attention.h>
-#include <lockstep/worker/layers/clipping.h>
-#include <lockstep/worker/layers/convolution.h>
-#include <lockstep/worker/layers/embeddings.h>
-#include <lockstep/worker/layers/losses.h>
-#include <lockstep/worker/layers/norms.h>
-#include <lockstep/worker/layers/optimisers.h>
-#include <lockstep/worker/layers/pooling.h>
-#include <lockstep/worker/layers/schedules.h>
+#include <lockstep/worker/tensor/jagged/feature_exchange.h>
+#include <lockstep/worker/tensor/jagged/padding.h>
+#include <lockstep/worker/tensor/jagged/segments.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/product_ops.h>
+#include <lockstep/worker/tensor/layers/attention.h>
+#include <lockstep/worker/tensor/layers/clipping.h>
+#include <lockstep/worker/tensor/layers/convolution.h>
+#include <lockstep/worker/tensor/layers/embeddings.h>
+#include <lockstep/worker/tensor/layers/losses.h>
+#include <lockstep/worker/tensor/layers/norms.h>
+#include <lockstep/worker/tensor/layers/optimisers.h>
+#include <lockstep/worker/tensor/layers/pooling.h>
+#include <lockstep/worker/tensor/layers/schedules.h>
 
 namespace lockstep::worker::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "op_case_lists.h"
 
-#include <lockstep/worker/language/order_ops.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

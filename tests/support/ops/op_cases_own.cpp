@@ -2,9 +2,9 @@
 #include "op_case_lists.h"
 #include "own_ops.h"
 
-#include <lockstep/worker/autodiff/custom_backward.h>
-#include <lockstep/worker/language/operators.h>
-#include <lockstep/worker/user_ops/host_call.h>
+#include <lockstep/worker/tensor/autodiff/custom_backward.h>
+#include <lockstep/worker/tensor/language/operators.h>
+#include <lockstep/worker/tensor/user_ops/host_call.h>
 
 namespace lockstep::worker::test {
 namespace {

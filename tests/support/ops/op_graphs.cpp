@@ -5,8 +5,8 @@
 #include "compiled_graph.h"
 #include "graph_builder.h"
 
-#include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/tensor/graph/half.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker {
 namespace {

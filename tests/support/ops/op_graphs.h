@@ -5,8 +5,8 @@
 #include <optional>
 #include <random>
 
-#include <lockstep/worker/graph/graph.h>
-#include <lockstep/worker/run/run_host.h>
+#include <lockstep/worker/compile/run/run_host.h>
+#include <lockstep/worker/tensor/graph/graph.h>
 
 namespace lockstep::worker {
 

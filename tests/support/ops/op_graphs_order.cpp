@@ -1,7 +1,7 @@
 #include "graph_builder.h"
 #include "op_graphs.h"
 
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include <lockstep/worker/language/operators.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/operators.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::test {
 namespace {

@@ -2,7 +2,7 @@
 // wrong.
 #pragma once
 
-#include <lockstep/worker/user_ops/own_op.h>
+#include <lockstep/worker/tensor/user_ops/own_op.h>
 
 namespace lockstep::worker::test {
 

@@ -2,7 +2,7 @@
 // number, which must be refused in one sentence.
 #include <complex>
 
-#include <lockstep/worker/language/inputs.h>
+#include <lockstep/worker/tensor/language/inputs.h>
 
 struct Batch {
   FIELD phase;

@@ -8,7 +8,7 @@
 
 #include <mpi.h>
 
-#include <lockstep/worker/process/world.h>
+#include <lockstep/worker/agree/process/world.h>
 
 using namespace std::chrono_literals;
 

@@ -12,8 +12,8 @@
 
 #include <unistd.h>
 
-#include <lockstep/worker/autodiff/control_flow.h>
 #include <lockstep/worker/job.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
 
 using namespace lockstep::worker;
 using lockstep::Result;

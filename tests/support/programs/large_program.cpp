@@ -8,8 +8,8 @@
 #include "saved_programs.h"
 #include "tracing.h"
 
+#include <lockstep/worker/files/saved/saved_file.h>
 #include <lockstep/worker/job.h>
-#include <lockstep/worker/saved/saved_file.h>
 
 int main(int argc, char** argv) {
   using namespace lockstep;

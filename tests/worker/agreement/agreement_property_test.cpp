@@ -244,7 +244,7 @@ TEST(Agreement, TheSameJobTwice_LogsTheSameActionsByteForByte) {
 }
 
 TEST(Agreement, UnderSameGraph_AFitOnAllRanks_MeansThatThereIsNoConflict) {
-  // Why a hit needs no look for errors: see the README of worker/agreement.
+  // Why a hit needs no look for errors: see the README of worker/agree/agreement.
   int fits = 0;
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     Random random(seed);

@@ -11,9 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/simulated/simulated.h>
-#include <lockstep/worker/agreement/audit.h>
-#include <lockstep/worker/agreement/audit_evidence.h>
-#include <lockstep/worker/agreement/rank_table.h>
+#include <lockstep/worker/agree/agreement/audit.h>
+#include <lockstep/worker/agree/agreement/audit_evidence.h>
+#include <lockstep/worker/agree/agreement/rank_table.h>
 
 namespace lockstep::worker::audit_test {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/mpi.h>
+#include <lockstep/worker/agree/agreement/call_teller.h>
 #include <lockstep/worker/agreement.h>
-#include <lockstep/worker/agreement/call_teller.h>
 
 namespace lockstep::worker::call_teller_test {
 namespace {
@@ -75,7 +75,8 @@ TEST_F(CallTelling, RanksThatDiffer_AreCountedAsSuch) {
   ASSERT_TRUE(call(5));
   const RoundCounts before = feed->counters().rounds;
   const bool other = group->rank().value == 1;
-  EXPECT_FALSE(agreement.agree(other ? "back" : "step", Inputs().tensor("x", {5, 3}).build(), build));
+  EXPECT_FALSE(
+      agreement.agree(other ? "back" : "step", Inputs().tensor("x", {5, 3}).build(), build));
   const RoundCounts after = feed->counters().rounds;
   EXPECT_EQ(after.votes[RoundEnd::Diverged], before.votes[RoundEnd::Diverged] + 1);
   EXPECT_EQ(after.exchanges[RoundEnd::Diverged], before.exchanges[RoundEnd::Diverged] + 1);

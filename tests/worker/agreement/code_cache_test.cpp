@@ -2,7 +2,7 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/agree/agreement/code_cache.h>
 
 namespace lockstep::worker::code_cache_test {
 namespace {

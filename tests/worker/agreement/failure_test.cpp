@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <lockstep/worker/agreement/rank_table.h>
-#include <lockstep/worker/exchange/rank_constant.h>
+#include <lockstep/worker/agree/agreement/rank_table.h>
+#include <lockstep/worker/agree/exchange/rank_constant.h>
 
 namespace lockstep::worker::failure_test {
 namespace {
@@ -254,10 +254,12 @@ TEST(Diagnosis, RanksInDifferentRoundsOfAnyKind_AreToldSoByWhatDiffers) {
       one.frame = frame;
       one.group = "experts";
       one.round = one.call = 5;
-      if (one.kind == RoundKey::Kind::Resync) continue;  // takes in ranks that have counted otherwise
+      if (one.kind == RoundKey::Kind::Resync)
+        continue;  // takes in ranks that have counted otherwise
       RoundKey other = one;
       other.round = other.call = 16;
-      const Status met = diagnose({{RankSet::of({0}), rank_report(one, {})}, {RankSet::of({1}), rank_report(other, {})}});
+      const Status met = diagnose(
+          {{RankSet::of({0}), rank_report(one, {})}, {RankSet::of({1}), rank_report(other, {})}});
       EXPECT_EQ(met.code, Code::FrameMismatch) << one.text() << ": " << met.text();
       ASSERT_EQ(met.groups.size(), 2U) << met.text();
       EXPECT_NE(met.groups[0].value.find("5"), std::string::npos) << met.text();
@@ -270,7 +272,8 @@ TEST(Diagnosis, RoundsWithoutACall_HaveNoNumberWhereAnotherWordTellsThem) {
   settle.kind = RoundKey::Kind::Settle, more.kind = RoundKey::Kind::More;
   settle.round = settle.call = more.round = more.call = 5;
   settle.pending_call = "call 3 of f", settle.pending_round = 4;
-  const Status met = diagnose({{RankSet::of({0}), rank_report(settle, {})}, {RankSet::of({1}), rank_report(more, {})}});
+  const Status met = diagnose(
+      {{RankSet::of({0}), rank_report(settle, {})}, {RankSet::of({1}), rank_report(more, {})}});
   ASSERT_EQ(met.groups.size(), 2U) << met.text();
   EXPECT_EQ(met.groups[0].value, "settle, before the prefetched call 3 of f");
   EXPECT_EQ(met.groups[1].value, "more");

@@ -1,5 +1,5 @@
-// Fields of users in calls (worker/exchange/rules.md, "Fields"): errors with their tables, which
-// entry serves, what is superseded.
+// Fields of users in calls (worker/agree/exchange/rules.md, "Fields"): errors with their tables,
+// which entry serves, what is superseded.
 #include <array>
 
 #include "virtual_ranks.h"

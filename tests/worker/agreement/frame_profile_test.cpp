@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <lockstep/collectives/simulated/fake.h>
+#include <lockstep/worker/agree/agreement/frame_profile.h>
 #include <lockstep/worker/agreement.h>
-#include <lockstep/worker/agreement/frame_profile.h>
 
 namespace lockstep::worker::frame_profile_test {
 namespace {

@@ -1,4 +1,4 @@
-// The rules of worker/exchange/rules.md, "Per call", one test each.
+// The rules of worker/agree/exchange/rules.md, "Per call", one test each.
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 

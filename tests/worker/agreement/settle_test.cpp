@@ -1,11 +1,11 @@
-// The rules of worker/exchange/rules.md, "Frames settle"; and what a user is told.
+// The rules of worker/agree/exchange/rules.md, "Frames settle"; and what a user is told.
 #include <random>
 
 #include "naive_exchange.h"
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/recompile_advice.h>
+#include <lockstep/worker/agree/agreement/recompile_advice.h>
 
 namespace lockstep::worker::settle_test {
 namespace {

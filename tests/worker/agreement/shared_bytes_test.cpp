@@ -6,7 +6,7 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/shared_bytes.h>
+#include <lockstep/worker/agree/agreement/shared_bytes.h>
 
 namespace lockstep::worker::shared_bytes_test {
 namespace {

@@ -1,4 +1,4 @@
-// The rules of worker/exchange/rules.md, "Consistency": shared_sizes and same_collectives.
+// The rules of worker/agree/exchange/rules.md, "Consistency": shared_sizes and same_collectives.
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 

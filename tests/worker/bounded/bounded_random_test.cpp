@@ -7,13 +7,13 @@
 #include "worker/trace/function_runs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/bounded/dispatch.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/index_ops.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/bounded/dispatch.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/index_ops.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::bounded_random_test {
 namespace {

@@ -7,11 +7,11 @@
 #include "worker/trace/function_runs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/bounded/dispatch.h>
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/bounded/dispatch.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::bounded_test {
 namespace {

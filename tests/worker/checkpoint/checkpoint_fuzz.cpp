@@ -5,8 +5,8 @@
 #include "../../support/fuzz_target.h"
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/checkpoint/digest.h>
-#include <lockstep/worker/checkpoint/index.h>
+#include <lockstep/worker/files/checkpoint/digest.h>
+#include <lockstep/worker/files/checkpoint/index.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

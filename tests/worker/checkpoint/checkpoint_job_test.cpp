@@ -3,9 +3,9 @@
 
 #include "job_folder.h"
 
-#include <lockstep/worker/checkpoint/folder.h>
-#include <lockstep/worker/checkpoint/merge.h>
 #include <lockstep/worker/checkpoints.h>
+#include <lockstep/worker/files/checkpoint/folder.h>
+#include <lockstep/worker/files/checkpoint/merge.h>
 
 namespace lockstep::worker::checkpoint_job_test {
 

@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/worker/checkpoint/folder.h>
-#include <lockstep/worker/checkpoint/merge.h>
-#include <lockstep/worker/checkpoint/restore.h>
-#include <lockstep/worker/checkpoint/saver.h>
-#include <lockstep/worker/safetensors/writer.h>
+#include <lockstep/worker/files/checkpoint/folder.h>
+#include <lockstep/worker/files/checkpoint/merge.h>
+#include <lockstep/worker/files/checkpoint/restore.h>
+#include <lockstep/worker/files/checkpoint/saver.h>
+#include <lockstep/worker/files/safetensors/writer.h>
 
 namespace lockstep::worker::checkpoint_test {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/checkpoint/piece_plan.h>
+#include <lockstep/worker/files/checkpoint/piece_plan.h>
 
 namespace lockstep::worker::piece_plan_test {
 

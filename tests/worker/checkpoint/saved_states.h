@@ -9,8 +9,8 @@
 #include "thread_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/checkpoint/restore.h>
-#include <lockstep/worker/checkpoint/saver.h>
+#include <lockstep/worker/files/checkpoint/restore.h>
+#include <lockstep/worker/files/checkpoint/saver.h>
 
 namespace lockstep::worker {
 

@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstep/worker/checkpoint/folder.h>
-#include <lockstep/worker/checkpoint/merge.h>
-#include <lockstep/worker/checkpoint/restore.h>
-#include <lockstep/worker/checkpoint/saver.h>
+#include <lockstep/worker/files/checkpoint/folder.h>
+#include <lockstep/worker/files/checkpoint/merge.h>
+#include <lockstep/worker/files/checkpoint/restore.h>
+#include <lockstep/worker/files/checkpoint/saver.h>
 
 namespace lockstep::worker::saver_test {
 

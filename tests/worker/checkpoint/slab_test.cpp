@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/checkpoint/digest.h>
-#include <lockstep/worker/checkpoint/slab.h>
-#include <lockstep/worker/checkpoint/state.h>
+#include <lockstep/worker/files/checkpoint/digest.h>
+#include <lockstep/worker/files/checkpoint/slab.h>
+#include <lockstep/worker/files/checkpoint/state.h>
 
 namespace lockstep::worker::slab_test {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/checkpoint/state.h>
+#include <lockstep/worker/files/checkpoint/state.h>
 
 namespace lockstep::worker {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include <lockstep/worker/checkpoint/ranks.h>
+#include <lockstep/worker/files/checkpoint/ranks.h>
 
 namespace lockstep::worker {
 

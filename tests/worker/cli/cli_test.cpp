@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include <lockstep/worker/checkpoint/saver.h>
+#include <lockstep/worker/files/checkpoint/saver.h>
 
 namespace lockstep::worker::cli::cli_test {
 namespace {

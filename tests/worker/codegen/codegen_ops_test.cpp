@@ -8,9 +8,9 @@
 #include "ops/op_graphs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/tensor/graph/half.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker::codegen_ops_test {
 namespace {

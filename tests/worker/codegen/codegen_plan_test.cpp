@@ -5,8 +5,8 @@
 #include "graph_builder.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/codegen/prelude.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/codegen/prelude.h>
 
 namespace lockstep::worker::codegen_plan_test {
 namespace {

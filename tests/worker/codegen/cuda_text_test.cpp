@@ -10,10 +10,10 @@
 #include "ops/op_graphs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/codegen/reduction_split.h>
-#include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/codegen/reduction_split.h>
+#include <lockstep/worker/tensor/graph/half.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker::cuda_text_test {
 namespace {

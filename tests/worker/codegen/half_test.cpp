@@ -9,10 +9,10 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/half.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::half_test {
 namespace {

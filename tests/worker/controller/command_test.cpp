@@ -5,9 +5,9 @@
 #include "../../collectives/golden_bytes.h"
 #include "tracing.h"
 
-#include <lockstep/worker/controller/speech/group_question.h>
-#include <lockstep/worker/controller/speech/message_pieces.h>
-#include <lockstep/worker/controller/speech/reply.h>
+#include <lockstep/worker/controller/messages/group_question.h>
+#include <lockstep/worker/controller/messages/message_pieces.h>
+#include <lockstep/worker/controller/messages/reply.h>
 
 namespace lockstep::worker::command_test {
 namespace {

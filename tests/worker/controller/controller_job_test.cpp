@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/safetensors/writer.h>
-#include <lockstep/worker/saved/saved_file.h>
+#include <lockstep/worker/files/safetensors/writer.h>
+#include <lockstep/worker/files/saved/saved_file.h>
 
 namespace lockstep::worker::controller_job_test {
 namespace {

@@ -3,8 +3,8 @@
 // scripts/fuzz-controller runs it.
 #include "../../support/fuzz_target.h"
 
-#include <lockstep/worker/controller/speech/message_pieces.h>
-#include <lockstep/worker/controller/speech/reply.h>
+#include <lockstep/worker/controller/messages/message_pieces.h>
+#include <lockstep/worker/controller/messages/reply.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

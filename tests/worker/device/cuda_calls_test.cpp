@@ -4,12 +4,12 @@
 #include <map>
 #include <set>
 
-#include "emulated_cuda/emulated_library.h"
 #include "device_suite.h"
+#include "emulated_cuda/emulated_library.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/device/cuda_device.h>
-#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
+#include <lockstep/worker/compile/toolchain/nvrtc_toolchain.h>
 
 namespace lockstep::worker::cuda_calls_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/device/cuda_device.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
 
 namespace lockstep::worker::cuda_streams_test {
 namespace {

@@ -5,7 +5,7 @@
 #include "emulated_device.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/device/device_pool.h>
+#include <lockstep/worker/compile/device/device_pool.h>
 
 namespace lockstep::worker::device_pool_test {
 namespace {

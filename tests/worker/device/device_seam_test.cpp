@@ -3,7 +3,7 @@
 #include "emulated_device.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/device/cuda_device.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
 
 namespace lockstep::worker::device_seam_test {
 namespace {

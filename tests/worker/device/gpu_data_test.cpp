@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/nccl/nccl.h>
-#include <lockstep/worker/device/cuda_device.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
 
 namespace lockstep::worker::gpu_data_test {
 namespace {

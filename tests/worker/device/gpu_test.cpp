@@ -9,11 +9,11 @@
 #include "ops/op_graphs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/device/cuda_device.h>
-#include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
+#include <lockstep/worker/compile/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/tensor/graph/half.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker::gpu_test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/agree/exchange/dim_order.h>
 
 namespace lockstep::worker::dim_order_test {
 namespace {

@@ -7,10 +7,10 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/rank_table.h>
-#include <lockstep/worker/exchange/conflict.h>
-#include <lockstep/worker/exchange/exchange.h>
-#include <lockstep/worker/exchange/hints.h>
+#include <lockstep/worker/agree/agreement/rank_table.h>
+#include <lockstep/worker/agree/exchange/conflict.h>
+#include <lockstep/worker/agree/exchange/exchange.h>
+#include <lockstep/worker/agree/exchange/hints.h>
 
 namespace lockstep::worker::exchange_test {
 namespace {

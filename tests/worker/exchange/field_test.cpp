@@ -4,9 +4,9 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/exchange/conflict.h>
-#include <lockstep/worker/exchange/decision_json.h>
-#include <lockstep/worker/exchange/field.h>
+#include <lockstep/worker/agree/exchange/conflict.h>
+#include <lockstep/worker/agree/exchange/decision_json.h>
+#include <lockstep/worker/agree/exchange/field.h>
 
 namespace lockstep::worker::field_test {
 namespace {

@@ -7,8 +7,8 @@
 #include "virtual_ranks.h"
 #include <gtest/gtest.h>
 
+#include <lockstep/worker/agree/exchange/source_guard.h>
 #include <lockstep/worker/agreement.h>
-#include <lockstep/worker/exchange/source_guard.h>
 
 namespace lockstep::worker::source_guard_test {
 namespace {

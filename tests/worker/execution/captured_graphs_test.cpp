@@ -9,10 +9,10 @@
 #include "ops/op_graphs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/execution/captured_graphs.h>
-#include <lockstep/worker/execution/memory_plan.h>
-#include <lockstep/worker/graph/row_symbols.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/execution/captured_graphs.h>
+#include <lockstep/worker/compile/execution/memory_plan.h>
+#include <lockstep/worker/tensor/graph/row_symbols.h>
 
 namespace lockstep::worker::captured_graphs_test {
 namespace {

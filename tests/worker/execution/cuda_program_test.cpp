@@ -1,13 +1,13 @@
 // A program's runs on a CUDA device where each call of CUDA's fails in turn, on CUDA's libraries as
 // they are emulated for tests.
-#include "emulated_cuda/emulated_library.h"
 #include "compiled_graph.h"
+#include "emulated_cuda/emulated_library.h"
 #include "graph_builder.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/device/cuda_device.h>
-#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
+#include <lockstep/worker/compile/toolchain/nvrtc_toolchain.h>
 
 namespace lockstep::worker::cuda_program_test {
 namespace {

@@ -10,10 +10,10 @@
 #include "worker/trace/function_runs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/bounded/bounded.h>
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/language/index_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/tensor/bounded/bounded.h>
+#include <lockstep/worker/tensor/language/index_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::deferred_checks_test {
 namespace {

@@ -11,9 +11,9 @@
 #include "thread_group.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/device/cuda_device.h>
-#include <lockstep/worker/device/device_pool.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/device/cuda_device.h>
+#include <lockstep/worker/compile/device/device_pool.h>
 
 namespace lockstep::worker::device_backend_test {
 namespace {

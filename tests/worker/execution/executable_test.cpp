@@ -7,10 +7,10 @@
 #include "on_ranks.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/interpreter/interpreter.h>
-#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/interpreter/interpreter.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker::executable_test {
 namespace {

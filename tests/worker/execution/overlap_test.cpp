@@ -6,7 +6,7 @@
 #include "random_exchange.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/device/device_pool.h>
+#include <lockstep/worker/compile/device/device_pool.h>
 
 namespace lockstep::worker::overlap_test {
 namespace {

@@ -5,8 +5,8 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::assert_place_test {
 namespace {

@@ -7,8 +7,8 @@
 #include "thread_group.h"
 #include "tracing.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/interpreter/interpreter.h>
+#include <lockstep/worker/compile/interpreter/interpreter.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
 
 namespace lockstep::worker::group_collectives_test {
 namespace {

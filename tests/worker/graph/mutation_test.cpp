@@ -7,12 +7,12 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/autodiff/control_flow.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::mutation_test {
 namespace {

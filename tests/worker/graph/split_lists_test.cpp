@@ -7,9 +7,9 @@
 #include "tracing.h"
 #include <fmt/format.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
 
 namespace lockstep::worker::split_lists_test {
 namespace {

@@ -7,10 +7,10 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/graph/uniform_facts.h>
-#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/graph/uniform_facts.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
 
 namespace lockstep::worker::uniform_facts_test {
 namespace {

@@ -5,11 +5,11 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/jagged/feature_exchange.h>
-#include <lockstep/worker/jagged/segments.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/jagged/feature_exchange.h>
+#include <lockstep/worker/tensor/jagged/segments.h>
 
 namespace lockstep::worker::feature_exchange_test {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "job_ranks.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/jagged/feature_exchange.h>
-#include <lockstep/worker/jagged/segments.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/jagged/feature_exchange.h>
+#include <lockstep/worker/tensor/jagged/segments.h>
 
 namespace lockstep::worker::jagged_job_test {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "traced_run.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/jagged/padding.h>
-#include <lockstep/worker/jagged/segments.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/jagged/padding.h>
+#include <lockstep/worker/tensor/jagged/segments.h>
 
 namespace lockstep::worker::segment_test {
 namespace {

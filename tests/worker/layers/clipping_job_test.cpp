@@ -5,7 +5,7 @@
 
 #include "job_ranks.h"
 
-#include <lockstep/worker/layers/clipping.h>
+#include <lockstep/worker/tensor/layers/clipping.h>
 
 namespace lockstep::worker::clipping_job_test {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "traced_run.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/layers/attention.h>
-#include <lockstep/worker/layers/embeddings.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/layers/attention.h>
+#include <lockstep/worker/tensor/layers/embeddings.h>
 
 namespace lockstep::worker::embedding_test {
 namespace {

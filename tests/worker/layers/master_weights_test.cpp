@@ -4,8 +4,8 @@
 
 #include "traced_run.h"
 
-#include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/layers/optimisers.h>
+#include <lockstep/worker/tensor/graph/half.h>
+#include <lockstep/worker/tensor/layers/optimisers.h>
 
 namespace lockstep::worker::master_weights_test {
 namespace {

@@ -6,9 +6,9 @@
 #include "on_ranks.h"
 #include "traced_run.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/layers/losses.h>
-#include <lockstep/worker/layers/norms.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/layers/losses.h>
+#include <lockstep/worker/tensor/layers/norms.h>
 
 namespace lockstep::worker::norm_loss_test {
 namespace {

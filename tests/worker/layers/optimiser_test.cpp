@@ -7,9 +7,9 @@
 #include "traced_run.h"
 #include "tracing.h"
 
-#include <lockstep/worker/layers/clipping.h>
-#include <lockstep/worker/layers/optimisers.h>
-#include <lockstep/worker/layers/schedules.h>
+#include <lockstep/worker/tensor/layers/clipping.h>
+#include <lockstep/worker/tensor/layers/optimisers.h>
+#include <lockstep/worker/tensor/layers/schedules.h>
 
 namespace lockstep::worker::optimiser_test {
 namespace {

@@ -8,17 +8,17 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/jagged/segments.h>
-#include <lockstep/worker/language/index_ops.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/layers/attention.h>
-#include <lockstep/worker/layers/embeddings.h>
-#include <lockstep/worker/layers/losses.h>
-#include <lockstep/worker/layers/norms.h>
-#include <lockstep/worker/layers/pooling.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/jagged/segments.h>
+#include <lockstep/worker/tensor/language/index_ops.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/layers/attention.h>
+#include <lockstep/worker/tensor/layers/embeddings.h>
+#include <lockstep/worker/tensor/layers/losses.h>
+#include <lockstep/worker/tensor/layers/norms.h>
+#include <lockstep/worker/tensor/layers/pooling.h>
 
 namespace lockstep::worker::reported_numbers_test {
 namespace {

@@ -8,10 +8,10 @@
 #include "emulated_device.h"
 #include "ops/own_ops.h"
 
-#include <lockstep/worker/language/elementwise_ops.h>
-#include <lockstep/worker/language/tensor_ops.h>
-#include <lockstep/worker/opcheck/gradcheck.h>
-#include <lockstep/worker/opcheck/opcheck.h>
+#include <lockstep/worker/compile/opcheck/gradcheck.h>
+#include <lockstep/worker/compile/opcheck/opcheck.h>
+#include <lockstep/worker/tensor/language/elementwise_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::opcheck_test {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/process/launcher.h>
-#include <lockstep/worker/process/rendezvous.h>
+#include <lockstep/worker/agree/process/launcher.h>
+#include <lockstep/worker/agree/process/rendezvous.h>
 
 namespace lockstep::worker::launcher_test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/agree/process/settings.h>
 
 namespace lockstep::worker::settings_test {
 namespace {

@@ -11,9 +11,9 @@
 #include <lockstep/collectives/tcp/tcp_mesh.h>
 #include <lockstep/collectives/vote.h>
 #include <lockstep/coordinator/client/publisher.h>
-#include <lockstep/worker/process/job_publisher.h>
-#include <lockstep/worker/process/settings.h>
-#include <lockstep/worker/process/world.h>
+#include <lockstep/worker/agree/process/job_publisher.h>
+#include <lockstep/worker/agree/process/settings.h>
+#include <lockstep/worker/agree/process/world.h>
 
 namespace lockstep::worker::tcp_world_test {
 namespace {

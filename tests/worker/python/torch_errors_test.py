@@ -68,7 +68,7 @@ build/release/bin/op_samples` with torch {torch}; not by hand. The largest dista
 same numbers, relative to the largest value there: ours / PyTorch's, in units of 2^-24, the most that one rounding is off
 ("inf": not finite where f64's fits f32). Data: random (mean 0, deviation 1), far (mean 10,000), equal (123.456),
 alternating (signs), one_large (10,000,000 among numbers below 1), large (times 1e15), denormals (below 1e-38).
-[One written order](../../../worker/sums/README.md) gives ours on every target; PyTorch's depend on the processor and the
+[One written order](../../../worker/compile/sums/README.md) gives ours on every target; PyTorch's depend on the processor and the
 number of threads (1 here).
 """
 

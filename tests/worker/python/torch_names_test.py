@@ -1,4 +1,4 @@
-"""The table of names for readers, worker/language/torch_names.md, has the ops whose samples torch_ops_test.py compares, and
+"""The table of names for readers, worker/tensor/language/torch_names.md, has the ops whose samples torch_ops_test.py compares, and
 no others; the table of what ran (op_samples.md) has them as well; and every public function of the language is told of. Needs
 no torch: only the names are asked for."""
 

@@ -164,7 +164,7 @@ The last two columns are those of f32 with 1e4 added to all floats, and with all
 their values are no farther off than 1e-05 or twice as far as torch's in f32.
 An op fails the test if it runs under half of its samples in a dtype of floats, or in all together. Complex
 numbers and `out=` are no samples of these dtypes. What there is by name, and where it differs:
-[torch_names.md](../../../worker/language/torch_names.md).
+[torch_names.md](../../../worker/tensor/language/torch_names.md).
 """
 
 

@@ -4,7 +4,7 @@
 
 #include "traced_run.h"
 
-#include <lockstep/worker/run/matmul.h>
+#include <lockstep/worker/compile/run/matmul.h>
 
 namespace lockstep::worker::matmul_test {
 namespace {

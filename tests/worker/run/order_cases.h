@@ -10,7 +10,7 @@
 #include "compiled_graph.h"
 #include "emulated_device.h"
 
-#include <lockstep/worker/codegen/codegen.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
 
 namespace lockstep::worker::order_cases {
 

@@ -7,8 +7,8 @@
 #include "joint_error.h"
 #include "tracing.h"
 
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/language/collective_ops.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
 
 namespace lockstep::worker::run_failure_test {
 namespace {

@@ -7,7 +7,7 @@
 #include "order_cases.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/sums/sum_order.h>
+#include <lockstep/worker/compile/sums/sum_order.h>
 
 namespace lockstep::worker::sum_order_test {
 namespace {

@@ -1,7 +1,7 @@
 // Which dims are the run of a sum, and the order of its terms.
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/sums/sum_order.h>
+#include <lockstep/worker/compile/sums/sum_order.h>
 
 namespace lockstep::worker::sum_run_test {
 namespace {

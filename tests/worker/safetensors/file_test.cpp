@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <lockstep/worker/safetensors/file.h>
-#include <lockstep/worker/safetensors/writer.h>
+#include <lockstep/worker/files/safetensors/file.h>
+#include <lockstep/worker/files/safetensors/writer.h>
 
 namespace lockstep::worker::file_test {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/safetensors/header.h>
+#include <lockstep/worker/files/safetensors/header.h>
 
 namespace lockstep::worker::header_test {
 

@@ -2,8 +2,8 @@
 // usage: safetensors_copy FROM TO
 #include <cstdio>
 
-#include <lockstep/worker/safetensors/file.h>
-#include <lockstep/worker/safetensors/writer.h>
+#include <lockstep/worker/files/safetensors/file.h>
+#include <lockstep/worker/files/safetensors/writer.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

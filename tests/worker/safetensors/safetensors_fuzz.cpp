@@ -6,7 +6,7 @@
 
 #include "../../support/fuzz_target.h"
 
-#include <lockstep/worker/safetensors/file.h>
+#include <lockstep/worker/files/safetensors/file.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

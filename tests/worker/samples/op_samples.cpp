@@ -13,8 +13,8 @@
 #include "tracing.h"
 #include <fmt/format.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker {
 namespace {

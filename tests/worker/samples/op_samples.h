@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::samples {
 

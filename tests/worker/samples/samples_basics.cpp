@@ -1,8 +1,8 @@
 // Reductions, views, and what chooses elements.
 #include "op_samples.h"
 
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::samples {
 namespace {

@@ -1,9 +1,9 @@
 // Control flow: the functions of torch's own samples, and some more.
 #include "op_samples.h"
 
-#include <lockstep/worker/autodiff/control_flow.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/product_ops.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/product_ops.h>
 
 namespace lockstep::worker::samples {
 namespace {

@@ -1,7 +1,7 @@
 // New tensors, casts and values read back.
 #include "op_samples.h"
 
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker::samples {
 namespace {

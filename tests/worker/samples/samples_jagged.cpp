@@ -1,10 +1,10 @@
 // Jagged tensors: segments, padding, attention within segments.
 #include "op_samples.h"
 
-#include <lockstep/worker/jagged/padding.h>
-#include <lockstep/worker/jagged/segments.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/layers/attention.h>
+#include <lockstep/worker/tensor/jagged/padding.h>
+#include <lockstep/worker/tensor/jagged/segments.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/layers/attention.h>
 
 namespace lockstep::worker::samples {
 namespace {

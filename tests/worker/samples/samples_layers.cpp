@@ -1,14 +1,14 @@
 // Products, and what models are made of.
 #include "op_samples.h"
 
-#include <lockstep/worker/language/product_ops.h>
-#include <lockstep/worker/layers/attention.h>
-#include <lockstep/worker/layers/clipping.h>
-#include <lockstep/worker/layers/embeddings.h>
-#include <lockstep/worker/layers/losses.h>
-#include <lockstep/worker/layers/norms.h>
-#include <lockstep/worker/layers/optimisers.h>
-#include <lockstep/worker/layers/schedules.h>
+#include <lockstep/worker/tensor/language/product_ops.h>
+#include <lockstep/worker/tensor/layers/attention.h>
+#include <lockstep/worker/tensor/layers/clipping.h>
+#include <lockstep/worker/tensor/layers/embeddings.h>
+#include <lockstep/worker/tensor/layers/losses.h>
+#include <lockstep/worker/tensor/layers/norms.h>
+#include <lockstep/worker/tensor/layers/optimisers.h>
+#include <lockstep/worker/tensor/layers/schedules.h>
 
 namespace lockstep::worker::samples {
 namespace {

@@ -1,7 +1,7 @@
 // Operators, with a tensor or a number on either side.
 #include "op_samples.h"
 
-#include <lockstep/worker/graph/op.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker::samples {
 namespace {

@@ -1,7 +1,7 @@
 #include "op_samples.h"
 
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/order_ops.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
 
 namespace lockstep::worker::samples {
 namespace {

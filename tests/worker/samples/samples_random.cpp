@@ -1,9 +1,9 @@
 // Random numbers: the last tensor of a sample is the key, the first one has the sizes.
 #include "op_samples.h"
 
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/language/random_ops.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/language/random_ops.h>
 
 namespace lockstep::worker::samples {
 namespace {

@@ -1,9 +1,9 @@
 // Convolutions and pools.
 #include "op_samples.h"
 
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/layers/convolution.h>
-#include <lockstep/worker/layers/pooling.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/layers/convolution.h>
+#include <lockstep/worker/tensor/layers/pooling.h>
 
 namespace lockstep::worker::samples {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/saved/difference.h>
-#include <lockstep/worker/saved/program_text.h>
+#include <lockstep/worker/files/saved/difference.h>
+#include <lockstep/worker/files/saved/program_text.h>
 
 namespace lockstep::worker::difference_test {
 namespace {

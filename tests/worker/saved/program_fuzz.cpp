@@ -5,10 +5,10 @@
 #include "../../support/fuzz_target.h"
 
 #include <lockstep/coordinator/store/seal.h>
-#include <lockstep/worker/saved/difference.h>
-#include <lockstep/worker/saved/program_text.h>
-#include <lockstep/worker/saved/saved_bytes.h>
-#include <lockstep/worker/saved/start_entries.h>
+#include <lockstep/worker/files/saved/difference.h>
+#include <lockstep/worker/files/saved/program_text.h>
+#include <lockstep/worker/files/saved/saved_bytes.h>
+#include <lockstep/worker/files/saved/start_entries.h>
 
 using namespace lockstep;
 using namespace lockstep::worker;

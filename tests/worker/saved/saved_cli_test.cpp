@@ -13,12 +13,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/tensor_ops.h>
-#include <lockstep/worker/safetensors/file.h>
-#include <lockstep/worker/safetensors/writer.h>
-#include <lockstep/worker/saved/program_text.h>
-#include <lockstep/worker/saved/saved_file.h>
+#include <lockstep/worker/files/safetensors/file.h>
+#include <lockstep/worker/files/safetensors/writer.h>
+#include <lockstep/worker/files/saved/program_text.h>
+#include <lockstep/worker/files/saved/saved_file.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::saved_cli_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/saved/program_text.h>
-#include <lockstep/worker/saved/saved_file.h>
+#include <lockstep/worker/files/saved/program_text.h>
+#include <lockstep/worker/files/saved/saved_file.h>
 
 namespace lockstep::worker::saved_files_test {
 namespace {

@@ -6,9 +6,9 @@
 #include "job_folder.h"
 #include "ops/own_ops.h"
 
-#include <lockstep/worker/autodiff/control_flow.h>
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
 
 namespace lockstep::worker::saved_job_test {
 namespace {

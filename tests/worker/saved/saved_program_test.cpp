@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/coordinator/store/seal.h>
-#include <lockstep/worker/interpreter/interpreter.h>
-#include <lockstep/worker/saved/saved_file.h>
-#include <lockstep/worker/saved/start_entries.h>
+#include <lockstep/worker/compile/interpreter/interpreter.h>
+#include <lockstep/worker/files/saved/saved_file.h>
+#include <lockstep/worker/files/saved/start_entries.h>
 
 namespace lockstep::worker::saved_program_test {
 namespace {

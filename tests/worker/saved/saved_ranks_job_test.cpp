@@ -4,7 +4,7 @@
 
 #include "job_folder.h"
 
-#include <lockstep/worker/saved/saved_file.h>
+#include <lockstep/worker/files/saved/saved_file.h>
 
 namespace lockstep::worker::saved_ranks_job_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/agree/agreement/code_cache.h>
 #include <lockstep/worker/simulator/answers/recompile.h>
 #include <lockstep/worker/simulator/answers/suggestion.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>

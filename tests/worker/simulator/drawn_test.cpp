@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/simulated/fake.h>
-#include <lockstep/worker/agreement/agreement.h>
+#include <lockstep/worker/agree/agreement/agreement.h>
 #include <lockstep/worker/simulator/answers/mark_advice.h>
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/input/call_inputs.h>

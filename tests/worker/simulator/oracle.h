@@ -1,7 +1,7 @@
-// A second, naive reading of worker/exchange/rules.md: plain maps, rank by rank, written from the
-// text alone and sharing no code with the lattice, the agreement or the simulator. Tests hold the
-// dry run against it. Slow on purpose: meant for worlds of a dozen ranks. One file, however long,
-// to be read beside the text.
+// A second, naive reading of worker/agree/exchange/rules.md: plain maps, rank by rank, written from
+// the text alone and sharing no code with the lattice, the agreement or the simulator. Tests hold
+// the dry run against it. Slow on purpose: meant for worlds of a dozen ranks. One file, however
+// long, to be read beside the text.
 #pragma once
 
 #include <string>

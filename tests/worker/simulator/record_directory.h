@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/record.h>
+#include <lockstep/worker/agree/agreement/record.h>
 
 namespace lockstep::worker::simulator {
 

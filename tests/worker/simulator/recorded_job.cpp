@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/agreement/record.h>
+#include <lockstep/worker/agree/agreement/record.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/cluster/rank_executor.h>
 

@@ -1,7 +1,7 @@
 // A build without CUDA says so where CUDA is asked for.
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/compile/toolchain/nvrtc_toolchain.h>
 
 namespace lockstep::worker::nvrtc_missing_test {
 namespace {

@@ -2,10 +2,10 @@
 #include "ops/op_graphs.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/toolchain/nvrtc_toolchain.h>
-#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/toolchain/nvrtc_toolchain.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
+#include <lockstep/worker/tensor/graph/op.h>
 
 namespace lockstep::worker::nvrtc_test {
 namespace {

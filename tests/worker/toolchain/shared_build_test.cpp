@@ -9,9 +9,9 @@
 #include <mpi.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agreement/call_driver.h>
-#include <lockstep/worker/toolchain/shared_build.h>
-#include <lockstep/worker/toolchain/toolchain_key.h>
+#include <lockstep/worker/agree/agreement/call_driver.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
+#include <lockstep/worker/compile/toolchain/toolchain_key.h>
 
 namespace lockstep::worker::shared_build_test {
 namespace {

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/execution/loaded_object.h>
-#include <lockstep/worker/toolchain/shared_build.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/compile/execution/loaded_object.h>
+#include <lockstep/worker/compile/toolchain/shared_build.h>
 
 namespace lockstep::worker::toolchain_test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/toolchain/toolchain_key.h>
-#include <lockstep/worker/toolchain/unit_table.h>
+#include <lockstep/worker/compile/toolchain/toolchain_key.h>
+#include <lockstep/worker/compile/toolchain/unit_table.h>
 
 namespace lockstep::worker::unit_table_test {
 namespace {

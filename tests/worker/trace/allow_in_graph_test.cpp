@@ -2,9 +2,9 @@
 // for the host, and on an emulated device.
 #include "function_runs.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/autodiff/control_flow.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::allow_in_graph_test {
 namespace {

@@ -2,16 +2,16 @@
 // that differ; where it begins and ends; gradients; what is refused.
 #include "function_runs.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/language/product_ops.h>
-#include <lockstep/worker/layers/attention.h>
-#include <lockstep/worker/layers/convolution.h>
-#include <lockstep/worker/layers/losses.h>
-#include <lockstep/worker/layers/norms.h>
-#include <lockstep/worker/trace/autocast.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/language/product_ops.h>
+#include <lockstep/worker/tensor/layers/attention.h>
+#include <lockstep/worker/tensor/layers/convolution.h>
+#include <lockstep/worker/tensor/layers/losses.h>
+#include <lockstep/worker/tensor/layers/norms.h>
+#include <lockstep/worker/tensor/trace/autocast.h>
 
 namespace lockstep::worker::autocast_test {
 namespace {

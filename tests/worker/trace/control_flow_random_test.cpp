@@ -5,10 +5,10 @@
 #include "function_runs.h"
 #include "ops/own_ops.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/autodiff/control_flow.h>
-#include <lockstep/worker/language/random_ops.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/autodiff/control_flow.h>
+#include <lockstep/worker/tensor/language/random_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::control_flow_random_test {
 namespace {

@@ -9,8 +9,8 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::elementwise_test {
 namespace {

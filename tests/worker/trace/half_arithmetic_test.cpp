@@ -8,17 +8,17 @@
 #include "function_runs.h"
 
 #include <lockstep/collectives/base/half.h>
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/half.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/graph/shape_rules.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/op_builder.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/language/product_ops.h>
-#include <lockstep/worker/layers/clipping.h>
-#include <lockstep/worker/layers/losses.h>
-#include <lockstep/worker/layers/norms.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/half.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/graph/shape_rules.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/op_builder.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/language/product_ops.h>
+#include <lockstep/worker/tensor/layers/clipping.h>
+#include <lockstep/worker/tensor/layers/losses.h>
+#include <lockstep/worker/tensor/layers/norms.h>
 
 namespace lockstep::worker::half_arithmetic_test {
 namespace {

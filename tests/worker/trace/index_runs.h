@@ -11,8 +11,8 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/language/tensor_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::index_runs {
 

@@ -5,15 +5,15 @@
 
 #include "index_runs.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/bounded/dispatch.h>
-#include <lockstep/worker/jagged/feature_exchange.h>
-#include <lockstep/worker/jagged/padding.h>
-#include <lockstep/worker/jagged/segments.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/layers/embeddings.h>
-#include <lockstep/worker/layers/losses.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/bounded/dispatch.h>
+#include <lockstep/worker/tensor/jagged/feature_exchange.h>
+#include <lockstep/worker/tensor/jagged/padding.h>
+#include <lockstep/worker/tensor/jagged/segments.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/layers/embeddings.h>
+#include <lockstep/worker/tensor/layers/losses.h>
 
 namespace lockstep::worker::index_test {
 namespace {

@@ -1,9 +1,9 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/language/inputs.h>
-#include <lockstep/worker/language/operators.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/inputs.h>
+#include <lockstep/worker/tensor/language/operators.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::inputs_test {
 namespace {

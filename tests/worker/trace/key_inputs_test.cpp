@@ -7,8 +7,8 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/language/inputs.h>
-#include <lockstep/worker/language/random_ops.h>
+#include <lockstep/worker/tensor/language/inputs.h>
+#include <lockstep/worker/tensor/language/random_ops.h>
 
 namespace lockstep::worker::key_inputs_test {
 namespace {

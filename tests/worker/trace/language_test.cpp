@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::language_test {
 namespace {
@@ -71,7 +71,11 @@ TEST(Language, SizesThatCannotFit_AreRefused) {
   refused([](Trace& t) { (void)expand(in(t, "w"), {6, 4}); }, "does not expand to 6");
   refused([](Trace& t) { (void)slice(in(t, "w"), 1, 3, 2); }, "do not lie in dim 1");
   refused([](Trace& t) { (void)pad(in(t, "w"), 1, -1, 2); }, "negative");
-  refused([](Trace& t) { (void)cat({in(t, "w"), cast(in(t, "w"), DType::F64)}, 0); }, "dtypes differ");
+  refused(
+      [](Trace& t) {
+        (void)cat({in(t, "w"), cast(in(t, "w"), DType::F64)}, 0);
+      },
+      "dtypes differ");
   refused([](Trace& t) { (void)sum(in(t, "w"), {0, -2}); }, "named twice");
   refused([](Trace& t) { (void)sum(in(t, "w"), {2}); }, "no dim 2");
   refused([](Trace& t) { (void)squeeze(in(t, "x"), 0); }, "not the constant 1");

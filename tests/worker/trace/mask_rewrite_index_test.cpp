@@ -6,12 +6,12 @@
 
 #include "function_runs.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/index_ops.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/layers/embeddings.h>
-#include <lockstep/worker/layers/losses.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/index_ops.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/layers/embeddings.h>
+#include <lockstep/worker/tensor/layers/losses.h>
 
 namespace lockstep::worker::mask_rewrite_index_test {
 namespace {

@@ -2,7 +2,7 @@
 // device.
 #include "index_runs.h"
 
-#include <lockstep/worker/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
 
 namespace lockstep::worker::movement_test {
 namespace {

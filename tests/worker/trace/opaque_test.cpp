@@ -1,9 +1,9 @@
 // Objects as inputs: what they are known by, and what is left of one that is gone.
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/language/inputs.h>
-#include <lockstep/worker/language/operators.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/inputs.h>
+#include <lockstep/worker/tensor/language/operators.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::opaque_test {
 namespace {

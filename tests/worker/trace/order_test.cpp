@@ -7,11 +7,11 @@
 
 #include "function_runs.h"
 
-#include <lockstep/worker/codegen/codegen.h>
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/compile/codegen/codegen.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::order_test {
 namespace {

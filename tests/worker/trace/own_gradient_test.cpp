@@ -2,9 +2,9 @@
 #include "compiled_graph.h"
 #include "tracing.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/autodiff/custom_backward.h>
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/autodiff/custom_backward.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::own_gradient_test {
 namespace {

@@ -7,13 +7,13 @@
 #include "ops/own_ops.h"
 #include "tracing.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/trace/autocast.h>
-#include <lockstep/worker/user_ops/host_call.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/trace/autocast.h>
+#include <lockstep/worker/tensor/user_ops/host_call.h>
 
 namespace lockstep::worker::own_op_test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "traced_run.h"
 
-#include <lockstep/worker/language/product_ops.h>
+#include <lockstep/worker/tensor/language/product_ops.h>
 
 namespace lockstep::worker::product_test {
 namespace {

@@ -10,7 +10,7 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/language/random_ops.h>
+#include <lockstep/worker/tensor/language/random_ops.h>
 
 namespace lockstep::worker::random_distribution_test {
 namespace {

@@ -13,10 +13,10 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/philox.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/language/random_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/philox.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/language/random_ops.h>
 
 namespace lockstep::worker::random_test {
 namespace {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/jagged/padding.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/jagged/padding.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::read_backs_test {
 namespace {

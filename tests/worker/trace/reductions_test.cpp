@@ -8,9 +8,9 @@
 
 #include "function_runs.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/graph/op.h>
-#include <lockstep/worker/language/order_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
 
 namespace lockstep::worker::reductions_test {
 namespace {

@@ -8,7 +8,7 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/language/tensor_ops.h>
+#include <lockstep/worker/tensor/language/tensor_ops.h>
 
 namespace lockstep::worker::scalar_operands_test {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "index_runs.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/selection_ops.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
 
 namespace lockstep::worker::scatter_test {
 namespace {

@@ -3,11 +3,11 @@
 
 #include "traced_run.h"
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/language/movement_ops.h>
-#include <lockstep/worker/language/order_ops.h>
-#include <lockstep/worker/layers/convolution.h>
-#include <lockstep/worker/layers/pooling.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/language/movement_ops.h>
+#include <lockstep/worker/tensor/language/order_ops.h>
+#include <lockstep/worker/tensor/layers/convolution.h>
+#include <lockstep/worker/tensor/layers/pooling.h>
 
 namespace lockstep::worker::second_gradient_test {
 namespace {

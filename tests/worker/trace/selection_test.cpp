@@ -8,9 +8,9 @@
 #include "compiled_graph.h"
 #include "tracing.h"
 
-#include <lockstep/worker/graph/error_sync_points.h>
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/graph/error_sync_points.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::selection_test {
 namespace {

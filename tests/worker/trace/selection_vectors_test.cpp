@@ -6,8 +6,8 @@
 #include "compiled_graph.h"
 #include "tracing.h"
 
-#include <lockstep/worker/language/selection_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/language/selection_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::selection_vectors_test {
 namespace {

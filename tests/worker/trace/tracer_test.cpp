@@ -3,9 +3,9 @@
 #include "tracing.h"
 #include <gtest/gtest.h>
 
-#include <lockstep/worker/autodiff/autodiff.h>
-#include <lockstep/worker/language/collective_ops.h>
-#include <lockstep/worker/trace/tracer.h>
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
+#include <lockstep/worker/tensor/language/collective_ops.h>
+#include <lockstep/worker/tensor/trace/tracer.h>
 
 namespace lockstep::worker::tracer_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <lockstep/collectives/communicator.h>
-#include <lockstep/worker/controller/speech/command.h>
+#include <lockstep/worker/controller/messages/command.h>
 
 namespace lockstep::worker {
 

@@ -14,7 +14,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include <lockstep/worker/controller/speech/message_pieces.h>
+#include <lockstep/worker/controller/messages/message_pieces.h>
 #include <lockstep/worker/controller/workers/lead_server.h>
 
 namespace lockstep::worker {

@@ -12,7 +12,7 @@
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/wire/endpoint.h>
 #include <lockstep/collectives/wire/secret.h>
-#include <lockstep/worker/controller/speech/reply.h>
+#include <lockstep/worker/controller/messages/reply.h>
 
 namespace lockstep::worker {
 

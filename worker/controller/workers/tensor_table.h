@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include <lockstep/worker/controller/speech/reply.h>
-#include <lockstep/worker/graph/array.h>
+#include <lockstep/worker/controller/messages/reply.h>
+#include <lockstep/worker/tensor/graph/array.h>
 
 namespace lockstep::worker {
 

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include <lockstep/worker/controller/speech/reply.h>
-#include <lockstep/worker/job.h>
+#include <lockstep/worker/controller/messages/reply.h>
+#include <lockstep/worker/job/job.h>
 
 namespace lockstep::worker {
 

@@ -5,7 +5,7 @@
 
 #include <lockstep/worker/controller/workers/command_batch.h>
 #include <lockstep/worker/controller/workers/worker_loop.h>
-#include <lockstep/worker/job_context.h>
+#include <lockstep/worker/job/job_context.h>
 
 namespace lockstep::worker {
 namespace {

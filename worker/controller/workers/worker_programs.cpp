@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/store/seal.h>
-#include <lockstep/worker/controller/speech/group_question.h>
+#include <lockstep/worker/agree/process/world.h>
+#include <lockstep/worker/controller/messages/group_question.h>
 #include <lockstep/worker/controller/workers/command_batch.h>
 #include <lockstep/worker/controller/workers/worker_loop.h>
-#include <lockstep/worker/job_context.h>
-#include <lockstep/worker/process/world.h>
-#include <lockstep/worker/saved/saved_bytes.h>
-#include <lockstep/worker/saved/start_entries.h>
+#include <lockstep/worker/files/saved/saved_bytes.h>
+#include <lockstep/worker/files/saved/start_entries.h>
+#include <lockstep/worker/job/job_context.h>
 
 namespace lockstep::worker {
 namespace {

@@ -7,8 +7,8 @@
 #include <lockstep/collectives/tree.h>
 #include <lockstep/worker/controller/workers/command_batch.h>
 #include <lockstep/worker/controller/workers/worker_loop.h>
-#include <lockstep/worker/job_context.h>
-#include <lockstep/worker/safetensors/file.h>
+#include <lockstep/worker/files/safetensors/file.h>
+#include <lockstep/worker/job/job_context.h>
 
 namespace lockstep::worker {
 namespace {

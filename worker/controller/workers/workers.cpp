@@ -7,12 +7,12 @@
 
 #include <lockstep/collectives/base/private_folder.h>
 #include <lockstep/collectives/wire/encryption.h>
-#include <lockstep/coordinator/speech/port_file.h>
+#include <lockstep/coordinator/messages/port_file.h>
+#include <lockstep/worker/agree/process/world.h>
 #include <lockstep/worker/controller/workers/command_batch.h>
 #include <lockstep/worker/controller/workers/worker_loop.h>
 #include <lockstep/worker/controller/workers/workers.h>
-#include <lockstep/worker/job_context.h>
-#include <lockstep/worker/process/world.h>
+#include <lockstep/worker/job/job_context.h>
 
 namespace lockstep::worker {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include <lockstep/collectives/base/clock.h>
-#include <lockstep/worker/process/settings.h>
+#include <lockstep/worker/agree/process/settings.h>
 
 namespace lockstep::worker {
 

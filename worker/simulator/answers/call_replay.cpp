@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/saved/start_entries.h>
+#include <lockstep/worker/files/saved/start_entries.h>
 #include <lockstep/worker/simulator/answers/call_replay.h>
 
 namespace lockstep::worker::simulator {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/coordinator/documents/status_document.h>
-#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/agree/agreement/code_cache.h>
 #include <lockstep/worker/simulator/answers/record_status.h>
 #include <lockstep/worker/simulator/cost/timing.h>
 

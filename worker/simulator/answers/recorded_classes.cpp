@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/agreement/infer_request.h>
+#include <lockstep/worker/agree/agreement/infer_request.h>
 #include <lockstep/worker/simulator/answers/recorded_classes.h>
 
 namespace lockstep::worker::simulator {

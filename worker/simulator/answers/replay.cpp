@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/agreement/recompile_advice.h>
+#include <lockstep/worker/agree/agreement/recompile_advice.h>
 #include <lockstep/worker/simulator/answers/call_replay.h>
 #include <lockstep/worker/simulator/answers/replay.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/worker/agreement/code_cache.h>
+#include <lockstep/worker/agree/agreement/code_cache.h>
 #include <lockstep/worker/simulator/cluster/result.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
 #include <lockstep/worker/simulator/input/scenario.h>

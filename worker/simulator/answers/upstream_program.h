@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/worker/exchange/exchange.h>
-#include <lockstep/worker/exchange/observation.h>
+#include <lockstep/worker/agree/exchange/exchange.h>
+#include <lockstep/worker/agree/exchange/observation.h>
 
 namespace lockstep::worker::simulator {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/exchange/observation.h>
+#include <lockstep/worker/agree/exchange/observation.h>
 #include <lockstep/worker/simulator/cluster/run_variant.h>
 #include <lockstep/worker/simulator/input/scenario.h>
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <deque>
 
-#include <lockstep/worker/agreement/frame_profile.h>
+#include <lockstep/worker/agree/agreement/frame_profile.h>
 #include <lockstep/worker/simulator/cluster/drawn_job.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 

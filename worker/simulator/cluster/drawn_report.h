@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/exchange/observation.h>
+#include <lockstep/worker/agree/exchange/observation.h>
 
 namespace lockstep::worker::simulator {
 

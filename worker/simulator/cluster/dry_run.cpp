@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <lockstep/worker/agreement/frame_profile.h>
-#include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/agree/agreement/frame_profile.h>
+#include <lockstep/worker/agree/exchange/dim_order.h>
 #include <lockstep/worker/simulator/cluster/drawn_job.h>
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 #include <lockstep/worker/simulator/cluster/rank_executor.h>

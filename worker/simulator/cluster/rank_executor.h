@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agree/agreement/call_machine.h>
 #include <lockstep/worker/simulator/cluster/folded_rounds.h>
 #include <lockstep/worker/simulator/cost/run_clock.h>
 #include <lockstep/worker/simulator/input/known_traces.h>

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <lockstep/collectives/base/number_text.h>
-#include <lockstep/worker/exchange/decision_json.h>
+#include <lockstep/worker/agree/exchange/decision_json.h>
 #include <lockstep/worker/simulator/cluster/cost_report.h>
 #include <lockstep/worker/simulator/cluster/json_text.h>
 #include <lockstep/worker/simulator/cluster/result.h>

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/worker/agreement/action.h>
-#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/agree/agreement/action.h>
+#include <lockstep/worker/agree/exchange/decision.h>
 #include <lockstep/worker/simulator/cluster/drawn_report.h>
 #include <lockstep/worker/simulator/cluster/fault_report.h>
 #include <lockstep/worker/simulator/cluster/run_variant.h>

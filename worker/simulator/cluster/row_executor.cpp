@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <lockstep/worker/agreement/rank_table.h>
+#include <lockstep/worker/agree/agreement/rank_table.h>
 #include <lockstep/worker/simulator/cluster/row_executor.h>
 
 namespace lockstep::worker::simulator {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include <lockstep/worker/agreement/rank_table.h>
-#include <lockstep/worker/exchange/conflict.h>
-#include <lockstep/worker/exchange/hints.h>
+#include <lockstep/worker/agree/agreement/rank_table.h>
+#include <lockstep/worker/agree/exchange/conflict.h>
+#include <lockstep/worker/agree/exchange/hints.h>
 #include <lockstep/worker/simulator/cluster/streamed_executor.h>
 #include <lockstep/worker/simulator/draw/parallel.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agree/agreement/call_machine.h>
 #include <lockstep/worker/simulator/cluster/folded_rounds.h>
 #include <lockstep/worker/simulator/cluster/result.h>
 #include <lockstep/worker/simulator/input/partition.h>

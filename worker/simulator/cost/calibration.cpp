@@ -8,8 +8,8 @@
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/tree.h>
 #include <lockstep/collectives/vote.h>
-#include <lockstep/worker/exchange/decision.h>
-#include <lockstep/worker/exchange/exchange.h>
+#include <lockstep/worker/agree/exchange/decision.h>
+#include <lockstep/worker/agree/exchange/exchange.h>
 #include <lockstep/worker/simulator/cost/calibration.h>
 #include <lockstep/worker/simulator/cost/timing.h>
 

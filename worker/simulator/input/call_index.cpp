@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/agree/exchange/dim_order.h>
 #include <lockstep/worker/simulator/draw/json_document.h>
 #include <lockstep/worker/simulator/input/call_index.h>
 #include <lockstep/worker/simulator/input/record_fields.h>

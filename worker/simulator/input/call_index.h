@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <lockstep/worker/agreement/record.h>
+#include <lockstep/worker/agree/agreement/record.h>
 #include <lockstep/worker/simulator/draw/regular_file.h>
 
 namespace lockstep::worker::simulator {

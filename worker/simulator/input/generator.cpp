@@ -2,7 +2,7 @@
 #include <map>
 #include <numeric>
 
-#include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/agree/exchange/dim_order.h>
 #include <lockstep/worker/simulator/input/generator.h>
 
 namespace lockstep::worker::simulator {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <lockstep/worker/agreement/call_machine.h>
+#include <lockstep/worker/agree/agreement/call_machine.h>
 
 namespace lockstep::worker::simulator {
 

@@ -2,7 +2,7 @@
 // reads as empty, and the caller checks `error` once, at the end of the line.
 #pragma once
 
-#include <lockstep/worker/agreement/record.h>
+#include <lockstep/worker/agree/agreement/record.h>
 #include <lockstep/worker/simulator/draw/json_document.h>
 
 namespace lockstep::worker::simulator {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <lockstep/coordinator/store/profile.h>
-#include <lockstep/worker/saved/start_entries.h>
+#include <lockstep/worker/files/saved/start_entries.h>
 #include <lockstep/worker/simulator/input/record_fields.h>
 #include <lockstep/worker/simulator/input/record_reader.h>
 #include <lockstep/worker/simulator/input/scenario.h>

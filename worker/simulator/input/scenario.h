@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <lockstep/worker/exchange/decision.h>
+#include <lockstep/worker/agree/exchange/decision.h>
 #include <lockstep/worker/simulator/cost/cost_model.h>
 #include <lockstep/worker/simulator/input/fault.h>
 #include <lockstep/worker/simulator/input/generator.h>

@@ -1,4 +1,4 @@
-#include <lockstep/worker/exchange/dim_order.h>
+#include <lockstep/worker/agree/exchange/dim_order.h>
 #include <lockstep/worker/simulator/input/scenario_call.h>
 
 namespace lockstep::worker::simulator {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <lockstep/collectives/base/rank.h>
-#include <lockstep/worker/exchange/observation.h>
+#include <lockstep/worker/agree/exchange/observation.h>
 
 namespace lockstep::worker::simulator {
 

@@ -1,0 +1,26 @@
+// A function traced and run by one rank alone, outside of a job.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <lockstep/worker/agree/exchange/decision.h>
+#include <lockstep/worker/compile/execution/executable.h>
+#include <lockstep/worker/tensor/autodiff/custom_backward.h>
+
+namespace lockstep::worker {
+
+/// "x0", "x1", ..
+[[nodiscard]] std::string numbered_input(std::size_t k);
+/// A decision for inputs like these, with their sizes as numbers.
+[[nodiscard]] Decision fixed_sizes(const std::vector<Array>& inputs);
+/// Traces `f` on the inputs of the decision; `name` in errors. Errors: TraceError.
+[[nodiscard]] Result<Graph> trace_on_one_rank(const std::string& name, const Decision& decision,
+                                              const TracedFunction& f);
+/// Runs on this rank alone. Errors: those of the run.
+[[nodiscard]] Result<std::vector<Array>> interpret_on_one_rank(const Graph& graph,
+                                                               const std::vector<Array>& inputs);
+[[nodiscard]] Result<std::vector<Array>> run_on_one_rank(Executable& program,
+                                                         const std::vector<Array>& inputs);
+
+}  // namespace lockstep::worker
