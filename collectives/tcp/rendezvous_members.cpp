@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +19,20 @@ bool same_process(const JoinRequest& a, const JoinRequest& b) {
 }
 
 }  // namespace
+
+Rank RendezvousTree::parent(Rank rank, std::uint64_t host) {
+  const auto [first, is_first] = firsts_.try_emplace(host, rank);
+  if (!is_first) return first->second;
+  auto place = std::find(hosts_.begin(), hosts_.end(), host);
+  if (place == hosts_.end()) place = hosts_.insert(place, host);
+  const auto above = static_cast<std::size_t>(place - hosts_.begin() - 1) / kHosts;
+  const auto found = firsts_.find(hosts_[above]);
+  return found == firsts_.end() ? Rank{0} : found->second;
+}
+
+void RendezvousTree::left(Rank rank) {
+  std::erase_if(firsts_, [rank](const auto& one) { return one.second == rank; });
+}
 
 RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const std::string& at) {
   const auto refused = [](Code code, std::string why, bool ends_all = false) {

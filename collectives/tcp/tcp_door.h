@@ -15,8 +15,6 @@
 
 namespace lockstep::collectives {
 
-using TcpLinkPtr = std::shared_ptr<TcpLink>;
-
 /// One listening socket. The loop must outlive it. One thread at a time.
 class TcpDoor {
  public:

@@ -96,5 +96,6 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   bool writing_ = false, deaf_ = false, over_ = false, refused_ = false;
   bool answered_ = false, broken_ = false;
 };
+using TcpLinkPtr = std::shared_ptr<TcpLink>;
 
 }  // namespace lockstep::collectives

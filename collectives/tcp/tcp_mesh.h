@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <lockstep/collectives/round.h>
-#include <lockstep/collectives/tcp/host_rings.h>
-#include <lockstep/collectives/tcp/tcp_association.h>
+#include <lockstep/collectives/tcp/tcp_departure.h>
 #include <lockstep/collectives/tcp/tcp_door.h>
 #include <lockstep/collectives/tcp/tcp_inbox.h>
 #include <lockstep/collectives/tcp/tcp_roster.h>
+#include <lockstep/collectives/tcp/tcp_traffic.h>
 #include <lockstep/collectives/tree.h>
 
 namespace lockstep::collectives {
@@ -29,11 +29,11 @@ struct TcpMeshParts {
 };
 
 /// See tcp.h.
-class TcpMesh {
+class TcpMesh final : TcpPeer::Mesh {
  public:
   /// `out_of_reach`: see TcpOptions.
   TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_of_reach);
-  ~TcpMesh();
+  ~TcpMesh() override;
   TcpMesh(const TcpMesh&) = delete;
   TcpMesh& operator=(const TcpMesh&) = delete;
 
@@ -95,57 +95,44 @@ class TcpMesh {
   void leave(Duration patience);
 
  private:
-  struct PeerLink;
-  [[nodiscard]] PeerLink& link_to(Rank peer);
-  [[nodiscard]] const PeerLink* known(Rank peer) const;
-  [[nodiscard]] std::size_t unacknowledged(const PeerLink& one) const;
-  /// Reads and writes rings and connections; waits up to `most` for the first event.
-  void run(Duration most);
-  void poll_rings();
+  using Link = TcpPeer::Link;
+  [[nodiscard]] TcpPeer& link_to(Rank peer);
+  [[nodiscard]] const TcpPeer* known(Rank peer) const;
   [[nodiscard]] Result<void> move_by(bool glancing, Duration most);
-  void read_rings();
-  void run_rings();
-  void read_ring(PeerLink& one);
-  void acknowledge(PeerLink& one);
-  void take_part(PeerLink& one, Part part);
   void on_first_message(const TcpLinkPtr& link, const TcpMessage& message);
-  void on_connected(PeerLink& one);
-  void on_message(PeerLink& one, Association::Link link, TcpMessage message);
-  void on_ended(PeerLink& one, Association::Link link, const TcpLink& of, const Status& why);
-  void enqueue(PeerLink& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
+  void on_connected(TcpPeer& one);
+  void on_part(TcpPeer& one, Part part) override;
+  void on_message(TcpPeer& one, Link link, TcpMessage message) override;
+  void on_ended(TcpPeer& one, Link link, const TcpLink& of, const Status& why) override;
+  void on_garbage(TcpPeer& one) override;
+  void enqueue(TcpPeer& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                std::span<const std::byte> piece);
-  void lose(PeerLink& one, const std::string& why);
+  void lose(TcpPeer& one, const std::string& why);
   void fail(Status status);
   void set_verdict(const Status& verdict);
-  [[nodiscard]] bool may_still_receive(const PeerLink& one, Instant since) const;
   void flush();
   bool send_farewells();
-  void linger(bool leaving);
+  void linger(bool to_the_last);
 
-  std::unique_ptr<TcpLoop> loop_;
-  std::unique_ptr<TcpDoor> door_;
   Rank self_;
   RendezvousId id_;
   std::vector<Peer> roster_;
   HostRuns hosts_;
   TreePlace tree_;  // connects all ranks, so that a verdict, or the end of a rank, reaches all
-  std::unique_ptr<TcpRoster> list_;
   Duration out_of_reach_;
+  bool crowded_;  // this host has more ranks than cores
   SystemClock clock_;
   mutable std::atomic<int> urgent_{0};  // threads that get the mutex before the polling thread
-  mutable std::mutex mutex_;            // guards all below, and the loop
-  std::map<std::int32_t, std::unique_ptr<PeerLink>> peers_;  // peers in use, by rank
-  PeerLink* awaited_ = nullptr;                              // take() last found nothing of it
+  mutable std::mutex mutex_;            // guards all below
+  TcpTraffic traffic_;
+  std::unique_ptr<TcpDoor> door_;
+  std::unique_ptr<TcpRoster> list_;
+  std::map<std::int32_t, std::unique_ptr<TcpPeer>> peers_;  // peers in use, by rank
+  TcpPeer* awaited_ = nullptr;                              // take() last found nothing of it
   TcpInbox inbox_;
-  std::unique_ptr<HostRings> rings_;  // null: everything goes over connections
-  std::vector<Rank> here_;            // ranks of this host, by their place in the rings
-  bool crowded_ = false;              // this host has more ranks than cores
-  Instant loop_ran_{0};               // last run of the loop while spinning
   std::map<std::int32_t, RankProgress> progress_;
   std::optional<Status> failure_;
-  std::optional<Status> verdict_;  // verdict that every peer is sent when it connects
-  Instant verdict_at_{0};          // when verdict_ was first set
-  bool leaving_ = false;           // this rank has sent its farewells
+  TcpDeparture departure_;
 };
 
 /// Runs one round of `members`, which include this rank. The round numbers ranks by their place in

@@ -1,5 +1,5 @@
 // The rendezvous on one process. Every rank asks rank 0, the root. Rank 0 keeps some ranks and
-// sends each other rank on, to wait with a rank that has joined earlier (rendezvous_tree.h). At the
+// sends each other rank on, to wait with a rank that has joined earlier (RendezvousTree). At the
 // end every rank knows the addresses at which all listen. tcp_rendezvous_parent.cpp has what a
 // process does for its children, tcp_rendezvous_child.cpp what it does as a child. Used by these
 // files and tcp_rendezvous.cpp only.

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <lockstep/collectives/tcp/rendezvous_tree.h>
+#include <lockstep/collectives/tcp/rendezvous_members.h>
 
 namespace lockstep::collectives::rendezvous_tree_test {
 namespace {

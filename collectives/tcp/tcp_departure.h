@@ -1,0 +1,41 @@
+// How a process leaves its peers: the verdict it ends with, its farewells, and for how long it stays
+// for peers that lack either. Pure, but for what it reads of peers. Used by TcpMesh.
+#pragma once
+
+#include <optional>
+
+#include <lockstep/collectives/base/clock.h>
+#include <lockstep/collectives/tcp/tcp_peer.h>
+
+namespace lockstep::collectives {
+
+class TcpDeparture {
+ public:
+  /// The verdict that every peer is sent when it connects.
+  [[nodiscard]] const std::optional<Status>& verdict() const { return verdict_; }
+  void set(const Status& verdict, Instant now);
+  /// True once this rank has sent its farewells.
+  [[nodiscard]] bool leaving() const { return leaving_; }
+  /// False: the farewells are sent already.
+  [[nodiscard]] bool leave() { return !std::exchange(leaving_, true); }
+
+  /// True while a process with a verdict stays for peers that are about to connect.
+  [[nodiscard]] bool stays(Instant now) const;
+  /// True while the process stays for `peer` to be sent what is queued, `in_ring` bytes of it in
+  /// the peer's ring, or to have the verdict. A peer without it would see this process gone and
+  /// report this rank as lost. `since`: when the wait began.
+  [[nodiscard]] bool flushes(const TcpPeer& peer, std::size_t in_ring, Instant since,
+                             Instant now) const;
+  /// True while the process stays for `peer` to acknowledge what it was sent, because an ended
+  /// process cannot send it again if a connection breaks. Stays for a peer that has sent its
+  /// farewell only if `to_the_last`.
+  [[nodiscard]] bool lingers(const TcpPeer& peer, std::size_t unacknowledged, bool to_the_last,
+                             Instant since, Instant now) const;
+
+ private:
+  std::optional<Status> verdict_;
+  Instant verdict_at_{0};  // when verdict_ was first set
+  bool leaving_ = false;
+};
+
+}  // namespace lockstep::collectives
