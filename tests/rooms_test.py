@@ -4,7 +4,8 @@
 usage: rooms_test.py ROOT
 
 rooms.txt lists the rooms from bottom to top: a file may include files of its own room and of rooms
-above its own line in that list. Cereal's headers are for .cpp files and coordinator/store/archive.h,
+above its own line in that list. A room has at most MOST_FILES files, or the number that its line gives with a reason
+("shapes  # ...; 44 files: the reason"). Cereal's headers are for .cpp files and coordinator/store/archive.h,
 which is for .cpp files itself. Fails with every line that does otherwise.
 """
 import pathlib
@@ -16,11 +17,18 @@ MOST_FILES = 40
 INCLUDE = re.compile(r'\s*#\s*include\s*<lockstep/([^>]+)>')
 CEREAL = re.compile(r'\s*#\s*include\s*[<"](cereal/|lockstep/coordinator/store/archive\.h)')
 ARCHIVE = 'coordinator/store/archive.h'
+LIMIT = re.compile(r'; (\d+) files: \S')
 
 
 def rooms_of(text):
-    lines = (line.split('#')[0].strip() for line in text.splitlines())
-    return [line for line in lines if line]
+    """The rooms in their order, each with its most files."""
+    rooms = {}
+    for line in text.splitlines():
+        room, _, words = line.partition('#')
+        if room.strip():
+            limit = LIMIT.search(words)
+            rooms[room.strip()] = int(limit[1]) if limit else MOST_FILES
+    return rooms
 
 
 def flaws(root, rooms):
@@ -50,8 +58,9 @@ def flaws(root, rooms):
             elif place[other] > place[room]:
                 yield f'{path}:{number}: includes {found[1]}, but {other} stands above {room}'
     for folder, count in sorted({**held, **test_folders(root)}.items()):
-        if count > MOST_FILES:
-            yield f'{folder}: {count} source files; the most are {MOST_FILES}'
+        most = rooms.get(folder, MOST_FILES)
+        if count > most:
+            yield f'{folder}: {count} source files; the most are {most}'
 
 
 def test_folders(root):
@@ -76,12 +85,14 @@ def check_itself():
         (root / 'low/c/w.cpp').write_text('')
         for i in range(MOST_FILES + 1):
             (root / f'tests/t{i}.cpp').write_text('')
-        found = list(flaws(root, ['low/a', 'low/b', 'low/none']))
+        listed = rooms_of('# rooms\nlow/a  # one; 1 files: it is low\nlow/b\n\nlow/none  # none\n')
+        found = list(flaws(root, listed))
     expected = ['rooms.txt: there is no folder low/none',
                 'low/a/x.h:2: includes low/b/y.h, but low/b stands above low/a',
                 'low/b/v.h:1: a header brings Cereal to whoever includes it',
                 'low/b/y.h:2: includes d/z.h, which is in no room',
                 'low/c/w.cpp: the folder low/c is not in rooms.txt',
+                'low/a: 2 source files; the most are 1',
                 f'tests: {MOST_FILES + 1} source files; the most are {MOST_FILES}']
     if found != expected:
         sys.exit('rooms_test.py finds other flaws than there are:\n' + '\n'.join(found))

@@ -65,7 +65,7 @@ Tensor segment_max(const Jagged& x, Line where) {
   const DType dtype = x.values.dtype(where);
   if (!is_float(dtype) && dtype != DType::I64)
     refuse(where, "segment_max",
-           fmt::format("takes f32, f64 and i64, not {}; cast first", meta_text(meta_of(x.values))));
+           fmt::format("takes floats and i64, not {}; cast first", meta_text(meta_of(x.values))));
   const double lowest = is_float(dtype) ? -std::numeric_limits<double>::infinity() : -0x1p63;
   const Tensor none = filled(*segment.trace(), meta_by_segment(x), lowest, where);
   return put_rows(none, segment, x.values, Put::Max, where);
