@@ -14,7 +14,7 @@ from incidents_program import programs
 from incidents_run import run
 from torch_ranks import HERE, free_port, run_cases
 
-PAGES = HERE.parents[2] / "worker" / "python" / "lockstep" / "torch"
+PAGES = HERE.parents[2] / "worker" / "front" / "python" / "lockstep" / "torch"
 SCRIPT = """\
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
