@@ -40,16 +40,15 @@ class Seat {
 
   /// Writes the process of this rank into the slot: RankState::known is true from here on.
   void register_process(std::int32_t pid, std::uint64_t host, Instant now);
-  /// Begins operation `ordinal` (from 1) of the group whose entry Board::entry() returned.
+  /// Begins operation `ordinal` (from 1) of a group; `group_entry` is the result of Board::entry().
   void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
-  /// Shows in reports an operation that was begun earlier, before other operations, and is waited
-  /// for now.
+  /// Makes reports show an operation that this rank began before others and now waits for.
   void resume(OperationKind kind, int group_entry, std::uint64_t ordinal);
   /// "call 12 of train_step". Counts as progress.
   void note(std::string_view event, Instant now);
   void phase(Phase phase);
-  /// Renews the lease, which says that the rank is busy and alive until then: for a compile that
-  /// takes minutes.
+  /// Renews the lease, which says that the rank is busy and alive until `until`, for example in a
+  /// compile that takes minutes.
   void renew(Instant until);
   /// Notes that the process is not suspended. May be called from any thread.
   void beat(Instant now);
@@ -94,7 +93,7 @@ class Board {
   [[nodiscard]] int entry(std::uint64_t group, const RankSet& members, std::string_view name = {});
   /// One slot, as snapshot() shows it.
   [[nodiscard]] RankState state(Rank rank) const;
-  /// Operations begun by this rank, for each group that it is a member of.
+  /// Number of operations that a rank has begun in a group of which it is a member.
   struct Begun {
     std::uint64_t group = kWorldGroup;
     std::uint64_t operations = 0;

@@ -25,7 +25,7 @@ enum class OperationKind : std::uint8_t {
   AllGather,
   ReduceScatter,
   Broadcast,
-  Collective  // any other
+  Collective  // any other collective
 };
 [[nodiscard]] std::string_view operation_name(OperationKind kind);
 

@@ -55,7 +55,7 @@ Version split(CudaLibrary::Kind kind, int number) {
   return {number / major, number % major / 100, number % 100};
 }
 
-/// nullopt: the library does not report it.
+/// Version of a library; nullopt: the library does not report it.
 std::optional<Version> version_of(CudaLibrary::Kind kind, SharedLibrary library) {
   Version out;
   if (kind == CudaLibrary::Kind::Nvrtc) {
@@ -147,8 +147,9 @@ class CudaSearch {
   std::optional<SharedLibrary> by_name(const std::string& name) {
     SharedLibrary library({name.c_str()});
     if (library.loaded()) return fitting(library);
-    // A message that begins with the name says that the loader found no such file. Any other is
-    // about a file that exists, or about a file that it needs.
+    // A message that begins with the name says that the loader found no such file. Any other
+    // message is about a file that exists but cannot be loaded, or about a library that this file
+    // needs.
     if (!library.why().starts_with(name + ": "))
       note(cannot_be_loaded(library));
     else if (absence_.empty())
@@ -167,7 +168,7 @@ class CudaSearch {
     return std::nullopt;
   }
 
-  /// Loads the library's companions first: it finds loaded libraries by name, even if it does not
+  /// Loads the library's companions first. The library then finds them by name, even if it does not
   /// search its own folder.
   void load_companions(const fs::path& folder, int major) {
     if (*is_.companion == '\0') return;

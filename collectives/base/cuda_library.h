@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// Loaded for the life of the process. One thread.
+/// Loaded for the life of the process. Used by one thread.
 class CudaLibrary {
  public:
   enum class Kind { Driver, Nvrtc, Cublas, Nccl };
@@ -23,7 +23,7 @@ class CudaLibrary {
   [[nodiscard]] static Result<CudaLibrary> open(Kind kind,
                                                 const CudaPlaces& places = CudaPlaces::here());
 
-  /// Sets `function`; null: the library has no function of that name.
+  /// Sets `function`, to null if the library has no function `name`.
   template <class Function>
   void find(Function*& function, const char* name) {
     library_.find(function, name);

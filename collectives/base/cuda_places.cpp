@@ -72,7 +72,7 @@ void add_wheels(Folders& out, const fs::path& prefix) {
         add(out, wheel / "lib");
 }
 
-/// The first python3 in these folders; empty: not found.
+/// The first python3 in the folders of `programs`; empty: not found.
 fs::path python_of(std::string_view programs) {
   while (!programs.empty()) {
     const auto length = std::min(programs.find(':'), programs.size());

@@ -9,8 +9,8 @@ namespace lockstep {
 
 /// Where to look. A value, so that a test can describe a machine of its own.
 struct CudaPlaces {
-  /// Whether the loader is asked first, by name. It knows LD_LIBRARY_PATH and what ldconfig has
-  /// found.
+  /// Whether to ask the loader first, by file name. The loader knows LD_LIBRARY_PATH and what
+  /// ldconfig has found.
   bool loader = true;
   std::filesystem::path local = "/usr/local";
   std::string programs;  // folders separated by colons, as in PATH
@@ -24,7 +24,8 @@ struct CudaPlaces {
   /// The folders that exist, in search order: the toolkits below `local`, the newest first; the
   /// driver's folder; then those of Python's wheels. Wheels are searched for in the prefix of the
   /// python3 that a shell would start, in the prefix of the Python that its virtual environment was
-  /// made from, in the two prefixes above, then below `home` and `local`. Runs no Python.
+  /// made from, in `virtual_environment` and `conda`, then below `home` and `local`. Runs no
+  /// Python.
   [[nodiscard]] std::vector<std::filesystem::path> folders() const;
   /// The driver's folder on machines whose loader does not know it.
   [[nodiscard]] std::filesystem::path driver_folder() const { return local / "nvidia" / "lib64"; }

@@ -33,8 +33,8 @@ constexpr Conversions kPortable{widen_bf16, widen_f16, narrow_to_bf16, narrow_to
 
 #ifdef __x86_64__
 
-// f16 uses F16C, which keeps bits and sign of not-a-numbers; the code replaces these. bf16 uses
-// AVX2 code that the compiler generates, because vcvtneps2bf16 of AVX512-BF16 treats subnormal
+// f16 uses F16C, which keeps bits and sign of not-a-numbers; with_one_nan() replaces them. bf16
+// uses AVX2 code that the compiler generates, because vcvtneps2bf16 of AVX512-BF16 treats subnormal
 // numbers as 0.
 
 __attribute__((target("avx2"))) void widen_bf16_avx2(const std::uint16_t* from, float* to,

@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-/// The number that `text` is, as a whole; nullopt: it is no number, or T cannot hold it. `base` is
-/// for integers; floats are decimal, with or without an exponent.
+/// The number that the whole of `text` spells; nullopt: `text` is no number, or T cannot hold the
+/// number. `base` applies to integers; floats are decimal, with or without an exponent.
 template <class T>
 [[nodiscard]] std::optional<T> number_in(std::string_view text, int base = 10) {
   T value{};

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// Makes the missing folders of the path with mode 0700, since files in a folder of other users are
+/// Makes the missing folders of the path with mode 0700, since files in another user's folder are
 /// not trusted to be executed. Reports no error: writing a file there will fail.
 void make_private_folder(const std::filesystem::path& folder);
 

@@ -45,10 +45,10 @@ struct EndCounts {
 
 struct RoundCounts {
   EndCounts votes, exchanges;
-  SpanCounts wait;  // time in votes until the first peer was there
-  SpanCounts wire;  // the remaining time of votes, and exchanges
+  SpanCounts wait;  // time in votes until the first message arrived
+  SpanCounts wire;  // remaining time of votes, and all time of exchanges
 
-  /// All numbers, in a fixed order.
+  /// Number of all counters; numbers() lists them in a fixed order.
   static constexpr std::size_t kNumbers = 2 * 4 + 2 * (SpanCounts::kBounds.size() + 1);
   [[nodiscard]] std::array<std::uint64_t*, kNumbers> numbers() { return numbers_of<std::uint64_t>(*this); }
   [[nodiscard]] std::array<const std::uint64_t*, kNumbers> numbers() const {

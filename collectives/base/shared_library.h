@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// Stays loaded for the life of the process, even without this object, unless dropped. One thread.
+/// Stays loaded for the life of the process, even without this object, unless dropped. Used by one
+/// thread.
 class SharedLibrary {
  public:
   /// Loads the first of these names and paths that can be loaded.
@@ -22,7 +23,7 @@ class SharedLibrary {
   /// The loader's message about the first name that failed.
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  /// Sets `function`; null: the library has no function of that name. Requires loaded().
+  /// Sets `function`, to null if the library has no function `name`. Requires loaded().
   template <class Function>
   void find(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(symbol(name));

@@ -77,8 +77,8 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
 
 void SharedMemory::unlink(const std::string& name) { ::shm_unlink(name.c_str()); }
 
-// Without this call a page is allocated when it is first touched, and if none is left, that is a
-// bus error.
+// Without this call a page is allocated when it is first touched; if no memory is left then, the
+// process gets a bus error.
 bool SharedMemory::reserve(std::size_t at, std::size_t bytes) const {
   return ::posix_fallocate(file_, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0;
 }

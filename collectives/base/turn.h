@@ -38,7 +38,7 @@ class Turns {
 
   std::string_view of_;
   std::atomic<int> thread_{0};  // the thread that has the turn; 0: none
-  int depth_ = 0;               // how often it has taken the turn
+  int depth_ = 0;               // number of turns that this thread holds now
 };
 
 /// Holds the turn until destroyed. Belongs to the thread that has taken it.

@@ -111,8 +111,8 @@ bool DraftFile::flush_folder() {
   const OpenFile folder(uninterrupted([this] {
     return ::openat(options_.folder, folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   }));
-  // True if the folder may not be read, or if its file system cannot flush folders. Neither is a
-  // fault.
+  // True if this process may not read the folder, or if the file system cannot flush folders.
+  // Neither is a fault.
   const auto cannot_be = [](bool done) { return !done && (errno == EACCES || errno == EINVAL); };
   if (cannot_be(folder.is_open())) return true;
   const bool flushed = folder.is_open() && uninterrupted([&] { return ::fsync(folder.fd()); }) == 0;

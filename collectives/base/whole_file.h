@@ -51,7 +51,7 @@ struct FileFault {
 struct DraftOptions {
   /// Permissions, less the umask; 0600 is set whatever the umask is.
   unsigned mode = 0666;
-  /// Folder that relative paths begin at.
+  /// Descriptor of the folder at which relative paths begin.
   int folder = AT_FDCWD;
   /// The draft's path; a file left over there is removed. Empty: PATH.tmp-PID-RANDOM.
   std::string draft{};
@@ -63,7 +63,7 @@ struct DraftOptions {
 };
 
 /// A draft. Steps in order: write() any number of times, flush(), name(), flush_folder(). Each
-/// returns false if it or an earlier step failed; fault() says which. One thread. Movable.
+/// returns false if it or an earlier step failed; fault() says which. Used by one thread. Movable.
 class DraftFile {
  public:
   explicit DraftFile(std::string path, DraftOptions options = {});
