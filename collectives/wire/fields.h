@@ -3,9 +3,9 @@
 //
 //   void fields(auto& visit, Of<Presence> auto& x) { visit.rank(x.rank), visit.flag(x.here); }
 //
-// The function is in the namespace of the struct. FieldWriter lays fields out in that order,
-// little-endian, and cuts texts and lists that are too long. FieldReader trusts nothing: it checks
-// lengths, ranges of values and enumerators, and that no byte is left over.
+// The function is in the namespace of the struct. FieldWriter lays fields out in the order of the
+// list, little-endian, and cuts texts and lists that are too long. FieldReader trusts nothing: it
+// checks lengths, ranges of values and enumerators, and that no byte is left over.
 #pragma once
 
 #include <algorithm>
@@ -36,10 +36,11 @@ concept Reads = std::remove_reference_t<Visitor>::kReads;
 /// Upper bound of ranks, unless a message sets a lower one.
 inline constexpr std::int64_t kAnyRank = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::size_t kAnyLength = std::numeric_limits<std::uint32_t>::max();
-/// The longest span of a message: ten years.
+/// Longest span of time in a message: ten years.
 inline constexpr Duration kLongestSpan = std::chrono::hours(10 * 365 * 24);
 
-/// For the elements of a list: visit a struct by the fields() of its namespace, or a number.
+/// Visitors of the elements of a list. kStruct: elements are structs, visited by the fields() of
+/// their namespace. kNumber: elements are numbers.
 inline constexpr auto kStruct = [](auto& visit, auto& x) { fields(visit, x); };
 inline constexpr auto kNumber = [](auto& visit, auto& x) { visit.number(x); };
 
@@ -69,7 +70,7 @@ class FieldWriter {
   void port(std::uint16_t x) { out_.u32(x); }
   void rank(Rank x, std::int64_t /*end*/ = kAnyRank) { number(x.value); }
   void ranks(const RankSet& x, std::size_t most_runs = kAnyLength, std::int64_t /*end*/ = kAnyRank);
-  /// A span of 0 to kLongestSpan; any other is written as the nearest of these.
+  /// A span of 0 to kLongestSpan; any other span is written as the nearer of these two.
   void span(Duration x) { out_.i64(std::clamp(x, Duration{0}, kLongestSpan).count()); }
   /// At most `most` bytes of any value.
   void bytes(std::string_view x, std::size_t most = kAnyLength) { out_.text(x.substr(0, most)); }
@@ -106,8 +107,8 @@ class FieldWriter {
     number(count);
     bytes(std::move(elements).take(), kAnyLength);
   }
-  /// For the reader: a condition that the fields so far meet in every message that is written
-  /// correctly.
+  /// Does nothing here. In the reader: a condition that the fields so far meet in every correct
+  /// message; if it does not hold, the message is not sound.
   void require(bool /*holds*/) {}
   [[nodiscard]] static constexpr bool sound() { return true; }
 
@@ -117,7 +118,8 @@ class FieldWriter {
   ByteWriter out_;
 };
 
-/// Reads the fields. After the first field that is not sound, all others are zero or empty.
+/// Reads the fields. Once a field is not sound, sound() stays false, and no field of the message
+/// may be used.
 class FieldReader {
  public:
   static constexpr bool kReads = true;

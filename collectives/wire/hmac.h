@@ -14,7 +14,7 @@ using Mac = std::array<std::byte, 32>;
 
 /// Requires a key that is not empty.
 [[nodiscard]] Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> text);
-/// HMACs of many texts under one key. One thread.
+/// HMACs of many texts under one key. Used by one thread.
 class HmacKey {
  public:
   /// Requires a key that is not empty.

@@ -54,7 +54,7 @@ struct SealedMessage {
 /// counter but no HMAC.
 class SealedMessageWriter {
  public:
-  /// Requires that the payload is within its limit.
+  /// Requires a payload of at most kPlainPayloadBytes.
   [[nodiscard]] static Bytes plain(HandshakeType type, std::span<const std::byte> payload);
   [[nodiscard]] Bytes sealed(std::uint8_t type, std::span<const std::byte> payload);
   void key(const Mac& key) { key_.emplace(key); }

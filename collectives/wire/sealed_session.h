@@ -5,8 +5,9 @@
 //   client                                   server (a coordinator, a rank that listens)
 //   Hello     its nonce (32)          ─►
 //                                     ◄─     Challenge  its nonce (32)
-//   Proof     HMAC over both          ─►     proves the secret to the server
-//                                     ◄─     Welcome    HMAC over both: and to the client
+//   Proof     HMAC over both nonces   ─►     (proves the secret to the server)
+//                                     ◄─     Welcome    HMAC over both nonces
+//                                            (proves the secret to the client)
 //
 // The proofs and the two keys, one per direction, are HMAC-SHA256 with the secret over a label for
 // each, the version and both nonces. Until both proofs are checked, only nonces and proofs are
@@ -24,7 +25,7 @@
 
 namespace lockstep::collectives {
 
-/// One side of one connection. One thread.
+/// One side of one connection. Used by one thread.
 class SealedSession {
  public:
   enum class Side { Server, Client };
@@ -37,12 +38,12 @@ class SealedSession {
 
   struct Taken {
     std::vector<SealedMessage> messages;  // verified: whole, in order, from a holder of the secret
-    Bytes reply;                          // bytes to send; after a refusal they hold the reason
+    Bytes reply;                          // bytes to send, among them a server's refusal
     std::optional<Refusal> refusal;       // send the reply, then close
   };
   [[nodiscard]] Taken take(std::span<const std::byte> bytes);
-  /// Requires established(), since only then the other side reads sealed messages; a type from
-  /// kFirstSealedType on; and a payload within its limit.
+  /// Requires established(), because the other side reads no sealed message before that. Requires a
+  /// `type` from kFirstSealedType on and a `payload` of at most kSealedPayloadBytes.
   [[nodiscard]] Bytes seal(std::uint8_t type, std::span<const std::byte> payload);
   /// True once the other side has proven the secret.
   [[nodiscard]] bool established() const { return step_ == Step::Established; }

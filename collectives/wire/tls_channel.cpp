@@ -126,7 +126,7 @@ std::optional<Refusal> TlsChannel::shake_hands() {
                ? Refusal::Version
                : Refusal::Token;
   }
-  // Requires that the key proved the other side, not any other means of TLS.
+  // The other side must have proven the key; no other means of TLS is accepted.
   if (SSL_session_reused(ssl) != 1) return Refusal::Token;
   state_->established = true;
   write_now(std::exchange(state_->waiting, {}));

@@ -12,7 +12,7 @@
 
 namespace lockstep::collectives {
 
-/// One side of one connection. One thread.
+/// One side of one connection. Used by one thread.
 class TlsChannel {
  public:
   enum class Side : std::uint8_t { Server, Client };
