@@ -87,8 +87,8 @@ void CarrierThread::turn(Instant now) {
       mesh_->send(named_[other], kNotes, collectives::Part::Kind::Data, carrier_->to(other, *note));
 }
 
-// Of a head that has gone, reads the messages once more and then no longer: a later take() would
-// open a connection.
+// Reads the messages of a head that has gone once more, and never again: a later take() would open
+// a connection.
 void CarrierThread::hear(std::size_t other, Instant now) {
   if (carrier_->is_over(other)) return;
   while (auto message = mesh_->take(named_[other], kNotes, collectives::Part::Kind::Data))

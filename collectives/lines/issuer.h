@@ -25,13 +25,13 @@ struct Issued {
   std::optional<Elsewhere> elsewhere{};  // the first such member found
 };
 
-/// Entries between two trims of a line.
+/// Number of entries between two trims of a line.
 inline constexpr std::uint64_t kTrimEvery = 4096;
 /// Number of members to each side in the ring of a group, also on other hosts, with which a rank
 /// compares entries that must be equal on all members.
 inline constexpr int kNear = 8;
 
-/// The issuer of one process. One thread at a time for each group.
+/// The issuer of one process. Used by one thread at a time for each group.
 class Issuer {
  public:
   explicit Issuer(Posts& posts, int near = kNear) : posts_(posts), near_(near) {}
@@ -48,9 +48,10 @@ class Issuer {
   /// Posts the entry: from here on peers compare with it. Errors: GraphDivergence (the group has a
   /// refusal), Environment.
   [[nodiscard]] Result<Issued> post(const Group& group, const Operation& operation);
-  /// Compares the entry with those of the same number: those of `group.compared`, or of all members
-  /// if the entry has values for single members. Sets `elsewhere` to the first equal operation at
-  /// another place. Errors: GraphDivergence, with the message of the first rank that refused.
+  /// Compares the entry with the entries of the same number of other members: of `group.compared`,
+  /// or of all if the entry has values for single members. Sets `elsewhere` to the first equal
+  /// operation at another place. Errors: GraphDivergence, with the message of the first rank that
+  /// refused.
   [[nodiscard]] Result<void> check(const Group& group, const Issued& issued,
                                    std::optional<Elsewhere>* elsewhere = nullptr);
   /// Compares an entry of `group.self`, a rank of another host, with those of `group.compared`,

@@ -7,7 +7,7 @@
 namespace lockstep::lines {
 namespace {
 
-/// Longest wait of finish() and gone() until the other hosts know.
+/// Longest wait of finish() and gone() until the other hosts know of the end.
 constexpr Duration kLastWord = std::chrono::milliseconds(300);
 
 /// Counts this thread among those that issue, until it ends.
@@ -60,7 +60,7 @@ Result<void> Lines::meet(const std::vector<std::int32_t>& heads,
 }
 
 // A note that acknowledges this rank's posts also carries the refusals that the posts caused, so
-// after the wait all of them are here.
+// after the wait all these refusals are here.
 Result<void> Lines::finish() {
   posts_->finish();
   posts_->wait_until_told(kLastWord);

@@ -18,8 +18,8 @@
 
 namespace lockstep::lines {
 
-/// Time for which ranks must be seen unable to go on before a rank reports it. kProofElsewhere, if
-/// the lowest of them is on another host, so that that host reports first.
+/// Time for which ranks must be seen unable to go on before a rank reports it. kProofElsewhere
+/// applies if the lowest of these ranks is on another host, so that its host reports first.
 inline constexpr Duration kProof = std::chrono::milliseconds(300),
                           kProofElsewhere = std::chrono::milliseconds(800);
 
@@ -50,9 +50,9 @@ class Lines {
   /// Errors: those of tcp_rendezvous().
   [[nodiscard]] Result<void> meet(const std::vector<std::int32_t>& heads,
                                   const collectives::TcpOptions& options);
-  /// As SharedPosts::finish() and gone(); then waits a short time until the other hosts know that
-  /// this rank has ended. Errors of finish(): GraphDivergence (an operation that this rank issued
-  /// was refused later, and no call has returned this error yet).
+  /// Call SharedPosts::finish() and gone(), then wait, at most 0.3 s, until the other hosts know
+  /// that this rank has ended. Errors of finish(): GraphDivergence (an operation that this rank
+  /// issued was refused later, and no call has returned this error yet).
   [[nodiscard]] Result<void> finish();
   void gone(std::string_view text);
   /// On a head: ends this host's exchange of notes with other hosts.
@@ -133,7 +133,7 @@ class Lines {
 
   void tell_apart(const Group& group, const Issued& issued);
 
-  /// Stuck if a rank that does not move on holds up `wait` for longer than the deadline.
+  /// Fails with Stuck if a rank that does not move on holds up `wait` for longer than the deadline.
   [[nodiscard]] Result<void> look_for_silent(const Wait& wait, Instant now);
 
   Rank self_;

@@ -52,7 +52,8 @@ bool Mirror::post(const RankNote::Came& came, const Came& then) {
   return true;
 }
 
-// Writes moves and state last: a reader that sees the new ones sees everything written before them.
+// Writes moves and state last: a reader that sees their new values sees everything written before
+// them.
 void Mirror::stand(const RankNote::Standing& now, Instant at) {
   PostsHeader& header = posts_.memory().header();
   std::vector<RankWaits::Wait> waits;

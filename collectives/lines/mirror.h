@@ -27,8 +27,8 @@ class Mirror {
   /// Frees entries of the line below `number`: call it when no rank of this host needs them.
   void trim(LineId line, std::uint64_t number) { posts_.trim(line, number); }
   [[nodiscard]] std::uint64_t value_bytes(LineId line) const { return posts_.value_bytes(line); }
-  /// Notes that everything is written that the rank had posted when its host received this host's
-  /// mark `mark`.
+  /// Records that the mirror holds everything that the rank had posted when its host received this
+  /// host's mark `mark`.
   void heard(std::uint64_t mark, Instant now);
   /// Ends the mirror, since nothing more arrives: sets `state`, unless the rank has ended already.
   void end(PeerState state);

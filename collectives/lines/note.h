@@ -1,5 +1,6 @@
-// Notes: what a host's head sends to other heads about the ranks of its host, and its bytes. The
-// reader trusts nothing: it checks lengths, numbers and texts, and that no byte is left over. Pure.
+// Notes: what a host's head sends to other heads about the ranks of its host, and how it is
+// encoded. The reader trusts nothing: it checks lengths, numbers and texts, and that no byte is
+// left over. Pure.
 #pragma once
 
 #include <array>
@@ -57,7 +58,7 @@ struct RankNote {
   std::optional<Standing> standing;
 };
 
-/// What one host sends at a time.
+/// One note of a host.
 struct Note {
   /// Ranks with something new.
   std::vector<RankNote> ranks;

@@ -9,7 +9,7 @@ constexpr Duration kLongestAlive = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-// Reads moves first: then, as in the memory itself, they are never newer than the waits and
+// Reads `moves` first: then, as in the memory itself, `moves` is never newer than the waits and
 // entries.
 std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
   PostsHeader& header = memory_.header();

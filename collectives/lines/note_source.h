@@ -10,7 +10,7 @@
 
 namespace lockstep::lines {
 
-/// A note takes no further entry of a rank from this many bytes on; the rest follows in the next
+/// Once a rank's entries in a note reach this many bytes, the other entries follow in the next
 /// note.
 inline constexpr std::size_t kMostNoteBytes = 256 << 10;
 
@@ -35,7 +35,7 @@ class NoteSource {
   Rank rank_;
   const PostsMemory& memory_;
   std::vector<Line> lines_;
-  std::uint32_t texts_told_ = 1;  // 0 is no text
+  std::uint32_t texts_told_ = 1;  // offset 0 is no text
   /// The values of the last standing that was sent.
   struct Told {
     PeerState state = PeerState::Unseen;

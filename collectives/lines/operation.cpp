@@ -9,7 +9,8 @@
 namespace lockstep::lines {
 namespace {
 
-/// The number for `peer` of the `count` values at `begin`; nullopt: the entry has none for it.
+/// The value for `peer` among the `count` values from `begin` on; nullopt: the entry has no value
+/// for `peer`.
 std::optional<std::int64_t> share(const Entry& entry, std::size_t begin, std::uint32_t count,
                                   int peer) {
   if (count == 0) return std::nullopt;

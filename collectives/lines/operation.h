@@ -30,7 +30,7 @@ struct Operation {
   Needs needs = Needs::All;
   /// True for a send or a receive: the other side has another kind and root.
   bool paired = false;
-  /// Number of elements of each tensor whose number must be equal on all members.
+  /// Numbers of elements that must be equal on all members, one per tensor.
   std::span<const std::int64_t> elements{};
   /// Sizes of the first tensor, for messages.
   std::span<const std::int64_t> shape{};

@@ -1,5 +1,5 @@
 // What this process posts: its table of lines, their entries, its texts. Used by shared_posts.cpp
-// alone.
+// and mirror.h alone.
 #pragma once
 
 #include <map>
@@ -35,7 +35,7 @@ class OwnPosts {
   [[nodiscard]] std::uint64_t value_bytes(LineId line) const;
 
   /// For a mirror: copies what another memory holds at these places. False: the copied part does
-  /// not continue what is already here.
+  /// not continue what is already here, or there is no room.
   [[nodiscard]] bool copy_texts(std::uint32_t begin, std::string_view texts);
   [[nodiscard]] bool copy_line(std::uint32_t number, LineKey key, TextId members, TextId name);
 
@@ -44,7 +44,7 @@ class OwnPosts {
   void add_line(std::uint32_t number, LineKey key, TextId members, TextId name);
   struct Line {
     Window entries, values;
-    std::uint64_t values_end = 0;                             // numbers, from the line's beginning
+    std::uint64_t values_end = 0;                             // values so far, including gaps
     std::uint64_t entries_reserved = 0, values_reserved = 0;  // bytes
     std::uint64_t entries_kept = 0, values_kept = 0;  // bytes freed so far
     Window read_entries, read_values;                 // guarded by `reading_`

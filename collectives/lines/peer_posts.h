@@ -26,7 +26,7 @@ class PeerPosts {
     std::uint32_t number = 0;
     Window entries, values;
   };
-  /// null: not opened. Requires the lock.
+  /// The peer's line of a key; null: not opened. Requires the lock `reading_`.
   [[nodiscard]] Line* find(LineKey key);
 
   PostsMemory memory_;

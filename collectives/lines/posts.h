@@ -72,7 +72,7 @@ class Posts {
   /// members).
   [[nodiscard]] virtual Result<void> post(LineId line, const Entry& entry) = 0;
   /// Records that the last entry of the line has been handed to its transport: ranks that wait for
-  /// it can rely on it.
+  /// the operation can rely on it.
   virtual void handed(LineId line) = 0;
   /// Frees entries of this process's line below `number`, which no rank needs.
   virtual void trim(LineId line, std::uint64_t number) = 0;
@@ -85,15 +85,16 @@ class Posts {
   [[nodiscard]] virtual std::string gone_text(Rank peer) const = 0;
   /// Number of entries in the peer's line; 0 if it has not opened the line.
   [[nodiscard]] virtual std::uint64_t count(Rank peer, LineKey key) const = 0;
-  /// Requires number < count. nullopt: it cannot be read.
+  /// The peer's entry `number`. Requires number < count(peer, key). nullopt: the entry cannot be
+  /// read.
   [[nodiscard]] virtual std::optional<Entry> entry(Rank peer, LineKey key,
                                                    std::uint64_t number) const = 0;
   [[nodiscard]] virtual EntryTexts texts(Rank peer, const Posted& posted) const = 0;
 
   /// The refusal of a group, if the host has one.
   [[nodiscard]] virtual std::optional<Status> refusal(LineKey key) const = 0;
-  /// Refuses a group. Returns the refusal that all ranks of the host report: `status`, or that of a
-  /// rank that was earlier.
+  /// Refuses a group. Returns the refusal that all ranks of the host report: `status`, or an
+  /// earlier refusal of another rank.
   [[nodiscard]] virtual Status refuse(LineKey key, const Status& status) = 0;
 };
 

@@ -182,7 +182,7 @@ std::string PostsMemory::text(TextId id) const {
 }
 
 // Without this call a page of a file in memory is allocated when it is first touched; if no memory
-// is left, that is a bus error.
+// is left then, the process gets a bus error.
 bool PostsMemory::reserve(std::uint64_t at, std::uint64_t bytes) const {
   return ::posix_fallocate(file_, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0;
 }

@@ -127,8 +127,8 @@ class PostsMemory {
   [[nodiscard]] int file() const { return file_; }
   /// The counts of a line of the process's table.
   [[nodiscard]] WaitMoment::Counts counts_of(std::uint32_t line) const;
-  /// Reads an entry through the caller's windows. Requires number < count. nullopt: it cannot be
-  /// read.
+  /// Reads an entry through the caller's windows. Requires number < count. nullopt: the entry
+  /// cannot be read.
   [[nodiscard]] std::optional<Entry> entry(std::uint32_t line, std::uint64_t number,
                                            Window& entries, Window& values) const;
   [[nodiscard]] std::string text(TextId id) const;

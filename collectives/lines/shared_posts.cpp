@@ -207,7 +207,7 @@ Status SharedPosts::claim(LineKey key, const Status& status, bool elsewhere) {
       }
       return status;
     }
-    // The rank that claimed it may have been killed before it was ready.
+    // The rank that claimed the slot may have been killed before it filled the slot.
     const auto until = std::chrono::steady_clock::now() + kClaimPatience;
     while (slot.state.load(std::memory_order_acquire) == 1 &&
            std::chrono::steady_clock::now() < until)
@@ -364,7 +364,7 @@ RankWaits SharedPosts::waits_of(Rank rank) const {
 }
 
 // Reads the counts again after all waits: a rank that has not issued an entry by then had not
-// issued it when its wait was read.
+// issued it when the waits were read.
 WaitMoment SharedPosts::moment(Instant now, std::vector<Rank> open, bool in_full) const {
   WaitMoment out;
   while (!open.empty()) {

@@ -43,8 +43,8 @@ class SharedPosts final : public Posts {
   /// The text by which peers open this process's memory, to be sent to each of them.
   [[nodiscard]] std::string place() const;
   /// Opens the memory of the other ranks by their places, in rank order; called once, before
-  /// anything is posted. Ranks of other hosts, and ranks that this process must not read, are
-  /// unseen.
+  /// anything is posted. Ranks of other hosts, and ranks whose memory this process may not read,
+  /// are unseen.
   void join(const std::vector<std::string>& places);
   /// Ranks whose posts can be read, including this rank.
   [[nodiscard]] std::vector<Rank> seen() const;
@@ -96,10 +96,11 @@ class SharedPosts final : public Posts {
 
   /// Declares that this process issues nothing more.
   void finish();
-  /// Declares that this process ends by a failure. Of several calls the first text stays.
+  /// Declares that this process ends by a failure. If called again, keeps the first text.
   void gone(std::string_view text);
 
-  /// Posts a thread's wait; returns its number for end_wait(). -1: kMostWaits threads wait already.
+  /// Posts a thread's wait; returns the number of the wait, for end_wait(). -1: kMostWaits threads
+  /// wait already.
   [[nodiscard]] int begin_wait(const Waiting& wait, Instant now);
   void end_wait(int number);
   /// Counts a thread that issues: it has begun (1) or ended (-1).
@@ -112,8 +113,9 @@ class SharedPosts final : public Posts {
   /// Declares that this process moves on until `until`, unless an earlier call named a later time.
   void alive_until(Instant until);
   /// What `ranks` are doing, what the ranks that they wait for are doing, and so on, as far as
-  /// these can be read. Lists, for each wait, the needed ranks that have not issued the operation.
-  /// `in_full`: also lists the ranks that each rank is ahead of, and what they are doing.
+  /// these can be read. Lists, for each wait, the needed ranks that have not handed the operation
+  /// to their transport (see handed()). `in_full`: also lists the ranks that each rank is ahead of,
+  /// and what they are doing.
   [[nodiscard]] WaitMoment moment(Instant now, std::vector<Rank> ranks, bool in_full = false) const;
   /// The ranks whose part `rank` needs in the entry of `wait`, as far as that can be seen. Empty if
   /// `rank` has not posted the entry.

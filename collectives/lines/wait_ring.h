@@ -1,5 +1,5 @@
-// Waits that cannot end: ranks that wait for each other, over groups, or for a rank that has ended.
-// Pure functions of what ranks have posted.
+// Waits that cannot end: ranks that wait for each other, across groups, or for a rank that has
+// ended. Pure functions of what ranks have posted.
 #pragma once
 
 #include <map>
@@ -34,7 +34,8 @@ struct RankWaits {
   std::uint64_t heard = ~std::uint64_t{0};
   /// Time until which the rank is known to move on.
   Instant alive_until{};
-  /// Ranks that have not issued what this rank has issued, whether it waits for that or not.
+  /// Ranks that have not issued all that this rank has issued, whether or not this rank waits for
+  /// them.
   std::vector<Rank> ahead_of;
 };
 
@@ -60,9 +61,9 @@ struct Blocked {
   auto operator<=>(const Blocked&) const = default;
 };
 
-/// Follows `wait` to the ranks that have not issued its entry, from these to the ranks that they
-/// wait for or are ahead of, and so on. Returns the lowest rank reached that neither waits for a
-/// rank nor is ahead of one. nullopt: there is no such rank, one of these has ended or is known to
+/// Follows `wait` to the needed ranks that have not issued its entry, from these to the ranks that
+/// they wait for or are ahead of, and so on. Returns the lowest rank reached that neither waits for
+/// a rank nor is ahead of one. nullopt: there is no such rank, such a rank has ended or is known to
 /// move on at `now`, or a rank on the way is not seen.
 [[nodiscard]] std::optional<Rank> find_silent(const WaitMoment& moment, const RankWaits::Wait& wait,
                                               Instant now);
@@ -79,9 +80,9 @@ struct BlockedSeen {
   Instant since{};
   std::uint64_t mark = 0;  // this host's last mark at `since`
 };
-/// Whether `moment` shows the waits of `seen` again, and the hosts of these ranks had received a
-/// later mark than that of `seen`: then the ranks have not moved in between. If `moment` shows
-/// other waits, sets `seen` to these, with `now` and `mark`. `mark`: this host's last mark.
+/// Whether `moment` shows the waits of `seen` again, and the hosts of the waiting ranks had by then
+/// received a later mark than `seen.mark`: then the ranks have not moved in between. If `moment`
+/// shows other waits, sets `seen` to these, with `now` and `mark`. `mark`: this host's last mark.
 [[nodiscard]] bool seen_again(BlockedSeen& seen, const WaitMoment& moment, Instant now,
                               std::uint64_t mark);
 
