@@ -15,7 +15,7 @@ namespace {
 /// How elements are sent: as their own type, or as bytes if NCCL has no such type.
 struct Element {
   ncclDataType_t type = ncclUint8;
-  std::int64_t count = 1;  // of `type` per element
+  std::int64_t count = 1;  // number of values of `type` per element
 };
 
 Element element(DType dtype) {
@@ -223,7 +223,7 @@ Answer Nccl::all_to_all(const Collective& c) {
     from += sent * row_bytes;
     to += received * row_bytes;
   }
-  // Ends the group also after a failure: otherwise later calls of this thread would belong to it.
+  // Ends the group even after a failure: otherwise later calls of this thread would belong to it.
   const Answer ended{"ncclGroupEnd", nccl_.group_end()};
   return taken(answer.result) ? ended : answer;
 }

@@ -30,8 +30,8 @@ struct NcclOptions {
   /// Board::entry() for this data plane only, in which the communicator's operations are counted.
   Watch* watch = nullptr;
   int board_entry = -1;
-  /// Longest wait, also while the communicator begins and ends. Must be longer than the deadline of
-  /// the watch, which can name the missing ranks.
+  /// Longest wait, including those in which the communicator begins and ends. Must be longer than
+  /// the deadline of the watch, which can name the missing ranks.
   Duration deadline = std::chrono::minutes(10);
   /// Called repeatedly during a wait: advances the control rounds of the same thread. May call
   /// abort(), once connected. Empty: not called.
