@@ -20,7 +20,7 @@ struct NetworkOptions {
   std::uint64_t seed = 0;
   /// The time of a message is drawn uniformly from [least_delay, most_delay]. Two messages of one
   /// pair of ranks in one group never overtake each other; messages of different pairs or groups
-  /// do.
+  /// may.
   Duration least_delay = std::chrono::microseconds(1);
   Duration most_delay = std::chrono::microseconds(20);
   /// A rank that waits longer than this fails with Stuck.

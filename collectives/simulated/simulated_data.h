@@ -16,8 +16,8 @@ namespace lockstep::collectives {
 /// passed.
 void carry_out(std::span<const Collective> of_rank);
 
-/// Fills the receive buffer of `collective` with the reduction of `copies` copies of its first
-/// `rows` rows to send.
+/// Fills the receive buffer of `collective` with the reduction of `copies` copies of the first
+/// `rows` rows of its send buffer.
 void reduce_copies(const Collective& collective, int copies);
 
 }  // namespace lockstep::collectives

@@ -43,7 +43,8 @@ void SimulatedEvents::post(SimulatedEvent event, Instant now) {
   ++near_count_;
 }
 
-// The list of the earliest instant: the first list that is not empty, from base_ on and around.
+// The list of the earliest instant: the first list that is not empty, from that of base_ on,
+// wrapping around.
 std::size_t SimulatedEvents::first_near() const {
   const auto start = static_cast<std::size_t>(base_.count()) % kNear;
   std::size_t word = start / 64;

@@ -26,8 +26,8 @@ struct SimulatedEvent {
 };
 
 /// A queue of events: the earliest first, events of one instant in the order of posting. If many
-/// are due soon, each of the next nanoseconds has a list of its own, so that neither posting nor
-/// taking an event looks at other events. The remaining events are in a heap.
+/// events are due soon, each of the next kNear nanoseconds has a list of its own, so that neither
+/// posting nor taking an event looks at other events. The remaining events are in a heap.
 class SimulatedEvents {
  public:
   /// `now`: the present time, before which hardly any event is due.
@@ -38,7 +38,7 @@ class SimulatedEvents {
 
  private:
   static constexpr std::size_t kNear = 1 << 15;  // nanoseconds
-  static constexpr std::size_t kFew = 64;        // if there are fewer events, all are in the heap
+  static constexpr std::size_t kFew = 64;        // below this number, events go to the heap
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Node {
     SimulatedEvent event;
