@@ -14,8 +14,8 @@
 
 namespace lockstep::collectives {
 
-/// The rings of a host as one rank uses them. Ranks are numbered by their place on the host. One
-/// thread at a time.
+/// The rings of a host as one rank uses them. Ranks are numbered by their place on the host. Used
+/// by one thread at a time.
 class HostRings {
  public:
   /// Makes rings for `ranks` ranks; sets `name`, by which the other ranks open them.
@@ -44,7 +44,8 @@ class HostRings {
   /// True if `writer` has written something that receive() has not passed on yet.
   [[nodiscard]] bool written(int writer);
   using Sink = std::function<void(Part part)>;
-  /// Passes what `writer` has written to `sink`. False: what it has written is no message.
+  /// Passes what `writer` has written to `sink`. False: `writer` has written something that is no
+  /// message.
   [[nodiscard]] bool receive(int writer, const Sink& sink);
   /// Called before this rank sleeps: from here on send() in a writer returns true. False: something
   /// is written already, so this rank must not sleep.

@@ -16,7 +16,7 @@ namespace lockstep::collectives {
 /// The tree by which ranks get the list of all ranks: over hosts in their order of arrival, with
 /// rank 0's host at the root. The first rank of a host is a child of the first rank of another
 /// host, which has at most kHosts such children. The other ranks of a host are children of the
-/// host's first rank. One thread.
+/// host's first rank. Used by one thread.
 class RendezvousTree {
  public:
   static constexpr std::size_t kHosts = 4;
@@ -34,8 +34,8 @@ class RendezvousTree {
   std::map<std::uint64_t, Rank> firsts_;  // the first rank of each host, unless it has left
 };
 
-/// The ranks that have joined the process `root`: if it is rank 0 all that have joined, else the
-/// ranks that wait with it. One thread.
+/// The ranks that have joined the process `root`: all ranks that have joined if that process is
+/// rank 0, else the ranks that wait with it. Used by one thread.
 class RendezvousMembers {
  public:
   /// Requires that `root` names a rank of its job: 0 to size-1.
@@ -46,13 +46,14 @@ class RendezvousMembers {
     bool ends_all = false;            // the refusal ends the rendezvous for all
     std::optional<Endpoint> wait_at;  // where the rank is to wait; nullopt: here
   };
-  /// Handles a request from the address `at`. Refuses a process of another job, a number that is no
-  /// rank of this job, and a rank that another process has taken (BadInput), and another message
-  /// version (Version). If a rank of this job has another build (Version) or another world size
-  /// (BadInput), the refusal ends the rendezvous for all. A process that joins again, because its
-  /// connection broke, waits here.
+  /// Handles a request from the address `at`. Refuses with BadInput a process of another job, a
+  /// number that is no rank of this job, and a rank that another process has taken; with Version
+  /// another message version. If a rank of this job has another build (Version) or another world
+  /// size (BadInput), the refusal ends the rendezvous for all. A process that joins again, because
+  /// its connection broke, waits here.
   [[nodiscard]] Answer join(const JoinRequest& request, const std::string& at);
-  /// Notes that a rank that was sent on has arrived there. Until this call it counts as missing.
+  /// Notes that a rank that was sent on has arrived at its parent. Until this call the rank counts
+  /// as missing.
   void arrived(Rank rank);
   /// Notes that the rank's connection ended before all had joined. No other rank is sent to it any
   /// more, and another process may join in its place. If it had arrived, it counts as present until

@@ -23,7 +23,7 @@ struct SharedRing {
   alignas(64) std::array<std::byte, kBytes> bytes{};
 };
 
-/// Writes to a ring. One thread.
+/// Writes to a ring. Used by one thread.
 class RingWriter {
  public:
   RingWriter() = default;
@@ -37,7 +37,7 @@ class RingWriter {
   std::uint64_t written_ = 0, read_ = 0;  // read_: SharedRing::read as last seen
 };
 
-/// Reads from a ring. One thread.
+/// Reads from a ring. Used by one thread.
 class RingReader {
  public:
   RingReader() = default;

@@ -1,7 +1,7 @@
 // The TCP backend, for jobs that no launcher started: the processes of a job meet at an address,
 // prove to each other that they know the job's secret, and learn at which address each listens.
 // Connections are opened between ranks that exchange messages, and opened again when they break.
-// Only factories: Asio and OpenSSL stay in the .cpp files.
+// Declares only factories, so that neither Asio nor OpenSSL is included.
 //
 // The backend has no thread: the thread that uses a communicator reads and writes the connections
 // while it polls or waits.

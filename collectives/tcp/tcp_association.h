@@ -33,8 +33,8 @@ class Association {
  public:
   using Link = AssociationPort::Link;
   enum class State : std::uint8_t { Closed, Connecting, Introduced, Up };
-  /// `yields`: if both sides open a connection at once, the one of the other side is kept. True on
-  /// exactly one side. `port` must outlive the association.
+  /// `yields`: if both sides open a connection at once, the other side's is kept. True on exactly
+  /// one of the two sides. `port` must outlive the association.
   Association(bool yields, AssociationPort& port) : port_(port), yields_(yields) {}
 
   [[nodiscard]] State state() const { return state_; }

@@ -53,7 +53,8 @@ Bytes failures(const Shared& shared) {
   return std::move(out).take();
 }
 
-/// Of each of the two texts keeps that of the lowest rank that has one.
+/// Keeps two texts, that of the board and that of the rings: each from the lowest rank that has
+/// one.
 Bytes join_failures(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   ByteReader first(lower), second(higher);
   ByteWriter out;

@@ -14,14 +14,15 @@ namespace lockstep::collectives {
 
 class TcpMesh;
 
-/// One rank's part. The speaker of a host is its lowest rank that is not suspended. It exchanges
-/// progress with the speakers of at most three other hosts, its neighbours in the tree. It sends
-/// each the progress of all ranks that are not on that neighbour's side, and writes what it
-/// receives onto the board of its host. A host without a rank that is known to run is skipped: its
-/// neighbours send to each other. Does nothing in a job of one host. One thread.
+/// One rank's part in carrying the board. The speaker of a host is its lowest rank that is not
+/// suspended. It exchanges progress with the speakers of at most three other hosts, its neighbours
+/// in the tree. It sends each the progress of all ranks that are not on that neighbour's side, and
+/// writes what it receives onto the board of its host. A host without a rank that is known to run
+/// is skipped: its neighbours send to each other. Does nothing in a job of one host. Used by one
+/// thread.
 class TcpCarrier {
  public:
-  /// Period at which a rank notes on its board that it is not suspended.
+  /// Period at which a rank notes on its host's board that it is not suspended.
   static constexpr std::chrono::milliseconds kEvery{200};
   /// Period at which a speaker sends: kEvery, and longer in jobs of more than 2,000 ranks, so that
   /// a neighbour receives the progress of at most 10,000 ranks a second.
@@ -30,7 +31,7 @@ class TcpCarrier {
   /// becomes the speaker.
   static constexpr std::chrono::milliseconds kTakesOver{900};
   /// Time without news after which a rank of another host no longer counts as waiting; twice
-  /// every() is added for each host in between.
+  /// every() is added for each host on the longest way between two hosts.
   static constexpr std::chrono::milliseconds kSilence{2500};
 
   /// `mesh` and `board` must outlive the object. `deadline` is that of watched waits. The lease of
@@ -43,8 +44,8 @@ class TcpCarrier {
   void look(Instant now);
 
  private:
-  /// A host with which this host exchanges progress. Through it the hosts `low` to `high` are
-  /// reached (`within`), or all hosts except these.
+  /// A host with which this host exchanges progress. If `within`, the hosts `low` to `high` are
+  /// reached through it, else all hosts except these.
   struct Neighbour {
     int host;
     int low, high;
@@ -68,7 +69,7 @@ class TcpCarrier {
   Duration every_, deadline_, silence_{kSilence};
   std::optional<Instant> looked_, spoke_;
   bool turn_ = false;                           // this rank is the speaker
-  Instant not_before_{0};                       // it may be the speaker from then on
+  Instant not_before_{0};                       // earliest time at which this rank may speak
   std::map<std::int32_t, RankProgress> heard_;  // by rank of another host, in this host's time
   std::map<int, Instant> told_;                 // by destination: when it was last known to run
 };

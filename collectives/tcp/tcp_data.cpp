@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Collective::Kind;
 
-/// Queued bytes for a peer above which no further piece is queued.
+/// No further piece is queued for a peer for which this many bytes are queued.
 constexpr std::size_t kMostQueued = 512 * 1024;
 
 }  // namespace
@@ -87,7 +87,7 @@ void TcpData::lay_out() {
   }
 }
 
-/// Sends each rank this rank's input to its share.
+/// Sends each rank this rank's input to that rank's share.
 void TcpData::lay_out_shares() {
   const std::size_t element = dtype_size(collective_->dtype);
   const auto self = static_cast<std::size_t>(group_.self.value);

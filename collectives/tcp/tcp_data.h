@@ -21,7 +21,7 @@ struct TcpGroup {
 };
 
 /// Runs one Collective at a time. Reduces in rank order, and each element on one rank only, so that
-/// all ranks have the same bits. One thread.
+/// all ranks have the same bits. Used by one thread.
 class TcpData {
  public:
   explicit TcpData(TcpGroup group) : group_(std::move(group)) {}

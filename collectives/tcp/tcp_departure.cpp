@@ -8,8 +8,9 @@ namespace {
 
 /// Time limit for sending last messages.
 constexpr std::chrono::milliseconds kLastWords{200};
-/// Time for which a process with a verdict stays for peers that are about to connect. Time limits
-/// for the acknowledgement of last messages: while connected, and for connecting again.
+/// kStays: time for which a process with a verdict stays for peers that are about to connect.
+/// kConnected, kReopens: time limits for the acknowledgement of last messages over an open
+/// connection, and for opening one again.
 constexpr std::chrono::milliseconds kStays{400}, kConnected{2000}, kReopens{5000};
 
 /// True if there is time left for `peer` to receive the messages that were sent at `since`.

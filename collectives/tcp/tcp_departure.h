@@ -1,5 +1,5 @@
-// How a process leaves its peers: the verdict it ends with, its farewells, and for how long it stays
-// for peers that lack either. Pure, but for what it reads of peers. Used by TcpMesh.
+// How a process leaves its peers: the verdict it ends with, its farewells, and for how long it
+// stays for peers that lack either. Pure, except that it reads the state of peers. Used by TcpMesh.
 #pragma once
 
 #include <optional>
@@ -21,9 +21,10 @@ class TcpDeparture {
 
   /// True while a process with a verdict stays for peers that are about to connect.
   [[nodiscard]] bool stays(Instant now) const;
-  /// True while the process stays for `peer` to be sent what is queued, `in_ring` bytes of it in
-  /// the peer's ring, or to have the verdict. A peer without it would see this process gone and
-  /// report this rank as lost. `since`: when the wait began.
+  /// With a verdict: true while the process stays because `peer` lacks it; such a peer would see
+  /// this process gone and report this rank as lost. Without: true while the process stays because
+  /// messages to `peer` are queued, `in_ring` bytes of them for its ring. `since`: when the wait
+  /// began.
   [[nodiscard]] bool flushes(const TcpPeer& peer, std::size_t in_ring, Instant since,
                              Instant now) const;
   /// True while the process stays for `peer` to acknowledge what it was sent, because an ended

@@ -15,7 +15,7 @@
 
 namespace lockstep::collectives {
 
-/// One listening socket. The loop must outlive it. One thread at a time.
+/// One listening socket. The loop must outlive it. Used by one thread at a time.
 class TcpDoor {
  public:
   static constexpr std::chrono::seconds kPatience{10};

@@ -1,5 +1,5 @@
 // One side of a TCP connection between two processes of a job: the handshake of sealed_session.h,
-// then messages. Used by the TCP backend only; with tcp_door.h the only header that uses Asio.
+// then messages. Used by the TCP backend only; with tcp_door.h the only header that includes Asio.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace lockstep::collectives {
 
-/// Shared by all connections of a process. Run by the thread that waits.
+/// Shared by all connections of a process. The thread that waits runs it.
 struct TcpLoop {
   boost::asio::io_context io{1};
   Secret secret;
@@ -28,7 +28,7 @@ struct TcpLoop {
 };
 
 /// One connection. Kept alive by its users and by operations under way. The loop must outlive it.
-/// One thread at a time.
+/// Used by one thread at a time.
 class TcpLink : public std::enable_shared_from_this<TcpLink> {
  public:
   using Socket = boost::asio::ip::tcp::socket;

@@ -42,7 +42,7 @@ class TcpMesh final : TcpPeer::Mesh {
   [[nodiscard]] const Peer& peer(Rank rank) const {
     return roster_[static_cast<std::size_t>(rank.value)];
   }
-  /// Hosts of `ranks`, in their order.
+  /// Which of `ranks` share a host; ranks are numbered by their place in `ranks`.
   [[nodiscard]] HostRuns hosts(const std::vector<Rank>& ranks) const;
 
   /// From now on, messages to `here`, the ranks of this host, go through rings, if there is memory
@@ -128,7 +128,7 @@ class TcpMesh final : TcpPeer::Mesh {
   std::unique_ptr<TcpDoor> door_;
   std::unique_ptr<TcpRoster> list_;
   std::map<std::int32_t, std::unique_ptr<TcpPeer>> peers_;  // peers in use, by rank
-  TcpPeer* awaited_ = nullptr;                              // take() last found nothing of it
+  TcpPeer* awaited_ = nullptr;                              // peer of the last empty take()
   TcpInbox inbox_;
   std::map<std::int32_t, RankProgress> progress_;
   std::optional<Status> failure_;
@@ -137,7 +137,7 @@ class TcpMesh final : TcpPeer::Mesh {
 
 /// Runs one round of `members`, which include this rank. The round numbers ranks by their place in
 /// `members`. Errors: those of TcpMesh::move(), and Stuck (names the peer that has left, or does
-/// not answer until `until`).
+/// not answer by `until`).
 [[nodiscard]] Result<void> run_round(TcpMesh& mesh, const std::vector<Rank>& members,
                                      Part::Kind line, Round& round, Instant until);
 

@@ -25,7 +25,7 @@ void fields(auto& visit, Of<Endpoint> auto& at) {
 void fields(auto& visit, Of<JoinRequest> auto& request) {
   visit.number(request.version);
   visit.line(request.job, kNameBytes);
-  visit.number(request.rank.value);  // rank and size are not checked: a wrong one gets an answer
+  visit.number(request.rank.value);  // wrong ranks and sizes are answered later
   visit.number(request.size);
   visit.line(request.build, kNameBytes);
   visit.line(request.host, kNameBytes);

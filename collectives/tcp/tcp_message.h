@@ -1,5 +1,5 @@
 // Messages between the processes of a job over TCP, under a key of sealed_session.h, and their
-// bytes. Decoding trusts nothing: it limits texts and lists, and checks that values are in range
+// encoding. Decoding trusts nothing: it limits texts and lists, and checks that values are in range
 // and no byte is left over. Used by the TCP backend and its tests.
 #pragma once
 
@@ -70,17 +70,17 @@ struct RosterPart {
 struct Introduction {
   RendezvousId id{};
   Rank rank;
-  std::uint64_t attempt = 0;   // number of connections to the other that this side has tried
+  std::uint64_t attempt = 0;   // number of connections to the other side that this side has tried
   std::uint64_t received = 0;  // number of messages that this side has received from the other
   bool operator==(const Introduction&) const = default;
 };
 /// A piece of a message of a group. Parts are numbered, and sent again after a connection breaks.
 struct Part {
   static constexpr std::size_t kMostBytes = 60 * 1024;
-  /// Bare: a control message of one fixed length. Payload: any other control message. Data: of a
-  /// collective. Board: for the opening of a host's board. Leave: of the round in which all ranks
-  /// leave. Farewell: the rank is done, and the end of its process is not its loss. Each kind is a
-  /// line of its own and does not hold up the others; only Bare and Payload share a line.
+  /// Bare: a control message of one fixed length. Payload: any other control message. Data: rows of
+  /// a collective. Board: sent while a host's board is opened. Leave: sent in the round in which
+  /// all ranks leave. Farewell: the rank is done, and the end of its process is not a loss. Each
+  /// kind is a line of its own and does not hold up the others; only Bare and Payload share a line.
   enum class Kind : std::uint8_t { Bare, Payload, Data, Board, Leave, Farewell };
   std::uint64_t group = 0;
   Kind kind = Kind::Bare;
@@ -116,8 +116,8 @@ struct WaitAt {
   Endpoint parent;
   bool operator==(const WaitAt&) const = default;
 };
-/// From a rank to its parent, and on to rank 0: `rank` waits with the sender or below it. Not
-/// `here`: `rank` has waited there and is gone.
+/// From a rank to its parent, and on to rank 0: `rank` waits with the sender or below it. If `here`
+/// is false: `rank` waited there and is gone.
 struct Presence {
   Rank rank;
   bool here = true;

@@ -17,7 +17,7 @@ class TcpPeer final : public AssociationPort {
    public:
     virtual ~Mesh() = default;
     virtual void on_message(TcpPeer& from, Link link, TcpMessage message) = 0;
-    /// `of` is the connection that has ended; the peer has it no more.
+    /// `of` is the connection that has ended; the peer no longer holds it.
     virtual void on_ended(TcpPeer& peer, Link link, const TcpLink& of, const Status& why) = 0;
     /// A part has arrived through a ring.
     virtual void on_part(TcpPeer& from, Part part) = 0;
@@ -47,7 +47,7 @@ class TcpPeer final : public AssociationPort {
   void close(Link link) override;
 
   const Rank rank;
-  boost::asio::steady_timer pause;      // before the next attempt to connect
+  boost::asio::steady_timer pause;      // until a retry to connect, or until the peer is lost
   std::optional<Instant> out_of_reach;  // when connections began to fail; nullopt: they can be made
   Instant connected_at{0};              // when the last connection was made
   int place = -1;                       // peer's place in the rings of this host; -1: it has none

@@ -13,7 +13,8 @@ namespace {
 
 /// Time limit for sending last messages.
 constexpr std::chrono::milliseconds kFarewell{200};
-/// Longest stay in the rendezvous until the children have the list. The list can be had later, too.
+/// Longest stay in the rendezvous until the children have the list. They can get the list later,
+/// too.
 constexpr std::chrono::seconds kHandsOut{2};
 /// Longest wait of the loop for one event.
 constexpr std::chrono::milliseconds kTurn{50};
@@ -165,8 +166,8 @@ Result<TcpMeshParts> TcpRendezvous::run() {
     if (!met_ && !failure_) look_at_parent();
   }
   if (met_ && !failure_) {
-    // The ranks below have the list, too. Tells rank 0, which stays until it knows: these ranks
-    // could come back to it.
+    // The ranks below have the list, too, or kHandsOut is over. Only now acknowledges the list: the
+    // parent, and so rank 0, stays until then, because these ranks could come back to it.
     if (giver_ && giver_->established()) giver_->send(Acknowledgement{});
     if (giver_) giver_->finish();
     return std::move(made_);
@@ -187,8 +188,8 @@ Result<std::shared_ptr<TcpMesh>> tcp_rendezvous(const TcpOptions& options) {
                     options.rank.value, options.size, kMostRanks));
   if (options.file.empty() && options.secret.size() < kSecretBytes)
     return Status{Code::Version, "A job over TCP needs a secret; see LOCKSTEP_TOKEN."};
-  // Links that the rendezvous drops end before its loop. The mesh takes the loop and the links that
-  // it keeps.
+  // Lives until the mesh has taken the loop, so links that the rendezvous drops end before the loop
+  // does. The mesh keeps the other links.
   auto rendezvous = std::make_unique<TcpRendezvous>(options);
   auto made = rendezvous->run();
   if (!made) return made.error();

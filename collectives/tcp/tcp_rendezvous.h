@@ -28,7 +28,7 @@ class TcpRendezvous {
   struct Child {
     TcpLinkPtr link;
     RankSet below;         // ranks that wait with the child, or below it
-    bool sent_on = false;  // the child was sent on, and has not arrived there yet
+    bool sent_on = false;  // the child was sent on to another parent and has not arrived there
   };
   [[nodiscard]] JoinRequest own_request() const;
   [[nodiscard]] bool is_root() const { return options_.rank.value == 0; }
@@ -77,7 +77,7 @@ class TcpRendezvous {
   TcpLinkPtr to_root_;    // kept until rank 0 knows that this rank waits elsewhere; null on rank 0
   TcpLinkPtr to_parent_;  // null if the parent is rank 0
   TcpLinkPtr giver_;      // to_root_ or to_parent_, whichever sent the list
-  Instant heard_{0};      // time of the last message of the parent
+  Instant heard_{0};      // time of the last message from the parent
   Instant asked_{0};      // time of the last request to the parent
   RankSet missing_;
   Instant told_at_{0};  // when the children were last sent the missing ranks

@@ -44,8 +44,7 @@ void TcpRendezvous::seek() {
                                .ended = [this](const Status& why) { root_ended(why); }});
 }
 
-/// Called when the connection to rank 0 has ended, which is not needed if this process waits
-/// elsewhere.
+/// Called when the connection to rank 0 has ended. A process that waits elsewhere does not need it.
 void TcpRendezvous::root_ended(const Status& why) {
   to_root_.reset();
   if (to_parent_) return;
@@ -79,7 +78,7 @@ void TcpRendezvous::found_root() {
 }
 
 /// Asks the process at the other end to let this rank wait with it, and reports all ranks that wait
-/// with this one.
+/// with this rank.
 void TcpRendezvous::ask(TcpLink& link) {
   until_ = std::max(until_, clock_.now() + options_.patience + kGrace);
   asked_ = clock_.now();
@@ -114,9 +113,9 @@ void TcpRendezvous::lost_parent() {
   to_root_ && to_root_->established() ? ask(*to_root_) : seek_later();
 }
 
-/// Leaves a parent that is silent, although parents send something every second, or that reports
-/// this rank as missing: rank 0 may not know where this rank waits, if its connection to the parent
-/// broke.
+/// Leaves a parent that is silent (parents send something every second), or that still reports this
+/// rank as missing. Then rank 0 may not know where this rank waits, because a connection broke on
+/// the way.
 void TcpRendezvous::look_at_parent() {
   if (!to_parent_) return;
   const Instant now = clock_.now();

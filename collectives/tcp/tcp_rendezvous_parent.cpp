@@ -66,7 +66,8 @@ void TcpRendezvous::end_for_all() {
 }
 
 /// Keeps the connection of a rank as a child. A rank that is sent on stays a child until its
-/// arrival is reported: so its end is noticed, and the rank can come back over this connection.
+/// arrival is reported: so the end of its process is noticed, and the rank can come back over this
+/// connection.
 void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
   if (const auto earlier = children_.find(rank.value); earlier != children_.end()) {
     // The earlier connection broke without this side noticing. The ranks that waited with the child
@@ -123,7 +124,7 @@ void TcpRendezvous::heard_of(Rank child, const Presence& told) {
   tell_parent(told.rank, true);
 }
 
-/// Called when a rank has joined by another way: removes it from the ranks below all children.
+/// Called when `rank` has joined in another way: removes it from the ranks below each child.
 void TcpRendezvous::no_longer_below(Rank rank) {
   for (auto& [number, child] : children_)
     if (child.below.contains(rank)) child.below = child.below.minus(RankSet::of(rank));
@@ -178,8 +179,8 @@ void TcpRendezvous::hand_out_roster(std::unique_ptr<TcpDoor> door) {
     below.insert(Rank{rank});
     below.insert(child.below);
   }
-  // Ranks that are gone are on the list now. They get the list from rank 0, and no other process
-  // may take their place.
+  // Ranks that are gone are on the list, too. They get it from rank 0, and no other process may
+  // take their place.
   const RankSet gone = members_.gone();
   for (const Rank rank : gone) members_.arrived(rank);
   made_.list = std::make_unique<TcpRoster>(*made_.loop, std::move(door), std::move(members_),

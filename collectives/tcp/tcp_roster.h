@@ -11,10 +11,10 @@
 
 namespace lockstep::collectives {
 
-/// Gives the list until all ranks below this rank are known to have it. Once kPatience is over,
-/// only until the ranks that get the list from this process have it, and at most for kMostTimes
-/// kPatience. So a rank whose connection broke on the way can ask again. The loop must outlive the
-/// object. One thread at a time.
+/// Gives the list until all ranks below this rank are known to have it. After kPatience it goes on
+/// only until the ranks that get the list from this process have it, for at most kMostTimes *
+/// kPatience in all. So a rank whose connection broke on the way can ask again. The loop must
+/// outlive the object. Used by one thread at a time.
 class TcpRoster {
  public:
   static constexpr std::chrono::seconds kPatience{10};
@@ -53,7 +53,7 @@ class TcpRoster {
   std::map<std::int32_t, TcpLinkPtr> reading_;
   boost::asio::steady_timer limit_;
   std::optional<Status> ended_;
-  int times_ = 0;  // number of kPatience that have passed
+  int times_ = 0;  // number of periods kPatience that have passed
   bool over_ = false;
 };
 

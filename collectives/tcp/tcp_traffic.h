@@ -12,7 +12,7 @@
 
 namespace lockstep::collectives {
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class TcpTraffic {
  public:
   /// `peer` returns the peer of a rank. `mesh` must outlive the traffic.
@@ -29,11 +29,12 @@ class TcpTraffic {
     return rings_ != nullptr && here_.size() == static_cast<std::size_t>(ranks);
   }
 
-  /// Sends a piece of a message of `total` bytes through the peer's ring. False: there is none.
+  /// Sends a piece of a message of `total` bytes through the peer's ring. False: the peer has no
+  /// ring.
   [[nodiscard]] bool send(TcpPeer& to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                           std::span<const std::byte> piece);
-  /// Number of bytes for which the peer's ring has no room yet, or else that the peer has not
-  /// acknowledged.
+  /// For a peer with a ring: number of bytes for which the ring has no room yet. For others: number
+  /// of bytes that the peer has not acknowledged.
   [[nodiscard]] std::size_t unacknowledged(const TcpPeer& peer) const {
     return peer.uses_ring ? rings_->waiting(peer.place) : peer.association.kept_bytes();
   }
@@ -44,8 +45,8 @@ class TcpTraffic {
   void run(Duration most);
   /// Runs the loop alone, without waiting.
   void run_loop();
-  /// Without running the loop, reads the rings and the connection of `awaited` (may be null), where
-  /// the next message most likely arrives. Runs the loop now and then.
+  /// Reads the rings and the connection of `awaited` (may be null), where the next message most
+  /// likely arrives. Runs the loop only now and then.
   void glance(TcpPeer* awaited);
 
  private:
