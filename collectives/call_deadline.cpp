@@ -11,7 +11,7 @@ namespace lockstep::collectives {
 CallDeadline::CallDeadline(Duration deadline, std::function<Status()> verdict,
                            std::function<void()> written)
     : verdict_(std::move(verdict)), written_(std::move(written)) {
-  // Signals are for the program's own threads.
+  // Blocks all signals in the new thread: the program's own threads handle them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -17,7 +17,7 @@ namespace lockstep::collectives {
 class CallDeadline {
  public:
   /// After `deadline` the object writes the text of `verdict` to stderr and ends the process with
-  /// the exit code of that error. It calls `verdict`, and `written` once the text is written, on
+  /// the exit code of that verdict. It calls `verdict`, and `written` once the text is written, on
   /// its own thread.
   CallDeadline(Duration deadline, std::function<Status()> verdict,
                std::function<void()> written = {});

@@ -9,8 +9,9 @@
 
 namespace lockstep::collectives {
 
-/// One group as seen from one of its ranks. One thread. A failure is final: it ends the work under
-/// way, so that no wait for the stream lasts for ever, and the output of this work is undefined.
+/// One group as seen from one of its ranks. Used by one thread. A failure is final: it ends the
+/// work under way, so that no wait for the stream lasts for ever, and the output of this work is
+/// undefined.
 class DeviceData {
  public:
   virtual ~DeviceData() = default;
@@ -21,12 +22,12 @@ class DeviceData {
   /// `receive` are addresses on the device. They must stay valid until the stream has passed the
   /// collective, the counts only until start() returns. The first collectives between two devices
   /// may wait for the other rank to start them. All ranks start the same collectives in the same
-  /// order, also those without elements. Errors: BadInput (as check(), or the backend cannot do it;
-  /// nothing was started), Stuck (a peer did not start before the deadline), RankLost, Environment,
-  /// Internal.
+  /// order, including collectives without elements. Errors: BadInput (as check(), or the backend
+  /// cannot do it; nothing was started), Stuck (a peer did not start before the deadline),
+  /// RankLost, Environment, Internal.
   [[nodiscard]] virtual Result<void> start(const Collective& collective) = 0;
-  /// Returns the failure so far, if any, also that of work on the stream. Never waits for a peer.
-  /// Errors: those of start().
+  /// Returns the failure so far, if any, including a failure of work on the stream. Never waits for
+  /// a peer. Errors: those of start().
   [[nodiscard]] virtual Result<void> poll() = 0;
   /// Ends work under way, whatever the other ranks do; every later call fails (with an earlier
   /// failure, else with Gone).

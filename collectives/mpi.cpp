@@ -26,7 +26,7 @@ Rank rank_in(MPI_Comm comm) {
 /// mixed up.
 class Mpi final : public Communicator {
  public:
-  /// `members` are the numbers of the ranks in errors, in the order of both communicators.
+  /// `members`: the numbers by which errors name the ranks, in the order of both communicators.
   Mpi(MPI_Comm control, MPI_Comm data, const RankSet& members, const MpiOptions& options)
       : comms_{control, data},
         members_(members),
@@ -135,7 +135,7 @@ Result<bool> Mpi::poll() {
   return advance();
 }
 
-// If a peer is in another round, only this operation fails; a failure of MPI ends the job.
+// If a peer is in another round, this communicator fails; if MPI itself fails, the job ends.
 Result<bool> Mpi::advance() {
   auto moved = control_.advance();
   if (moved) return moved;

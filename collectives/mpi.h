@@ -36,8 +36,8 @@ class MpiSession {
 [[nodiscard]] int mpi_processes();
 
 /// Collective over `comm`. Makes the progress board of the job: memory that the ranks of each host
-/// share, whose name is removed before the function returns. Errors: Environment, on all ranks if
-/// on one rank.
+/// share, whose name is removed before the function returns. Errors: Environment; if one rank
+/// fails, all ranks do.
 [[nodiscard]] Result<std::unique_ptr<Board>> mpi_board(const void* comm);
 
 struct MpiOptions {

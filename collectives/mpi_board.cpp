@@ -11,7 +11,7 @@ namespace {
 
 using Name = std::array<char, 128>;
 
-/// The lowest rank of this host makes the board and sends its name to the others of the host.
+/// The lowest rank of this host makes the board and sends its name to the host's other ranks.
 Result<std::unique_ptr<Board>> make_or_open(MPI_Comm host, int size) {
   int rank = 0;
   MPI_Comm_rank(host, &rank);

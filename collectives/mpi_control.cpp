@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kFirstTag = 1, kBodyTag = 2;
 constexpr std::uint64_t kMagic = 0x6C6F636B73746570;  // "lockstep"
-// Sent twice where a vote has its key and the key's complement, which never have a bit in common.
+// A header has this word twice, where a vote has its key and the key's complement: so no vote looks
+// like a header.
 constexpr std::uint64_t kMark = 0x7061796C6F616421;
 constexpr std::uint64_t kVersion = 1;
 

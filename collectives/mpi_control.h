@@ -13,7 +13,7 @@
 
 namespace lockstep::collectives {
 
-/// Runs one Round at a time. One thread.
+/// Runs one Round at a time. Used by one thread.
 ///
 /// On the wire, tag 1 carries messages of 64 bytes: a bare message of a round whose messages all
 /// have that length, or the header {magic, mark, mark, version, length, 0, 0, 0} of a longer
@@ -21,7 +21,7 @@ namespace lockstep::collectives {
 /// exchange see at the first message that they are not in the same round.
 class MpiControl {
  public:
-  /// `members` are the numbers of the ranks in errors, in the order of `comm`.
+  /// `members`: the numbers by which errors name the ranks, in the order of `comm`.
   MpiControl(MPI_Comm comm, const RankSet& members, std::size_t longest);
   ~MpiControl();
   MpiControl(const MpiControl&) = delete;
@@ -47,7 +47,7 @@ class MpiControl {
   [[nodiscard]] int on_first_message(const Round::Want& want, const MPI_Status& status);
 
   MPI_Comm comm_;
-  std::vector<int> names_;  // numbers of the ranks in errors, by rank
+  std::vector<int> names_;  // numbers by which errors name the ranks, by rank
   int self_ = 0;            // this rank's number in errors
   std::size_t longest_;
   Round* round_ = nullptr;

@@ -15,7 +15,8 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 /// pieces.
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 
-/// For a sum of at most kFewBytes, or at most kNumberBytes per rank, every rank gets all inputs.
+/// A small sum is made on every rank, from the inputs of all ranks: if these have at most kFewBytes
+/// together, or at most kNumberBytes each.
 constexpr std::int64_t kFewBytes = 16 * 1024, kNumberBytes = 64;
 /// Number of elements that each rank sums at a time.
 constexpr std::int64_t kShare = std::int64_t{1} << 16;

@@ -13,7 +13,7 @@
 namespace lockstep::collectives {
 
 /// Runs collectives. Makes a row datatype once per dtype and row length, so that counts are rows.
-/// One thread.
+/// Used by one thread.
 class MpiData {
  public:
   MpiData(MPI_Comm comm, int size) : comm_(comm), size_(size) {}

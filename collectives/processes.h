@@ -9,7 +9,7 @@
 
 namespace lockstep::collectives {
 
-/// Watches processes for their end. One thread.
+/// Watches processes for their end. Used by one thread.
 class Processes {
  public:
   explicit Processes(int ranks) : of_rank_(static_cast<std::size_t>(ranks)) {}

@@ -70,8 +70,8 @@ void with_type(DType dtype, Act act) {
 /// Number of elements that are widened at a time.
 constexpr std::int64_t kChunk = 1024;
 
-/// Sums in f64 and rounds once. chunk(r, at, count) returns f32 elements of rank r; store(at,
-/// count, totals) takes the sums.
+/// Sums in f64 and rounds once. chunk(r, at, count) returns `count` elements of rank r from `at`
+/// on, as f32; store(at, count, sums) takes their sums.
 template <class Chunk, class Store>
 void sum_wide(std::size_t ranks, std::int64_t elements, Chunk chunk, Store store) {
   std::array<double, kChunk> total;

@@ -107,7 +107,8 @@ TalkRound::TalkRound(Rank self, int size, TreeTalk& talk)
   plan();
 }
 
-// Makes a stage's message when the walk reaches the stage. The root makes its word, too.
+// Makes a stage's message when the walk reaches the stage. The root makes its word, too, but sends
+// it to no rank.
 void TalkRound::plan() {
   for (; walk_.stage() != Stage::Done; walk_.next()) {
     if (walk_.stage() == Stage::Up) out_ = talk_.word();

@@ -83,23 +83,24 @@ class TreeRound final : public Round {
   Join join_;
 };
 
-/// What one rank sends up the tree and receives back, if each rank gets an answer of its own. So
-/// the messages between a rank and its parent need to hold only what concerns the rank's subtree.
+/// What one rank sends up the tree and receives back in a TalkRound, in which each rank gets an
+/// answer of its own. So the messages between a rank and its parent need to hold only what concerns
+/// the rank's subtree.
 class TreeTalk {
  public:
   virtual ~TreeTalk() = default;
-  /// Receives a child's word; the left child's comes first.
+  /// Takes the word (payload) that a child has sent for its subtree; the left child is first.
   virtual void heard(bool left, std::span<const std::byte> word) = 0;
-  /// The word of this rank's subtree; called after the children's words. On the root of the tree it
-  /// is the word of all ranks.
+  /// Returns the word of this rank's subtree; called after heard() for the children. On the root of
+  /// the tree it is the word of all ranks.
   [[nodiscard]] virtual Bytes word() = 0;
-  /// Receives the parent's answer to word(); not called on the root.
+  /// Takes the parent's answer to word(); not called on the root.
   virtual void answered(std::span<const std::byte> answer) = 0;
-  /// The answer to a child, from its word and the answer to this rank.
+  /// Returns the answer to a child, made from the child's word and the answer to this rank.
   [[nodiscard]] virtual Bytes answer(bool left) = 0;
 };
 
-/// Runs one talk of all ranks.
+/// Runs one TreeTalk among all ranks.
 class TalkRound final : public Round {
  public:
   /// `talk` must outlive the round.

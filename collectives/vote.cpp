@@ -39,7 +39,7 @@ Round::Want VoteRound::want_between_hosts() const {
   return with((stage_ == Stage::FoldIn) == folded ? Need::Send : Need::Receive, partner);
 }
 
-/// True on a head from when it has gathered its host's votes until it has the result.
+/// True on the head of a host, from when it has gathered the host's votes until it has the result.
 bool VoteRound::between_hosts() const {
   return walk_.stage() == TreeWalk::Stage::Down && !place_.parent && stage_ != Stage::Done;
 }

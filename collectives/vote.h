@@ -13,8 +13,8 @@
 
 namespace lockstep::collectives {
 
-/// Each flag is a bit that is cleared if the flag is set: a bit cleared on any rank is cleared in
-/// the result. Records contain the numbers of the flags.
+/// Flags of a vote. To raise a flag is to clear its bit: so under AND a flag that any rank raises
+/// is raised in the result. Records contain the numbers of the flags.
 enum class VoteFlag : std::uint8_t {
   Error,
   Gone = 2,
@@ -22,8 +22,8 @@ enum class VoteFlag : std::uint8_t {
   GuardFailed,
   CompileFailed,
   RunFailed,
-  /// Not an objection: a rank cast this vote ahead of its call, and its next call may still be
-  /// another.
+  /// Not an objection: a rank cast this vote ahead of its call, and may still make another call
+  /// next.
   Ahead,
   /// Not an objection: a rank has yet to test what its program depends on beyond its inputs.
   Untested
@@ -39,9 +39,9 @@ enum class Combine : std::uint8_t {
 struct Vote {
   static constexpr std::uint64_t kOnes = ~std::uint64_t{0};
 
-  /// [0] entries that fit; [1],[2] round key and its complement; [3],[4] digest of source list and
-  /// state, and its complement; [5],[6] digest of pending asserts and agreed values, and its
-  /// complement; [7] flags. All ones is the neutral element.
+  /// [0] entries that fit, one bit each; [1],[2] round key and its complement; [3],[4] digest of
+  /// source list and state, and its complement; [5],[6] digest of pending asserts and agreed
+  /// values, and its complement; [7] flags. All ones is the neutral element.
   std::array<std::uint64_t, 8> words{kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes, kOnes};
 
   [[nodiscard]] static Vote of(std::uint64_t entries, std::uint64_t key, std::uint64_t state,
@@ -60,7 +60,7 @@ struct Vote {
                                     std::uint64_t{1} << static_cast<unsigned>(VoteFlag::Untested);
     return (words[7] | kNone) != kOnes;
   }
-  /// True if all ranks were in one round, with one pending digest, and none objected.
+  /// True if all ranks were in one round with equal pending digests, and none objected.
   [[nodiscard]] bool clean() const { return same_key() && same_pending() && !any_flag(); }
 
   /// Combines `other` into this vote.
@@ -103,7 +103,7 @@ class VoteRound final : public Round {
   Want want_;
   const HostRuns* hosts_;  // null: each rank counts as a host
   TreePlace place_;        // this rank's place in the tree of its host
-  TreeWalk walk_;          // in that tree; in its Down stage the head first goes through stage_
+  TreeWalk walk_;          // walk of that tree; at Down the head first runs the stages of stage_
   std::int32_t self_;      // number of this host
   std::int32_t size_;      // number of hosts
   std::int32_t core_;      // largest power of two <= size

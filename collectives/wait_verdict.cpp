@@ -8,8 +8,8 @@
 namespace lockstep::collectives {
 namespace {
 
-/// Shortest silence that counts as out of reach: twice as long as the other ranks of a host are
-/// silent when its speaker is suspended.
+/// Shortest silence that counts as out of reach. When the speaker of a host is suspended, the other
+/// ranks of that host are silent for about half as long.
 constexpr std::chrono::seconds kOutOfReach{3};
 
 /// The ranks that have not entered the operation that `rank` waits in.
@@ -65,7 +65,8 @@ Status lost(const BoardSnapshot& board, const RankSet& ranks, Instant now) {
       "", last_seen(board, now)};
 }
 
-/// Ranks that wait in the operation with self's group and number, but of another kind.
+/// Ranks that wait in an operation with the group and number of self's operation but of another
+/// kind.
 RankSet elsewhere_at_same_place(const BoardSnapshot& board, Rank self) {
   const RankState& me = board.ranks[static_cast<std::size_t>(self.value)];
   RankSet apart;
@@ -132,7 +133,7 @@ struct Look {
   [[nodiscard]] const RankState& state(Rank rank) const {
     return board.ranks[static_cast<std::size_t>(rank.value)];
   }
-  /// True if `rank` has had neither progress nor a lease for `deadline`, during this wait.
+  /// True if `rank`, within this wait, has had neither progress nor a lease for `deadline`.
   [[nodiscard]] bool still(Rank rank) const {
     return now - std::max({since, state(rank).progress, state(rank).lease}) > deadline;
   }
@@ -142,14 +143,14 @@ struct Look {
     const RankSet with = held_by(board, rank);
     return still(rank) && std::all_of(with.begin(), with.end(), [&](Rank r) { return still(r); });
   }
-  /// True if `rank` was alive late in this wait. From a rank of another host this takes a message
-  /// from the second half of the wait: an older message may show a wait although the rank has been
-  /// suspended since.
+  /// True if `rank` is known to have been alive late in this wait. A rank of another host must have
+  /// sent a message later than half of `deadline` after the wait began: after an older message it
+  /// may have been suspended.
   [[nodiscard]] bool heard(Rank rank) const {
     return !state(rank).carried || state(rank).beat > since + deadline / 2;
   }
-  /// True if no news of `rank`, of another host, has arrived for most of the deadline, and it holds
-  /// no lease under which it may be busy.
+  /// True if `rank` is on another host and, for most of the deadline, has sent no news and held no
+  /// lease.
   [[nodiscard]] bool out_of_reach(Rank rank) const {
     return state(rank).carried && std::max(state(rank).beat, state(rank).lease) <=
                                       now - std::max<Duration>(deadline * 3 / 4, kOutOfReach);
@@ -167,7 +168,8 @@ Findings findings(const Look& look, const RankSet& reached, bool together) {
   Findings found;
   for (const Rank rank : reached) {
     const RankState& state = look.state(rank);
-    // A rank that has not entered, although it waits for no other rank, counts as not waiting.
+    // A rank that has not entered self's operation, and whose own wait needs no other rank, counts
+    // as not waiting.
     const bool waits =
         rank == look.self || (state.waiting && (together || !held_by(look.board, rank).empty()));
     if (state.finished && !together) found.finished.insert(rank);
@@ -178,7 +180,7 @@ Findings findings(const Look& look, const RankSet& reached, bool together) {
     found.all_wait &= waits;
     found.all_still &= look.still(rank) && look.heard(rank);
   }
-  // Ranks whose last messages differ by a moment are equally silent.
+  // Names all ranks out of reach: the ranks of one host fall silent at slightly different times.
   if (!together && !found.silent.empty())
     for (const Rank rank : reached)
       if (look.out_of_reach(rank)) found.silent.insert(rank);

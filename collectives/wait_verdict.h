@@ -14,7 +14,7 @@ namespace lockstep::collectives {
 /// What the asking rank is doing.
 struct Wait {
   Rank self{};
-  /// When it entered the watched wait in which it is; nullopt: it is not waiting.
+  /// When it entered its current watched wait; nullopt: it is not waiting.
   std::optional<Instant> since;
 };
 
@@ -31,17 +31,19 @@ struct Judgement {
 /// RankLost at once, even if the asking rank is not waiting. Otherwise the verdict is about the
 /// ranks that the asking rank waits for, directly or through other ranks that wait. It is Stuck if
 ///  - one of them has finished the job: at once, because that rank will not arrive;
-///  - some of them hold up the wait. Such a rank does not wait, and has had neither progress nor a
-///    lease for `deadline` of this wait. Or it is suspended in an operation that all its ranks have
-///    entered, and in which nothing has moved for `deadline`. The verdict names all such ranks, and
-///    ranks of other hosts without news for three quarters of `deadline`, at least 3 s;
+///  - some of them hold up the wait. Such a rank does not wait, and within this wait has had
+///    neither progress nor a lease for `deadline`. Or it is suspended in an operation that all
+///    members have entered, and in which nothing has moved for `deadline`. The verdict names all
+///    such ranks, and ranks of other hosts without news for three quarters of `deadline`, at least
+///    3 s;
 ///  - all of them wait, in a ring or in the same operation, and nothing has moved for `deadline`.
-///    This needs news of the ranks of other hosts from its second half. The verdict names every
-///    operation and its ranks. (A proven ring is reported before the deadline: ring.h.)
+///    Each of them that is on another host must have sent news later than half of `deadline` after
+///    the wait began. The verdict names every operation and its ranks. (A proven ring is reported
+///    before the deadline: ring.h.)
 [[nodiscard]] std::optional<Judgement> judge(const BoardSnapshot& board, const Wait& wait,
                                              Instant now, Duration deadline);
 
-/// The table of a report: what each rank was last seen doing, equal texts together.
+/// The table of a report: what each rank was last seen doing; ranks with equal texts share a row.
 [[nodiscard]] std::vector<RankValue> last_seen(const BoardSnapshot& board, Instant now);
 
 }  // namespace lockstep::collectives

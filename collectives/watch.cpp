@@ -38,7 +38,7 @@ extern "C" void lockstep_on_signal(int number) {
 /// Age at which a ring is reported.
 constexpr std::chrono::milliseconds kRingAge{300};
 
-/// Writes the report; its bytes are not yet on disk.
+/// Writes the report without flushing it to disk.
 DraftFile write_report(const std::string& name, std::string_view text) {
   make_private_folder(std::filesystem::path(name).parent_path());
   DraftFile file(name, {.mode = 0644});
@@ -198,8 +198,8 @@ void Watch::Thread::end(const Status& verdict, int code) const {
   ::_exit(code);
 }
 
-/// If a rank is lost, mpirun ends the others by SIGTERM, so the verdict is the lost rank. Otherwise
-/// the signal is from outside the job, and no rank is to blame.
+/// If a rank is lost, mpirun ends the others by SIGTERM, so the verdict names the lost rank.
+/// Otherwise the signal is from outside the job, and no rank is to blame.
 void Watch::Thread::on_signal(int number, const BoardSnapshot& seen, Instant now) {
   ended = true;
   const auto verdict = judge(seen, {self, std::nullopt}, now, options.deadline);
@@ -268,7 +268,7 @@ Result<std::unique_ptr<Watch>> Watch::start(Board& board, Rank self, WatchOption
                     std::strerror(errno)));
   watch->seat_.register_process(::getpid(), host_id(), thread.clock.now());
   thread.take_signals();
-  // Signals are for the program's own threads.
+  // Blocks all signals in the new thread: the program's own threads handle them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

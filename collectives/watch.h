@@ -17,7 +17,7 @@ namespace lockstep::collectives {
 struct WatchOptions {
   /// Time for which a rank that others wait for may show neither progress nor a lease.
   Duration deadline = std::chrono::seconds(60);
-  /// If not empty, the report goes to this file, too, besides stderr. The file is written whole or
+  /// If not empty, the report goes to this file as well as to stderr. The file is written whole or
   /// not at all. A missing folder is made, for this user only.
   std::string report_file;
   /// True: on SIGTERM and SIGINT, unless the program handles them itself, the watchdog writes a
@@ -38,14 +38,15 @@ struct WatchOptions {
   /// the process in its own way. Runs on the watchdog's thread or the thread that calls end_job().
   /// Null: not called.
   std::function<void(const Status& verdict)> before_end;
-  /// Called with the verdict instead of writing a report and leaving with _exit(exit code); for
-  /// tests. Runs on the watchdog's thread.
+  /// For tests: called with the verdict in place of `tell`, the report, `final_report` and
+  /// _exit(exit_code). Runs on the watchdog's thread or the thread that calls end_job(). Null: not
+  /// called.
   std::function<void(const Status& verdict, int exit_code)> on_verdict;
 };
 
 /// The watchdog of one process of the job. Created once, by the thread that also destroys it; one
-/// thread makes Armed objects. The destructor notes a clean exit on the board, so that the others
-/// do not report the end of this process as a loss.
+/// thread makes Armed objects. The destructor notes a clean exit on the board, so that other
+/// processes do not report the end of this process as a loss.
 class Watch {
  public:
   /// `board` must outlive the watch. The watch takes the seat of `self`. Errors: Environment (no
@@ -62,8 +63,8 @@ class Watch {
   [[nodiscard]] Rank self() const { return self_; }
   [[nodiscard]] Duration deadline() const;
 
-  /// Exists during a blocking wait, which is watched. Costs three stores, and reading the clock at
-  /// the end.
+  /// While an object exists, the blocking wait of its thread is watched. Costs three stores and one
+  /// reading of the clock.
   class Armed {
    public:
     explicit Armed(Watch* watch) : watch_(watch) {
@@ -83,7 +84,7 @@ class Watch {
   void ends_at_loss(bool ends);
 
   /// Ends the job with `verdict` as the watchdog would: writes the report, then calls _exit. For
-  /// failures that other ranks may never learn about, as a failure of the transport.
+  /// failures that other ranks may never learn about, such as a failure of the transport.
   void end_job(const Status& verdict);
 
  private:
