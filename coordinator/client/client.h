@@ -1,5 +1,5 @@
-// One attempt at a connection to a coordinator: connects, proves the secret, exchanges messages. It
-// works only within run_for(), which its user calls.
+// One attempt at a connection to a coordinator: connects, proves the secret, exchanges messages.
+// All work is done within run_for(), which the caller calls again and again.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,8 @@ class Feed {
   /// Sets the counters to these totals.
   void count(const CallCounters& counters);
   void tell(CallEvent event);
-  /// Keeps the text of a graph until the coordinator asks for it; the last kMostGraphs are kept.
+  /// Keeps the text of a graph, in case the coordinator asks for it. The last kMostGraphs texts are
+  /// kept.
   void keep(GraphText graph);
   void configure(std::string text);
 

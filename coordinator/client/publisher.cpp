@@ -34,7 +34,8 @@ SlotReport report_of(const Board& board, Rank rank, Instant now) {
   return report;
 }
 
-/// Everything below runs on the publisher's thread, except stop() and atomic members.
+/// Used by the publisher's thread only, except stop(), last_word(), atomic members, and members
+/// under the mutex.
 struct Publisher::Thread {
   Thread(const Board& the_board, PublisherOptions the_options)
       : board(the_board), options(std::move(the_options)), pause(options.first_pause) {}
@@ -62,7 +63,7 @@ struct Publisher::Thread {
   SystemClock clock;
   std::atomic<bool> joined{false};
   std::unique_ptr<Client> client;
-  bool over = false, was_refused = false;  // this attempt has ended; by a refusal
+  bool over = false, was_refused = false;  // this attempt has ended; the coordinator refused it
   Duration pause;
   Instant attempted{0};
   std::string said;  // the reason last passed to say(); empty: the coordinator can be reached
@@ -84,9 +85,9 @@ struct Publisher::Thread {
   std::thread thread;
 };
 
-/// True if the rank waits in the same operation as at the previous look, has left such a wait after
-/// reporting it, has changed its phase, or has finished. Shorter waits occur in every step and are
-/// not reported.
+/// True if the rank has changed its phase or finished since the last report, has left a wait that
+/// was reported, or waits in the same operation as at the previous look. Shorter waits occur in
+/// every step and are not reported.
 bool Publisher::Thread::worth_telling(const SlotReport& now) const {
   if (now.phase != told->phase || now.finished != told->finished) return true;
   const bool in_told_wait = now.waiting && told->waiting && now.begun == told->begun;
@@ -94,7 +95,7 @@ bool Publisher::Thread::worth_telling(const SlotReport& now) const {
   return now.waiting && last_look.waiting && now.begun == last_look.begun;
 }
 
-/// Sends the program's events since the last look.
+/// Sends the configuration once, then some of the program's events, the oldest first.
 void Publisher::Thread::pass_on() {
   constexpr int kEventsPerLook = 16;
   if (!options.feed || !joined.load() || !client->idle()) return;

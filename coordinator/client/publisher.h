@@ -1,8 +1,8 @@
 // The thread of a rank that reports to the coordinator. It reads the rank's slot of the progress
-// board and sends a report about once a second, or sooner after a change that other ranks may wait
-// for. It also sends the events of calls, and receives the coordinator's verdict. It shares no lock
-// with the job, and nothing in the job waits for it: without a coordinator the job runs the same
-// way.
+// board and sends a report about once a second, or sooner when the rank begins or ends a long wait,
+// changes its phase or finishes. It also sends the events of calls, and receives the coordinator's
+// verdict. It shares no lock with the job, and nothing in the job waits for it: without a
+// coordinator the job runs the same way.
 #pragma once
 
 #include <functional>
@@ -56,8 +56,8 @@ class Publisher {
   [[nodiscard]] bool joined() const;
 
   /// Reports that this process is about to end the job with `verdict`. Returns once the coordinator
-  /// has recorded it, or after 2 s. From any thread; no effect on the publisher's thread, where the
-  /// coordinator's verdict is obeyed.
+  /// has recorded it, or after 2 s. From any thread; no effect on the publisher's thread, which
+  /// obeys the coordinator's verdict.
   void last_word(const Status& verdict);
 
  private:
@@ -66,7 +66,7 @@ class Publisher {
   std::unique_ptr<Thread> thread_;
 };
 
-/// The report of a rank from its slot, without the numbers of looks.
+/// The report of a rank from its slot of the board, without the looks and the counters.
 [[nodiscard]] SlotReport report_of(const Board& board, Rank rank, Instant now);
 
 }  // namespace lockstep::coordinator

@@ -164,7 +164,7 @@ void EventLog::findings(const WatchedJob& job, const Service& service, Known& kn
   }
   for (const auto& held : known.findings) {
     const EventLine& line = held.second;
-    // If the finding now is more severe or names more ranks, it is not over.
+    // A finding that has become more severe or names more ranks is not over.
     const bool goes_on = std::any_of(hold.begin(), hold.end(), [&](const auto& other) {
       return other.second.event == line.event && line.ranks.minus(other.second.ranks).empty();
     });

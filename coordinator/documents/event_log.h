@@ -23,7 +23,7 @@ struct CallTally {
     std::array<std::uint64_t, kBounds.size() + 1> buckets{};  // each sample counts in one bucket
     double sum = 0;
   };
-  /// Seconds of trace and compile on the slowest rank, by outcome.
+  /// Seconds of the lowest rank's trace and of the slowest rank's compile, by outcome.
   std::map<std::string_view, Histogram> compile;
   struct Recompile {
     std::string_view reason;
@@ -53,9 +53,9 @@ class EventLog {
   struct Known {
     int run = 0;
     RankSet live, finished, came;
-    std::map<std::string, EventLine> findings;  // those that hold
+    std::map<std::string, EventLine> findings;  // findings that hold, by kind, severity and ranks
     std::uint64_t next_call = 0;
-    bool ended = false;  // an event of a verdict was made
+    bool ended = false;  // the event of the verdict was made
   };
   void look_at(const std::string& id, const WatchedJob& job, const Service& service);
   void members(const WatchedJob& job, Known& known);

@@ -1,4 +1,4 @@
-// Collects the news of a coordinator's jobs since the last call, in the form of the history store.
+// Collects the news of a coordinator's jobs since the last collect(), in the form of the history.
 // Pure: no clock, no file, no thread.
 #pragma once
 
@@ -19,7 +19,7 @@ class HistoryCollector {
   /// Period at which it reports that a run is still watched, if there is no other news.
   static constexpr std::chrono::seconds kSign{10};
 
-  /// `coordinator` is an id that differs for each start of the coordinator.
+  /// `coordinator` is a random id for each start of the coordinator.
   explicit HistoryCollector(std::string coordinator) : coordinator_(std::move(coordinator)) {}
   /// `wall` is the same moment as `now`.
   [[nodiscard]] std::vector<RunNews> collect(const Service& service, Instant now, HistoryTime wall);
@@ -29,7 +29,7 @@ class HistoryCollector {
     HistoryRun run;
     Instant began{0};                             // WatchedJob::began
     std::map<std::uint64_t, std::int64_t> calls;  // calls already returned: serial, number of ranks
-    Instant told{0};                              // when news of it was last returned
+    Instant told{0};                              // when news of the run was last returned
     std::set<std::string> held;                   // findings and verdict
   };
   [[nodiscard]] RunNews news_of(const Service& service, const WatchedJob& job, Watched& watched,

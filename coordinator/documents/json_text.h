@@ -1,4 +1,4 @@
-// The text of JSON, as in all documents of a coordinator.
+// JSON as text, as all documents of a coordinator spell it.
 #pragma once
 
 #include <string>

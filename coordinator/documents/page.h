@@ -1,5 +1,5 @@
-// The status page: one HTML document that contains a status document and uses no other resources.
-// The page of a running coordinator and the page in a file are the same.
+// The status page: one HTML document that contains a status document and uses no other resources. A
+// running coordinator serves the page that `--report` writes to a file.
 #pragma once
 
 #include <string>

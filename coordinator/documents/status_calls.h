@@ -9,7 +9,7 @@
 
 namespace lockstep::coordinator {
 
-/// Number of calls shown. These are the latest; older calls are only in the counts of their frames.
+/// Maximum number of calls shown, the latest. Older calls are only in the counts of their frames.
 inline constexpr std::size_t kShownCalls = 100;
 
 /// Adds "frames", "calls", "graphs", "counters", "waiting", "configuration".

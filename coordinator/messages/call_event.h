@@ -28,7 +28,8 @@ struct Configuration {
   bool operator==(const Configuration&) const = default;
 };
 
-/// One call of one rank. All ranks of the frame's group report the same, except for the times.
+/// One call of one rank. Reports of one call by the ranks of a group normally differ only in
+/// `reason` and the times.
 struct CallEvent {
   enum class Outcome : std::uint8_t { Compiled, Fallback, Error };
   std::string frame;

@@ -8,7 +8,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// Size of the longest sentence of a refusal, in bytes.
+/// Longest message of a refusal, a verdict or an Ending, in bytes.
 constexpr std::size_t kSentenceBytes = 4096;
 
 /// The type of each alternative of Message, in its order.

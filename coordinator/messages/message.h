@@ -1,6 +1,6 @@
-// The messages inside sealed frames, and their bytes. Decoding trusts nothing. It checks lengths of
-// texts and lists, ranges of enumerators and times, and that no byte is left over. It replaces
-// control characters.
+// The messages that are sent under a seal, and their bytes. Decoding trusts nothing. It checks
+// lengths of texts and lists, ranges of enumerators and times, and that no byte is left over. It
+// replaces control characters.
 #pragma once
 
 #include <optional>
@@ -48,26 +48,27 @@ struct GraphWanted {
   bool operator==(const GraphWanted&) const = default;
 };
 /// To all ranks: the verdict that ends the job. It is repeated while it holds. A rank that has
-/// waited for a second ends the job with it.
+/// waited in one operation for a second ends the job with it.
 struct JobVerdict {
   Code code = Code::Internal;
   std::string message;
   bool operator==(const JobVerdict&) const = default;
 };
 
-/// From a rank: says that its watchdog ends the job with this error. The coordinator records that
-/// at once and answers Noted, because the process, which may host the coordinator, is about to
-/// exit.
+/// From a rank: says that its watchdog ends the job with this error. The coordinator records the
+/// error at once and answers Noted, because the rank's process, which may host the coordinator, is
+/// about to exit.
 struct Ending {
   Code code = Code::Internal;
   std::string message;
   bool operator==(const Ending&) const = default;
 };
+/// To a rank: says that its Ending is recorded.
 struct Noted {
   bool operator==(const Noted&) const = default;
 };
 
-/// The types of the frames in which messages are sent.
+/// The type of a message on the wire.
 enum class MessageType : std::uint8_t {
   // From a rank or an observer:
   Join = collectives::kFirstSealedType,

@@ -26,8 +26,8 @@ struct PortFile {
   /// of process that listens. Errors: Environment.
   [[nodiscard]] Result<void> write(const std::string& file,
                                    std::string_view format = kCoordinatorFile) const;
-  /// Errors: Environment (there is no such file), Version (other users may read or own it),
-  /// BadInput (it has another format).
+  /// Errors: Environment (the file cannot be read), Version (the file is not a private file of this
+  /// user), BadInput (the file has another format).
   [[nodiscard]] static Result<PortFile> read(const std::string& file,
                                              std::string_view format = kCoordinatorFile);
 };

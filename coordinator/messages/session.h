@@ -1,5 +1,6 @@
-// One side of a connection to a coordinator: the payloads of collectives/wire/sealed_session.h, as
-// messages, with a check that the sender may send them. Pure.
+// One side of a connection to a coordinator. Turns the payloads of a sealed session
+// (collectives/wire/sealed_session.h) into messages, and checks that the other side may send them.
+// Pure.
 #pragma once
 
 #include <optional>

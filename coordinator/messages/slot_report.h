@@ -15,12 +15,12 @@ namespace lockstep::coordinator {
 /// Longest texts accepted, in bytes.
 inline constexpr std::size_t kJobBytes = 128, kHostBytes = 64, kBuildBytes = 64, kNameBytes = 48,
                              kNoteBytes = 96;
-/// Largest job that is watched.
+/// Maximum number of ranks of a watched job.
 inline constexpr int kMostRanks = 1 << 16;
 /// Maximum number of groups counted for one rank, as many as on a progress board.
 inline constexpr std::size_t kMostGroups = 64;
 
-/// Random number of one start of a rank's process. A restarted rank has another number.
+/// A random number for each start of a rank's process.
 enum class Incarnation : std::uint64_t {};
 
 /// A rank of a job, and its process.

@@ -1,9 +1,9 @@
-// Two texts side by side, line by line. Finds their longest common subsequence of lines by dynamic
-// programming, after equal lines at both ends are left out.
+// Two texts side by side, line by line. Equal lines at both ends are matched first; the rest is
+// aligned by its longest common subsequence of lines, found by dynamic programming.
 
 const kMostCells = 9e6;
 
-/** Pairs [left, right] of lines; undefined where one side has none. */
+/** Pairs [left, right] of lines. A line without a counterpart is paired with undefined. */
 function differenceOf(left, right) {
   let head = 0;
   while (head < left.length && head < right.length && left[head] === right[head]) ++head;
@@ -17,7 +17,7 @@ function differenceOf(left, right) {
   return pairs;
 }
 
-/** If the texts are too long to align: all lines of one, then all lines of the other. */
+/** Pairs lines by position: for runs of lines that differ, and for texts too long to align. */
 function beside(a, b) {
   return Array.from({length: Math.max(a.length, b.length)}, (_, i) => [a[i], b[i]]);
 }

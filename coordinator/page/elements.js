@@ -43,8 +43,8 @@ function operationText(at) {
   return `${at.operation} ${at.ordinal}${group}`;
 }
 
-/** Puts `make()` into the element, only where `data` is another than the last time: what has the
- *  focus or is open stays as it is. */
+/** Puts `make()` into the element `where`, but only if `data` has changed since the last time: so
+ *  an unchanged element keeps its focus, and stays open if it is open. */
 const shown = new Map();
 function show(where, data, make) {
   const key = JSON.stringify(data);

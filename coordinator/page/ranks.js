@@ -1,5 +1,5 @@
 'use strict';
-// Sets of ranks in the form of their text: "0-2,7".
+// Sets of ranks as text: "0-2,7".
 
 /** Calls `visit(first, last)` for every run of the set. */
 function eachRun(text, visit) {
@@ -54,7 +54,8 @@ function stateOf(doing) {
   return doing.phase === 'finishing' ? 'finished' : 'running';
 }
 
-/** What each rank of a job does: state (of kStates), index into job.doing and job.hosts (or -1). */
+/** For each rank of a job: the indices of its state in kStates, of its entry in job.doing, and of its host in
+ *  job.hosts (-1: none). */
 function rankTable(job) {
   const table = {
     size: job.size, state: new Uint8Array(job.size).fill(kStates.indexOf('absent')),

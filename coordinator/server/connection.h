@@ -32,7 +32,7 @@ class Connection {
   /// joined.
   [[nodiscard]] Bytes tell(const Message& message);
   /// The next part of a requested status document; empty: nothing to send. To be called whenever
-  /// everything else is sent, so that at most one document waits for a slow reader.
+  /// everything else is sent, so that at most one part waits for a slow reader.
   [[nodiscard]] Bytes more();
   [[nodiscard]] bool established() const { return session_.established(); }
   [[nodiscard]] ConnectionId id() const { return id_; }

@@ -1,4 +1,4 @@
-// The user whose process is at the other end of a connection within this machine.
+// Finds the user whose process is at the other end of a connection within this machine.
 #pragma once
 
 #include <cstdint>

@@ -48,8 +48,8 @@ constexpr std::chrono::seconds kLinger{1};
 /// Maximum number of events that run() handles after stop(), so that a flood does not keep it
 /// running.
 constexpr int kLastHandled = 10'000;
-/// Longest wait of run() for the history at its end, of which there are at most two: the first
-/// value applies if the last write succeeded, the second if it failed.
+/// Longest time for which run(), at its end, waits for a write of the history: kLastWrite if the
+/// last write succeeded, kLastTry if it failed. run() waits at most twice.
 constexpr std::chrono::seconds kLastWrite{3}, kLastTry{1};
 /// Maximum number of HTTP connections with an accepted request, and maximum number of these that
 /// follow updates.
@@ -141,7 +141,7 @@ struct Server::Loop {
   std::set<ConnectionId> strangers;  // oldest first
   std::set<ConnectionId> viewers;
   std::uint64_t last_connection = 0;
-  std::map<ConnectionId, Instant> endings;      // by connection: when its wait for Noted began
+  std::map<ConnectionId, Instant> endings;      // since when each connection waits for Noted
   bool endings_given = false;                   // the history writer has the news of all endings
   std::atomic<std::size_t> speakers{0};         // Service::speakers()
   std::array<std::byte, 64 * 1024> incoming{};  // buffer of the connection being read
@@ -460,8 +460,7 @@ void Server::run() {
   loop_->sweep();
   loop_->look(kLook);
   loop_->io.run();
-  // Reads what is in the sockets: last reports of ranks that ended before this process was asked to
-  // stop.
+  // Reads what is in the sockets: the last reports of ranks that ended before run() was stopped.
   loop_->io.restart();
   for (int handled = 0; handled < kLastHandled && loop_->io.poll_one() != 0; ++handled) {
   }

@@ -21,7 +21,7 @@ struct Version {
   shapes::Fingerprint graph{};
   CallEvent::Outcome outcome = CallEvent::Outcome::Compiled;
   Code code = Code::Internal;
-  std::string decisions;  // those of the lowest of the ranks
+  std::string decisions;  // as reported by the lowest of the ranks
   RankSet ranks;
 };
 
@@ -56,8 +56,8 @@ class CallLog {
   static constexpr std::size_t kMostCalls = 1024, kMostGraphs = 64, kMostFrames = 1024;
 
   void take(Rank rank, const CallEvent& event, Instant now);
-  /// The graph whose text this rank should be asked for; nullopt: no text is missing. A graph is
-  /// asked for again if its text has not arrived within ten seconds.
+  /// The graph of `event`, if the rank that sent the event should now be asked for the graph's
+  /// text; else nullopt. A text that has not arrived within ten seconds is asked for again.
   [[nodiscard]] std::optional<shapes::Fingerprint> wanted(const CallEvent& event, Instant now);
   /// Takes the text of a graph that was asked for; other texts are ignored.
   void take_graph(const shapes::Fingerprint& graph, std::string text);

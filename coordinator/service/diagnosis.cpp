@@ -33,7 +33,7 @@ struct Look {
   [[nodiscard]] double seconds_since(Instant since) const {
     return std::chrono::duration<double>(now - since).count();
   }
-  /// "it was last seen in no operation yet, starting"
+  /// "it was last seen: in no operation yet, starting"
   [[nodiscard]] std::string last_seen(const RankSet& ranks) const {
     const Rank rank = ranks.lowest();
     const Seen* seen = progress.seen(rank);
@@ -93,7 +93,8 @@ void find_lost_and_silent(const Look& look, std::vector<Finding>& out) {
   });
 }
 
-/// The ranks of `missing` to be named, and since when each of them has made no progress.
+/// The ranks of `missing` to blame, and the time since which they make no progress. Adds the ranks
+/// to `named`.
 Sorted to_blame(const Look& look, const Operation& operation, const RankSet& missing,
                 RankSet& named) {
   Sorted out;
@@ -140,20 +141,21 @@ void find_stuck(const Look& look, const std::vector<Operation>& operations,
   };
   for (const Operation& operation : operations) {
     say(operation, operation.not_in, "not come to");
-    // The operation may be a prefetched vote, or may have ended for some ranks only.
+    // Ranks that began the operation and left it are blamed, too: it may be a prefetched vote, or
+    // may have ended for some ranks only.
     if (operation.not_in.empty() && !unseen(look, operation))
       say(operation, operation.beside, "begun and left");
   }
 }
 
-/// True if no rank in the operation has made progress for the time of a warning.
+/// True if no rank in the operation has made progress for `stuck_warn`.
 bool still(const Look& look, const Operation& operation) {
   for (const Rank rank : operation.in)
     if (look.now - look.progress.seen(rank)->state.progress < look.rules.stuck_warn) return false;
   return true;
 }
 
-/// "rank 0: all_reduce f32[4] at a.py:3; rank 1: broadcast", if ranks are in operations of
+/// "rank 0: all_reduce, last event: trace f; rank 1: broadcast", if ranks are in operations of
 /// different kinds at one place; else empty.
 std::string paths(const Look& look, const Operation& operation) {
   std::map<OperationKind, std::pair<RankSet, std::string>> kinds;

@@ -21,13 +21,14 @@ struct Rules {
   Duration stuck_warn = std::chrono::seconds(5), stuck_act = std::chrono::seconds(60);
   /// For ranks that have never joined; counted from when the first rank joined.
   Duration absent_warn = std::chrono::seconds(10);
-  /// A rank lags if over `skew_looks` looks the median rank of the job waits for at least
-  /// 1/skew_median of the time, and the rank itself waits for at most 1/skew_ratio of that.
+  /// A rank lags if, over at least `skew_looks` looks, the median rank of the job waits for
+  /// 1/skew_median of the time or more, and the lagging rank for 1/skew_ratio of the median or
+  /// less.
   std::uint32_t skew_median = 5, skew_ratio = 4, skew_looks = 100;
 
-  /// The rules of one job, whose watchdogs wait for `deadline`. On one host watchdogs see more than
-  /// reports show, so the coordinator acts later than they do. Between hosts the coordinator sees
-  /// more, so it acts earlier than they do.
+  /// The rules of one job, whose watchdogs wait for `deadline`. On one host the watchdogs see more
+  /// than reports show, so the coordinator acts later than the watchdogs. Between hosts the
+  /// coordinator sees more, so it acts earlier.
   [[nodiscard]] Rules within(Duration deadline, bool several_hosts) const;
 };
 

@@ -5,8 +5,8 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// True if the last report of one of `ranks` says that it is a member and has not begun the
-/// operation.
+/// True if one of `ranks` last reported that it is a member of the operation's group and has not
+/// begun the operation.
 bool behind(const RankSet& ranks, const Operation& operation, const Progress& progress) {
   for (const Rank rank : ranks)
     if (const Seen* seen = progress.seen(rank); seen != nullptr) {

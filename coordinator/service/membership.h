@@ -41,8 +41,8 @@ class Membership {
     std::optional<ConnectionId> replaced;  // an earlier connection of the rank, to be closed
   };
   /// `silent_after` is the silence after which an earlier incarnation counts as gone. Requires that
-  /// the identity's rank is from 0 to size-1. Errors: Version (the build or world size differs from
-  /// that of the members, which the message names; or another live process has this rank).
+  /// the identity's rank is from 0 to size-1. Errors: Version (the build or world size is not that
+  /// of the members, and the message names both; or another live process has this rank).
   [[nodiscard]] Result<Admission> join(const Identity& identity, ConnectionId connection,
                                        Instant now, Duration silent_after);
   void heard(Rank rank, bool finished, Instant now);

@@ -9,7 +9,7 @@ namespace {
 
 struct Awaited {
   Operation operation;
-  Instant told{0};  // arrival of the first report that a rank waits in it
+  Instant told{0};  // when the first report of a wait in the operation arrived
 };
 
 bool connected(const Membership& membership, Rank rank) {

@@ -21,18 +21,19 @@ struct Operation {
   std::uint64_t ordinal = 0;
   RankSet in;          // ranks that wait in it
   RankSet not_in;      // members that have not begun it
-  RankSet beside;      // members whose last operation it is, and that do not wait in it
-  bool recent = true;  // the last report of every member is recent enough
+  RankSet beside;      // members that began it last, and do not wait in it
+  bool recent = true;  // every member's last report is recent enough to place the member
   Instant since{0};    // when the first rank began to wait
 
   /// "operation 12 (vote of group tensor)"
   [[nodiscard]] std::string text() const;
 };
 
-/// Sorted by age, then by group and ordinal. Reports arrive at different times, and an older report
-/// proves nothing. So a rank is in `not_in` only if its last report is later than a report of
-/// another rank's wait in the operation, or if it can report no more. Members of a group are known
-/// from their own reports; every rank is a member of the world.
+/// The operations in which ranks wait, sorted by age, then by group and ordinal. Reports arrive at
+/// different times, and a report from before a wait proves nothing. So a rank is in `not_in` only
+/// if its last report arrived after the first report of a wait in the operation, or if the rank can
+/// report no more. Members of a group are known from their own reports; every rank is a member of
+/// the world.
 [[nodiscard]] std::vector<Operation> awaited_operations(const Membership& membership,
                                                         const Progress& progress);
 

@@ -8,8 +8,8 @@ namespace {
 /// Maximum number of groups of one job whose waits are followed, more than the tensor, pipeline and
 /// data groups of the largest job.
 constexpr std::size_t kMostGroupsOfJob = 1 << 16;
-/// Number of looks after which all earlier looks count half. At ten looks a second this takes two
-/// minutes.
+/// Number of looks after which all earlier looks count half. At twenty looks a second this takes a
+/// minute.
 constexpr std::uint32_t kRecentLooks = 1200;
 
 RankState state_of(const Identity& identity, const SlotReport& report, Instant now) {
@@ -31,8 +31,8 @@ RankState state_of(const Identity& identity, const SlotReport& report, Instant n
   return state;
 }
 
-/// Adds the looks since the last report. If `counts` is false, only sets the numbers from which the
-/// next call counts.
+/// Adds the looks since the last report. If `counts` is false, only keeps the report's totals, from
+/// which the next call counts.
 void count_looks(Seen& seen, const SlotReport& report, bool counts) {
   const auto since = [](std::uint64_t after, std::uint64_t before) {
     return static_cast<std::uint32_t>(

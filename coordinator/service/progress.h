@@ -18,7 +18,7 @@ struct Seen {
   std::vector<GroupCount> groups;
   std::uint64_t looks = 0, looks_waiting = 0;  // the totals of the last report
   CallCounters counters;
-  /// Number of looks at the rank's state in about the last two minutes while no rank compiled, and
+  /// Number of looks at the rank's state while no rank compiled, in about the last minute, and
   /// number of these that found the rank waiting. Later looks count more.
   std::uint32_t recent_looks = 0, recent_waiting = 0;
   /// Number of reports, and of reports that arrived while another rank waited in an operation that
@@ -53,7 +53,7 @@ class Progress {
   };
   [[nodiscard]] bool others_wait_for(const Seen& seen, Instant now) const;
   std::vector<std::unique_ptr<Seen>> ranks_;
-  int compiling_ = 0;                         // ranks that compile: others may wait for these
+  int compiling_ = 0;                         // number of ranks that compile
   std::map<std::uint64_t, Awaited> awaited_;  // by group
 };
 

@@ -7,7 +7,8 @@
 
 namespace lockstep::coordinator {
 
-/// Removes the job that ended longest ago.
+/// Of the jobs without live ranks, removes the one that began first, if there are too many jobs.
+/// False: every job has live ranks.
 bool Service::make_room() {
   if (jobs_.size() < kMostJobs) return true;
   auto oldest = jobs_.end();

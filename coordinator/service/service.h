@@ -39,7 +39,7 @@ class Service {
 
   explicit Service(Rules rules = {}) : rules_(rules) {}
 
-  /// From here on the connection belongs to this rank. The caller must close `replaced` of the
+  /// Assigns the connection to this rank. The caller must close the connection `replaced` of the
   /// result, which no longer belongs to a rank. Errors: BadInput (no such rank or job, or the
   /// connection has joined before), Version (Membership::join), Environment (too many jobs).
   [[nodiscard]] Result<Membership::Admission> join(const Identity& identity,
@@ -52,8 +52,8 @@ class Service {
                                                         const CallEvent& event, Instant now);
   void graph(ConnectionId connection, GraphText graph);
   void configure(ConnectionId connection, Configuration configuration);
-  /// Takes a rank's message that its own watchdog ends the job. Of a run the first Ending counts.
-  /// It is dropped when a new process takes the place of one of the run's ranks.
+  /// Takes a rank's message that its own watchdog ends the job. The first such message of a run
+  /// counts. It is dropped when a rank of the run restarts as a new process.
   void ending(ConnectionId connection, const Ending& ending);
   void closed(ConnectionId connection, Instant now);
   /// Keeps the spans of these ranks for traces from here on, because findings name them.

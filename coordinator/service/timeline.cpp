@@ -101,8 +101,8 @@ std::vector<Span> Timeline::spans(Instant now) const {
       all.push_back(each.span);
       if (open == &phases_) all.back().end = now;
     }
-  // Times in call events are exact, times in reports are not. So where spans overlap, those from
-  // reports are cut.
+  // Times in call events are exact, times in reports are not. So a span from a report is cut where
+  // it overlaps another.
   const auto exact = [](const Span& span) { return span.kind >= Span::Kind::Exchange; };
   std::stable_sort(all.begin(), all.end(), [&](const Span& a, const Span& b) {
     return std::tuple(a.rank, a.begin, !exact(a)) < std::tuple(b.rank, b.begin, !exact(b));

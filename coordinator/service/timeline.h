@@ -44,8 +44,8 @@ class Timeline {
   /// job, always the same ranks; and for ranks given to follow().
   [[nodiscard]] bool follows(Rank rank) const;
 
-  /// Sorted by rank and begin; the spans of one rank do not overlap. A phase that still goes on
-  /// ends at `now`.
+  /// The spans, sorted by rank and begin; spans of one rank do not overlap. A phase that still goes
+  /// on ends at `now`.
   [[nodiscard]] std::vector<Span> spans(Instant now) const;
 
  private:

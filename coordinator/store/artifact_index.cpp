@@ -20,7 +20,7 @@ CREATE INDEX artifact_by_use ON artifact (used, key, bytes);
 )sql",
 };
 
-/// The key as bytes whose order is that of the keys.
+/// The key as bytes, which sort as keys do.
 Bytes key_bytes(const shapes::Fingerprint& key) {
   Bytes out(16);
   for (std::size_t i = 0; i < 8; ++i) {
@@ -93,7 +93,8 @@ Result<void> ArtifactIndex::stored(const shapes::Fingerprint& key, std::uint64_t
   return {};
 }
 
-/// Adds rows, with the time of writing, for files without a row, and removes rows of missing files.
+/// Adds a row for each file that has none; its time of last use is that of writing. Corrects sizes,
+/// and removes the rows of missing files.
 void ArtifactIndex::compare_with_files(Transaction& in) {
   std::map<shapes::Fingerprint, std::int64_t> rows;
   in.run("SELECT key, bytes FROM artifact", {}, [&](const Row& row) {
@@ -117,8 +118,8 @@ void ArtifactIndex::compare_with_files(Transaction& in) {
   }
 }
 
-/// Removes each file before its row. If the process ends in between, the row does no harm and is
-/// removed the next time.
+/// Removes each file before its row. If the process ends in between, the next eviction removes the
+/// row.
 void ArtifactIndex::evict(Transaction& in, const shapes::Fingerprint& except, std::uint64_t limit) {
   std::int64_t total = 0;
   in.run("SELECT ifnull(sum(bytes), 0) FROM artifact", {},

@@ -22,8 +22,8 @@ class ArtifactIndex {
   /// Microseconds since 1970, as in VerifiedDirectory::File; only the order matters.
   using Time = std::int64_t;
 
-  /// The database is opened at the first write. Requires that `files` is of `directory` and
-  /// outlives the index.
+  /// `directory` holds the index, `files` the artifacts. The database is opened at the first write.
+  /// Requires that `files` outlives the index.
   ArtifactIndex(std::string directory, VerifiedDirectory& files,
                 std::function<void(const Status&)> report)
       : directory_(std::move(directory)), files_(files), report_(std::move(report)) {}

@@ -26,10 +26,11 @@ class ArtifactStore {
   static constexpr std::uint64_t kDefaultLimit = std::uint64_t{10} << 30;
 
   struct Options {
-    /// A private directory, made if it is missing: what is in it gets executed.
+    /// Must be private, because its files are executed. Made if it is missing.
     std::string directory;
-    /// Receives each artifact that failed verification, in one of the processes that notice it.
-    /// Also receives, once, that the directory cannot be kept within its size.
+    /// Receives an error for each artifact that failed verification; if several processes notice
+    /// it, one of them reports it. Also receives one error if the directory cannot be kept within
+    /// its limit.
     std::function<void(const Status&)> report;
     /// Limit of the bytes on disk of all artifacts. The artifact stored last stays, whatever its
     /// size.
@@ -38,7 +39,7 @@ class ArtifactStore {
 
   /// Errors: Environment, with the reason why the directory cannot be used.
   [[nodiscard]] static Result<std::unique_ptr<ArtifactStore>> open(Options options);
-  /// Writes the uses that are not written yet. Ignores errors.
+  /// Writes the times of use that are not written yet. Ignores errors.
   ~ArtifactStore();
   ArtifactStore(const ArtifactStore&) = delete;
   ArtifactStore& operator=(const ArtifactStore&) = delete;
@@ -50,7 +51,7 @@ class ArtifactStore {
   /// after an error nothing has changed. Errors: Environment (full or read-only disk).
   [[nodiscard]] Result<void> store(const shapes::Fingerprint& key,
                                    std::span<const std::byte> bytes);
-  /// Writes the uses of all loaded artifacts now; for the end of a build.
+  /// Writes the times of use of all loaded artifacts. Called at the end of a build.
   void note_uses();
 
  private:

@@ -63,8 +63,8 @@ bool busy(int failure) {
 }
 
 /// Held while a new file gets its name or a damaged file loses it, so that no process renames
-/// another process's new file. If the file system has no such lock, or its holder is stopped, only
-/// the check of the inode just before the renaming protects.
+/// another process's new file. If the file system has no such lock, or the holder of the lock is
+/// stopped, the new file is protected only by the check of the inode just before the renaming.
 class NameLock {
  public:
   NameLock(int directory, Duration patience)
@@ -111,7 +111,7 @@ Status Database::refusal(std::string_view what, const std::string& why) const {
 std::optional<Database::Unusable> Database::failure_of(int failure, const std::string& why,
                                                        std::string_view what) const {
   if (failure == SQLITE_OK) return std::nullopt;
-  // True if the file system allows writing but the file's header does not: then the header was
+  // True if the file system allows writing, but the file's header forbids it: the header was
   // altered.
   const bool forbids_itself =
       (failure & 0xff) == SQLITE_READONLY &&

@@ -15,7 +15,8 @@ namespace lockstep::coordinator {
 /// thread.
 class HistoryWriter {
  public:
-  /// `directory` is that of the HistoryStore. The thread opens it, because opening may wait, too.
+  /// `directory` is that of the HistoryStore. The thread opens the store, because opening may wait,
+  /// too.
   explicit HistoryWriter(std::string directory);
   /// Waits at most a second; news that is not written by then is lost.
   ~HistoryWriter();

@@ -1,5 +1,5 @@
-// A directory that only its user can read or write, for the stores. It refuses a directory that
-// another user could have filled, because its files are executed or steer a job.
+// A directory that only its user can read or write, for the stores. A directory that another user
+// could have filled is refused, because the files are executed or steer a job.
 #pragma once
 
 #include <string>

@@ -16,8 +16,8 @@
 
 namespace lockstep::coordinator {
 
-/// One source. Two sources of one name are the same only if their keys are equal: the key covers
-/// kind, dtype and number of dims.
+/// One source. Sources with equal names count as one source only if their keys are equal too. A key
+/// covers kind, dtype and number of dims.
 struct ProfiledSource {
   shapes::Fingerprint key;
   shapes::Dynamism seen;
@@ -50,7 +50,8 @@ struct KeptProfile {
 /// The profile as bytes of version 2, sealed (seal.h).
 [[nodiscard]] Bytes encode(const KeptProfile& kept);
 /// Reads the result of encode(). Errors: Version (another version), Environment (not a profile, or
-/// a source is not plausible). The message says what is damaged, to follow "it is damaged".
+/// a source is not plausible). The message says what is damaged; callers put it after "it is
+/// damaged".
 [[nodiscard]] Result<KeptProfile> decode_profile(std::span<const std::byte> bytes);
 /// Reads bytes of version 1, which old records hold: only sources, without a seal. nullopt: not a
 /// valid profile.

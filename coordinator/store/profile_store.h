@@ -1,7 +1,7 @@
 // Profiles on disk: rows of one database, by job id and frame. Every rank loads the profile at the
 // first call of a frame. After an entry is committed, one of the ranks that share the directory
-// stores it. Loading verifies that the profile is of this job and frame; the agreement checks
-// whether it fits today's inputs.
+// stores the profile. Loading verifies that the profile is of this job and frame; the agreement
+// checks whether it fits today's inputs.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ class ProfileStore {
     std::string directory;
     /// Must not be empty: jobs without an id have no profiles.
     std::string job_id;
-    /// Receives, once, each damaged profile that was set aside, and a damaged database.
+    /// Receives one error for each damaged profile, and for a damaged database.
     std::function<void(const Status&)> report;
     Database::Access access = Database::Access::Write;
   };

@@ -17,15 +17,15 @@ struct StoredKind {
   std::uint32_t version = 0;  // version of the bytes after the seal
 };
 
-/// Bytes of "lockstep", kind, version, length, and the SHA-256 of these and of what follows the
-/// seal.
+/// Size of a seal: "lockstep", kind, version, length, and the SHA-256 of these fields and of the
+/// payload.
 inline constexpr std::size_t kSealBytes = 8 + 8 + 4 + 8 + 32;
 
 /// The seal followed by `payload`.
 [[nodiscard]] Bytes seal(const StoredKind& kind, std::span<const std::byte> payload);
 /// The payload, as a part of `bytes`. Errors: Version (written by another version), Environment (no
-/// seal, another kind, cut short, altered). The message says what is damaged, to follow "it is
-/// damaged".
+/// seal, another kind, cut short, altered). The message says what is damaged; callers put it after
+/// "it is damaged".
 [[nodiscard]] Result<std::span<const std::byte>> unseal(const StoredKind& kind,
                                                         std::span<const std::byte> bytes);
 

@@ -20,7 +20,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-/// The content of a file. It includes the key, because a file could have been renamed.
+/// The content of a file, with its key, because a file could have been renamed.
 struct KeyedFile {
   shapes::Fingerprint key;
   Bytes content;

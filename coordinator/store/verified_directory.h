@@ -33,7 +33,8 @@ class VerifiedDirectory {
     /// PrivateDirectory::open()
     std::string path;
     Content content;
-    /// Receives each file that failed verification, in one of the processes that notice it.
+    /// Receives an error for each file that failed verification; if several processes notice it,
+    /// one of them reports it.
     std::function<void(const Status&)> report;
   };
 
@@ -58,9 +59,9 @@ class VerifiedDirectory {
     std::uint64_t bytes = 0;   // on disk
     std::int64_t written = 0;  // microseconds since 1970
   };
-  /// Every file with the name of a key. Files that cannot be read are left out.
+  /// All files whose name is a key. Files that cannot be examined are left out.
   [[nodiscard]] std::vector<File> files() const;
-  /// Bytes on disk of the file of a payload.
+  /// Size on disk of the file of a payload with this number of bytes.
   [[nodiscard]] static std::uint64_t bytes_on_disk(std::size_t payload);
   /// Removes the file. False: the file is still there.
   bool remove(const shapes::Fingerprint& key);
