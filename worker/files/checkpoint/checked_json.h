@@ -30,7 +30,7 @@ using CheckedJson = nlohmann::ordered_json;
     throw CheckedJson::type_error::create(302, "no whole number", nullptr);
   return json.get<std::int64_t>();
 }
-/// Returns a list of such numbers. Throws as whole_in().
+/// Returns a list of whole numbers. Throws as whole_in().
 [[nodiscard]] inline std::vector<std::int64_t> wholes_in(const CheckedJson& json) {
   if (!json.is_array()) throw CheckedJson::type_error::create(302, "no list", nullptr);
   std::vector<std::int64_t> out;

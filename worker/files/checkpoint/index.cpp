@@ -59,7 +59,7 @@ Result<void> add_tensors(const std::vector<RankFile>& files, CheckpointIndex& in
   return {};
 }
 
-/// Checks that a tensor in one piece is equal on all ranks that have it.
+/// Checks that each tensor saved in one piece is equal on all ranks that have it.
 Result<void> check_replicas(const std::vector<RankFile>& files, const CheckpointIndex& index) {
   std::map<std::string, std::vector<RankValue>> digests;
   for (std::size_t r = 0; r < files.size(); ++r)

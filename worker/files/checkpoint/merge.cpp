@@ -150,7 +150,7 @@ Result<std::uint64_t> verify_checkpoint(const std::string& folder) {
   const auto index = read_index(folder);
   if (!index) return index.error();
   PieceReader reader(folder, *index);
-  // Also reads files without tensors.
+  // Also checks files without pieces, which compare_digests() does not open.
   for (int rank = 0; rank < index->world_size; ++rank) {
     const auto file = read_rank_file(fmt::format("{}/{}", folder, rank_file_name(rank)));
     if (!file) return file.error();

@@ -52,7 +52,7 @@ class PiecePlan final : public collectives::TreeTalk {
   Source left_, own_, right_;
   std::vector<std::size_t> order_;  // place in own_ of each own piece, by number
   std::vector<Held> all_;           // pieces of this rank's subtree, ascending
-  std::vector<bool> lower_;         // by place in all_: a rank lower than this subtree's has it
+  std::vector<bool> lower_;         // by place in all_: true if a rank below this subtree has it
   std::optional<Status> failure_;
   bool answered_ = false;
 };

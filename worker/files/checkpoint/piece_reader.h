@@ -30,7 +30,7 @@ class PieceReader {
   [[nodiscard]] Result<void> read(const IndexedTensor& tensor, const IndexedPiece& piece,
                                   const PartMemory& into);
   /// Reads the whole piece and compares its digest. If `into` is not null, copies the elements that
-  /// both have in common.
+  /// it has in common with the piece.
   [[nodiscard]] Result<void> verify(const IndexedTensor& tensor, const IndexedPiece& piece,
                                     const PartMemory* into = nullptr);
   /// Bytes of elements read so far.

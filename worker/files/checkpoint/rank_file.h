@@ -1,5 +1,5 @@
-// The file of one rank in a checkpoint: a safetensors file of its pieces. Its metadata hold each
-// piece's place in its tensor and its digest, and the rank's small values.
+// The file of one rank in a checkpoint: a safetensors file of the rank's pieces. The metadata hold
+// the place and the digest of each piece, and the rank's small values.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,8 @@ struct RankFile {
 /// "rank-00003.safetensors"
 [[nodiscard]] std::string rank_file_name(int rank);
 
-/// Writes the file, fsyncs and names it. Calls `at` at each stage. Errors: Environment.
+/// Writes the file, syncs it to disk and gives it its name. Calls `at` at each stage. Errors:
+/// Environment.
 [[nodiscard]] Result<void> write_rank_file(const std::string& path, const RankFileContent& content,
                                            const StageObserver& at);
 /// Errors: BadInput (damaged, or not a rank's file), Version, Environment.

@@ -102,7 +102,7 @@ Result<void> check_value(const SmallValue& value, const CheckpointIndex& index, 
   return {};
 }
 
-/// Returns the pieces that this rank needs, once all are found in the checkpoint.
+/// Returns the pieces that this rank needs. An error if the checkpoint does not have them all.
 Result<std::vector<Piece>> own_wants(const StateLeaves& leaves, const CheckpointIndex& index,
                                      int ranks, const std::string& folder) {
   if (auto named = leaves.check(); !named) return named.error();

@@ -28,11 +28,11 @@ struct Restored {
   std::uint64_t bytes_read = 0;  // by this rank; more than bytes_used where digests need it
 };
 
-/// Sets tensors and values of `leaves`: all on all ranks, or, after an error, none on any. The
-/// sizes of a tensor in the state say what is loaded; an empty tensor that is not sharded takes the
-/// whole. Returns nullopt if there is no checkpoint. Errors, joint: BadInput (damaged; a tensor or
-/// value is missing, of another dtype, shape or kind, in the checkpoint alone, or too large for the
-/// state's type), Version, Environment.
+/// Sets all tensors and values of `leaves` on all ranks; after an error, none on any rank. The
+/// sizes of a tensor in the state say which part is loaded; an empty tensor that is not sharded
+/// takes the whole saved tensor. Returns nullopt if there is no checkpoint. Errors, joint: BadInput
+/// (the checkpoint is damaged; a tensor or value is missing from it, is in no rank's state, has
+/// another dtype, shape or kind, or does not fit the state's type), Version, Environment.
 [[nodiscard]] Result<std::optional<Restored>> restore_checkpoint(CheckpointRanks& ranks,
                                                                  const std::string& folder,
                                                                  const StateLeaves& leaves,

@@ -164,7 +164,8 @@ Result<void> CheckpointSaver::advance(bool to_the_end) {
 }
 
 Result<void> CheckpointSaver::next_phase() {
-  // By this vote all ranks learn whether all have written, or whether the checkpoint has its name.
+  // In the phase Writing this vote tells all ranks whether all have written; in the phase
+  // Committing, whether the checkpoint has its name.
   if (auto all = ranks_.settle(work_.take()); !all) return failed(all.error());
   if (phase_ == Phase::Committing) {
     phase_ = Phase::Idle;

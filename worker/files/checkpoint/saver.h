@@ -23,10 +23,10 @@ struct CheckpointOptions {
   std::int64_t every = 1;
   /// How many of the last checkpoints to keep; 0: all.
   int keep = 0;
-  /// True: a save first removes the oldest checkpoints, so that at most `keep` take up the disk at
-  /// any time, including the new one (two with keep = 1: the last one stays until the save is
-  /// complete). False: they are removed when the save is complete. If the disk then has no room for
-  /// one more, it stays full, and every save fails.
+  /// True: a save first removes the oldest checkpoints, so that the disk never holds more than
+  /// `keep`, including the new one (two if keep is 1: the last one stays until the save is
+  /// complete). False: a save removes them once it is complete. The disk then needs room for keep +
+  /// 1 checkpoints: on a full disk every save fails.
   bool free_first = false;
   /// At each save, compares tensors that must be equal on several ranks, while the program runs.
   /// Their snapshot then takes memory on all these ranks, not only on the rank that writes them.
@@ -95,7 +95,8 @@ class CheckpointSaver {
                                    const std::optional<Status>& failed);
   [[nodiscard]] std::optional<Status> make_place(std::int64_t step);
   void write(const StateLeaves& leaves, const std::vector<Piece>& pieces);
-  /// Called when this rank's work has ended: waits for that of all ranks and enters the next phase.
+  /// Called when this rank's work has ended. Waits until all ranks' work has ended, and enters the
+  /// next phase.
   [[nodiscard]] Result<void> next_phase();
   [[nodiscard]] Result<void> advance(bool to_the_end);
   [[nodiscard]] Result<void> failed(const Status& why);
@@ -106,12 +107,12 @@ class CheckpointSaver {
   CheckpointRanks& ranks_;
   std::string folder_;
   CheckpointOptions options_;
-  std::string name_;     // of all saves of this object, given by rank 0
+  std::string name_;     // name of all saves of this object, from rank 0
   bool agreed_ = false;  // true once writes_ is agreed, on all ranks alike
   std::vector<Piece> planned_;
   std::vector<bool> writes_;  // by number of the piece; false: a lower rank writes an equal one
   Phase phase_ = Phase::Idle;
-  std::int64_t step_ = 0;  // of the save under way
+  std::int64_t step_ = 0;  // step of the save under way
   std::string saving_;     // folder of the save under way
   std::optional<std::int64_t> last_, committed_;
   std::optional<Status> failure_;

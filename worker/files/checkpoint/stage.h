@@ -32,7 +32,8 @@ struct StageRow {
   std::string_view name;
   /// True if every rank passes this stage, false if only the lowest does.
   bool every_rank;
-  /// The last checkpoint if the job ends at this stage. True: the new one. False: the one before.
+  /// True if the new checkpoint is complete when the job ends at this stage; else the one before is
+  /// the last.
   bool complete;
 };
 

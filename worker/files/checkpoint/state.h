@@ -42,8 +42,8 @@ struct Sharded {
   std::vector<std::int64_t> start, global;
 };
 /// A tensor spread along one dim: `first` is the first of this rank's indices, `total` the size
-/// over all ranks. An empty tensor, which is to be loaded, has no sizes: give start and global
-/// instead.
+/// over all ranks. An empty tensor, which is to be loaded, has no sizes: use Sharded with `start`
+/// and `global` instead.
 [[nodiscard]] Sharded sharded(Tensor& tensor, std::int64_t dim, std::int64_t first,
                               std::int64_t total);
 
@@ -66,7 +66,7 @@ struct StateTensor {
 /// Sets a value to the text that was read. Empty if the text does not fit the value's type.
 using ValueSetter = std::function<void()>;
 
-/// A small value of the state, and its reader; `read` alone changes nothing.
+/// A small value of the state. `read` turns a text into a setter; it changes nothing itself.
 struct StateValue {
   SmallValue value;
   std::function<ValueSetter(const std::string& text)> read;

@@ -24,7 +24,7 @@ struct Box {
   }
 };
 
-/// A range of elements that is contiguous in two tensors: its place in either.
+/// A range of elements that is contiguous in two tensors, and its place in each.
 struct Run {
   std::uint64_t from = 0, to = 0;  // offsets in bytes
   std::uint64_t bytes = 0;
@@ -50,10 +50,10 @@ class SafetensorsFile {
   [[nodiscard]] const StoredTensor* find(std::string_view name) const;
 
   [[nodiscard]] Result<Array> read(std::string_view name);
-  /// Reads rows `first` to `first + count` of a tensor with dims.
+  /// Reads `count` rows from `first` on. The tensor must have a dim.
   [[nodiscard]] Result<Array> read_rows(std::string_view name, std::int64_t first,
                                         std::int64_t count);
-  /// Reads any part.
+  /// Reads the box `part`.
   [[nodiscard]] Result<Array> read_part(std::string_view name, const Box& part);
   /// Reads bytes of `tensor` from `offset` on. Errors: BadInput (beyond its end).
   [[nodiscard]] Result<void> read_bytes(const StoredTensor& tensor, std::uint64_t offset,
@@ -82,7 +82,7 @@ Result<void> each_run(const Box& part, const Box& source, const Box& target, std
   const std::size_t dims = part.sizes.size();
   for (const std::int64_t size : part.sizes)
     if (size == 0) return {};
-  // Dims from `inner` on are contiguous in both.
+  // A run covers the dims from `inner` on. All dims after `inner` are whole in both tensors.
   std::size_t inner = dims;
   std::uint64_t run = element;
   while (inner > 0) {

@@ -122,7 +122,8 @@ class Comparison {
     const std::size_t before = found_.size();
     conditions(name + ", guards", a, b);
     graph(name, a.graph, b.graph);
-    // The graphs differ in something that no line shows, such as the order of guards.
+    // If the graphs differ in something that no line shows, such as the order of guards, shows
+    // their fingerprints.
     if (found_.size() == before)
       add(name + ", fingerprint", a.graph.fingerprint().text(), b.graph.fingerprint().text());
   }

@@ -60,9 +60,9 @@ struct SavedProgram {
   std::vector<SavedEntry> entries;  // in the order in which they were compiled
   std::optional<PackedFor> packed;  // nullopt if no entry has objects
 
-  /// Covers what must be equal on all ranks that run the program together: options, decisions, and
-  /// the parts of the graphs that the consistency compares. Hints, lines and packed objects do not
-  /// count.
+  /// Fingerprint of what must be equal on all ranks that run the program together: options,
+  /// decisions, and the parts of the graphs that the consistency compares. Hints, lines and packed
+  /// objects do not count.
   [[nodiscard]] shapes::Fingerprint joint_fingerprint() const;
 };
 
@@ -81,9 +81,9 @@ struct OwnOps {
 /// included.
 [[nodiscard]] std::vector<std::string> groups_of(const Graph& graph);
 
-/// Returns a node that binds the graphs to the number of ranks that traced them, with its line: a
-/// collective of the frame's group, or a rank's number. nullopt: none found; a number computed from
-/// Job::size() looks like any other.
+/// Returns the name and line of a node that binds the graphs to the number of ranks that traced
+/// them: a collective of the frame's group, or a rank's number. nullopt: there is no such node.
+/// Does not find numbers computed from Job::size(), which look like any other number.
 [[nodiscard]] std::optional<std::string> bound_to_ranks(const SavedProgram& program);
 
 /// Returns a node for each own op and host call of the program, by name.

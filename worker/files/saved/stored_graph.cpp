@@ -10,8 +10,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Returns the nesting among groups that collectives of the graph or its bodies name. Other groups
-/// may differ in the job that loads it.
+/// Returns the nesting among the groups that the graph or its bodies name (groups_of()). Other
+/// groups may differ in the job that loads the program.
 Nesting named_nesting(const Graph& graph) {
   const std::vector<std::string> named = groups_of(graph);
   const auto is_named = [&](const std::string& group) {
