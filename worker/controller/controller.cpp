@@ -200,7 +200,7 @@ Result<FrameNumber> Controller::frame_number(const std::string& name) {
 Result<RemoteProgram> Controller::load(const std::string& path) {
   const auto turn = session_->enter("load()");
   if (!turn) return turn.error();
-  // Stand-ins are enough here: the workers look up the definitions of own ops.
+  // Stand-ins are enough here: the workers refuse own ops that they do not know.
   const auto program = read_program(path, {.known = {}, .stand_ins = true});
   if (!program) return program.error();
   auto bytes = encode(*program);

@@ -38,8 +38,8 @@ struct KeptTensor {
 /// One per process and job of workers. Takes one call at a time (of itself, its frames and its
 /// programs), from any thread. A call while another thread's call is under way is BadInput, and has
 /// no effect. Tensors may be destroyed on any thread. Tensors and frames of a destroyed controller
-/// cannot be used. If it is destroyed during a call of another thread, the process ends with that
-/// error. Errors of all calls: the failure of an earlier command, once; Stuck if worker 0 was
+/// cannot be used. If it is destroyed during a call of another thread, the process prints an error
+/// and ends. Errors of all calls: the failure of an earlier command, once; Stuck if worker 0 was
 /// silent for a deadline; from the end of the workers' job on, the job's error (RankLost, Stuck,
 /// …).
 class Controller {
@@ -60,8 +60,8 @@ class Controller {
 
   /// Puts the same tensor on every worker.
   [[nodiscard]] Result<Tensor> put(const Array& tensor, const std::string& label = "a tensor");
-  /// Puts a tensor of its own on each worker. Errors: BadInput (not as many tensors as workers; the
-  /// tensors differ in dtype or number of dims).
+  /// Puts `each[i]` on worker i. Errors: BadInput (not as many tensors as workers; the tensors
+  /// differ in dtype or number of dims).
   [[nodiscard]] Result<Tensor> put(const std::vector<Array>& each,
                                    const std::string& label = "a tensor");
   /// Has each worker read tensors of a safetensors file: "{rank}" in `path` is the worker's number.
@@ -90,7 +90,7 @@ class Controller {
   [[nodiscard]] Result<RemoteProgram> load(const std::string& path);
 
   /// Returns the tensors that the workers held when this controller connected; later calls return
-  /// none. Tensors that are not kept are dropped.
+  /// none. Tensors that the caller does not keep are dropped.
   [[nodiscard]] std::vector<KeptTensor> take_over();
   /// Waits until the workers have done all commands.
   [[nodiscard]] Result<void> settle();

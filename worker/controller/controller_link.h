@@ -1,5 +1,5 @@
-// The controller's connection to worker 0: sockets and time. It makes progress only in poll() and
-// wait(), which its user calls.
+// The controller's connection to worker 0: sockets and time. It makes progress only in send(),
+// poll() and wait(), which the caller calls.
 #pragma once
 
 #include <functional>

@@ -104,7 +104,7 @@ class ControllerSession {
   std::deque<OnItsWay> on_their_way_;
   std::size_t bytes_ = 0;
   std::map<FrameNumber, AnswerTrace> tracers_;
-  std::optional<Reply> answer_;   // to the question for which answer() waits
+  std::optional<Reply> answer_;   // answer to the question for which answer() waits
   std::deque<Handle> unheard_;    // `first` of each question whose wait was interrupted
   Instant asked_{0};              // last call of options_.interrupted
   std::optional<Status> failed_;  // first failure that no call has returned yet

@@ -10,9 +10,9 @@
 namespace lockstep::worker {
 namespace {
 
-/// Answers a trace's questions in place of the workers. Answers for worker 0, the lowest rank, are
-/// its scalars, which are in the request. Answers for all workers are the results of votes so far;
-/// the first question without a vote ends the trace.
+/// Answers a trace's questions in place of the workers. A value of worker 0, the lowest rank, is in
+/// the observation of the request. Questions to all workers are answered by the votes so far; the
+/// first question without a vote ends the trace.
 class WorkersAnswer final : public TraceHost {
  public:
   WorkersAnswer(const TraceAsked& asked, const Decision& decision)

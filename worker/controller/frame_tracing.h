@@ -27,7 +27,7 @@ struct WantedTrace {
 
 struct MadeTrace {
   Result<Graph> graph;
-  std::string question;  // to all workers, before there is a graph; empty: none
+  std::string question;  // the trace's question to all workers, in place of a graph; empty: none
 };
 /// Errors of the graph: TraceError.
 [[nodiscard]] MadeTrace trace_for(const std::string& frame, const TraceAsked& asked,

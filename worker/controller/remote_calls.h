@@ -1,5 +1,4 @@
-// Makes the calls of one frame, with handles of inputs and outputs. Independent of the C++ types of
-// these.
+// Makes the calls of one frame, with handles of inputs and outputs. Independent of their C++ types.
 #pragma once
 
 #include <string>

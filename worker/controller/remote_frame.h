@@ -135,7 +135,7 @@ class RemoteFrame {
     std::function<Out(In)> body;
     std::map<std::string, Example> examples;  // by inputs_key()
     std::map<std::string, Made> made;         // by RemoteInputs::structure()
-    std::map<int, Made> entries;              // by number of the entry; those that made_by() met
+    std::map<int, Made> entries;              // by number of the entry; filled by made_by()
     std::optional<Made> latest;               // the latest trace
   };
   static Out filled(const Out& like, std::span<const Array> outputs) {

@@ -34,11 +34,12 @@ class RemoteInputs {
   void leaf(OpaqueInput&) { fail("is an object, which"); }
   void keys(const std::vector<std::string_view>&) { fail("is a map whose order counts, which"); }
 
-  /// In the order of the walk. Tensors of the process have no handle yet; they are in `own`.
+  /// The inputs in the order of the walk. Tensors of the process have no handle yet; they are in
+  /// `own`.
   std::vector<CallInput> inputs;
   /// Tensors of the process, each with the number of its input.
   std::vector<std::pair<std::size_t, Array>> own;
-  /// BadInput: an input that frames of a controller do not take.
+  /// The first error: BadInput, for an input that frames of a controller do not take.
   std::optional<Status> failure;
 
   /// Key of what determines the structure of the outputs: names, kinds, bools.

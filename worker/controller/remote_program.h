@@ -17,8 +17,8 @@ using RemoteValue = std::variant<Tensor, std::int64_t, double, bool>;
 
 /// The inputs and outputs of calls of a saved program.
 struct ProgramShape {
-  std::vector<std::vector<SourceSpec>> inputs;  // distinct lists of its entries, sorted by name
-  std::vector<OutputShape> outputs;             // by entry, sorted by name
+  std::vector<std::vector<SourceSpec>> inputs;  // distinct input lists; each is sorted by name
+  std::vector<OutputShape> outputs;             // one per entry; names are sorted
 };
 [[nodiscard]] ProgramShape program_shape(const SavedProgram& program);
 

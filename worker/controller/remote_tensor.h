@@ -58,7 +58,8 @@ class RemoteTensor final : public FarMemory {
 /// Returns an array that refers to a handle.
 [[nodiscard]] Array remote_array(Handle handle, DType dtype,
                                  std::shared_ptr<DroppedHandles> dropped);
-/// Returns nullopt for an array of this process. Errors: BadInput (of another controller).
+/// Returns the handle of a remote array; nullopt for an array of this process. Errors: BadInput
+/// (the array belongs to another controller).
 [[nodiscard]] Result<std::optional<Handle>> handle_of(
     const Array& array, const std::shared_ptr<DroppedHandles>& dropped);
 

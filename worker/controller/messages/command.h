@@ -23,8 +23,8 @@ namespace lockstep::worker {
 
 /// Version of the messages between a controller and its workers. Another version is refused.
 inline constexpr std::uint32_t kControllerVersion = 1;
-/// First line of the file with worker 0's address, and its secret unless that is configured on both
-/// sides.
+/// First line of worker 0's address file. The file also holds the secret, unless the secret is
+/// configured on both sides.
 inline constexpr std::string_view kWorkersFile = "lockstep.workers/1";
 /// Longest message, in either direction.
 inline constexpr std::size_t kMostMessageBytes = std::size_t{1} << 29;
@@ -36,7 +36,8 @@ struct Hello {
   std::uint32_t version = kControllerVersion;
   bool operator==(const Hello&) const = default;
 };
-/// A tensor for all workers, or for worker `only`; then every worker has a command of its own.
+/// A tensor for all workers, or for worker `only`. In the second case there is one command per
+/// worker.
 struct PutTensor {
   Handle handle{};
   std::string label;  // shown to a later controller
@@ -122,7 +123,7 @@ struct EndJob {
   bool operator==(const EndJob&) const = default;
 };
 /// The answer to TraceAsked: one entry as a saved program, the reason why there is none, or the
-/// trace's question to all workers, who then ask for the trace again. Not in order with the
+/// trace's question to all workers, which then ask for the trace again. Not in order with the
 /// commands: the workers wait for it within a call.
 struct TraceAnswer {
   std::uint64_t number = 0;  // TraceAsked::number

@@ -12,9 +12,9 @@ namespace lockstep::worker {
 /// (it mentions values other than sizes and ints of the inputs).
 [[nodiscard]] Result<std::string> encode_question(const Decision& decision,
                                                   const shapes::Predicate& asked);
-/// Returns whether the predicate holds for this worker's observation. Requires the decision's
-/// sources. Errors: TraceError (the bytes are not a question under this decision; the predicate has
-/// no value).
+/// Returns whether the predicate of `question` holds for this worker's observation. Errors:
+/// TraceError (the bytes are not a question under this decision; the observation has other sources;
+/// the predicate has no value).
 [[nodiscard]] Result<bool> answer_question(const std::string& question, const Decision& decision,
                                            const Observation& seen);
 

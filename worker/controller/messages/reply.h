@@ -60,7 +60,7 @@ struct TraceAsked {
   std::uint64_t number = 0;  // number of the request
   FrameNumber frame{};
   std::string decision;       // an entry without guards, as records keep it (encode_starts)
-  Observation seen;           // worker 0's; has the floats for branches
+  Observation seen;           // worker 0's observation, with the floats for branches
   std::vector<bool> answers;  // results of votes on the trace's questions so far
   std::uint32_t workers = 1;
   bool specialize_float = false;

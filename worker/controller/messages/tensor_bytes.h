@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Value type. `elements` are in row-major order. In a decoded message they are exactly as many as
-/// the sizes say.
+/// Value type. `elements` are in row-major order. A decoded message has exactly the elements that
+/// its sizes require.
 struct TensorBytes {
   DType dtype = DType::F32;
   std::vector<std::int64_t> sizes;

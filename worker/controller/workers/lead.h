@@ -13,15 +13,15 @@ namespace lockstep::worker {
 /// Single-threaded.
 class Lead {
  public:
-  /// `patience`: time without a controller after which the workers' job ends.
+  /// `patience`: longest time without a controller; then the workers' job ends.
   Lead(std::shared_ptr<LeadServer> server, Duration patience)
       : server_(std::move(server)), patience_(patience), alone_since_(clock_.now()) {}
 
-  /// Returns the controller's commands; waits at most `wait` for the first. If another controller
-  /// has connected after them, greet() is to answer it once they are done.
+  /// Returns the controller's commands; waits at most `wait` for the first. If `came` is true,
+  /// greet() must answer the new controller once these commands are done.
   struct Next {
     std::vector<LeadServer::Given> commands;  // of one controller
-    bool came = false;                        // true: another controller connected after them
+    bool came = false;                        // a new controller has connected after the commands
   };
   [[nodiscard]] Next next(Duration wait);
   /// Reports that all commands of the last Next are done.
@@ -43,7 +43,7 @@ class Lead {
   Duration patience_;
   std::deque<LeadServer::Event> events_;
   std::uint64_t controller_ = 0, coming_ = 0;  // greeted, and to be greeted; 0: none
-  std::uint64_t taken_ = 0, done_ = 0;         // counts of controller_'s commands
+  std::uint64_t taken_ = 0, done_ = 0;         // commands in the last Next, and done so far
   bool left_ = false;                          // the latest controller has left
   bool gone_ = false;                          // controller_ has left
   std::string why_left_;

@@ -49,8 +49,7 @@ void keep_alive(tcp::socket& socket) {
 
 }  // namespace
 
-/// Everything below runs on the server's thread, except functions that lock the mutex, and those
-/// called by public functions.
+/// Used by the server's thread only, once it runs; members under the mutex by any thread.
 struct LeadServer::Loop {
   struct Link {
     Link(tcp::socket its_socket, collectives::SealedSession its_session, std::string from,

@@ -21,7 +21,8 @@ struct LeadServerOptions {
   collectives::Secret secret;
   /// Receives a sentence about each refused connection. Called on the server's thread.
   std::function<void(const std::string& line)> say = [](const std::string&) {};
-  /// Limits for connections before they have proved to be a controller's: their time, their number.
+  /// Limits for connections that have not yet proved to be a controller's: their time, their
+  /// number.
   Duration handshake = std::chrono::seconds(5);
   std::size_t most_strangers = 32;
   /// Time that a refused connection has to read the reason.
@@ -59,7 +60,7 @@ class LeadServer {
   /// Returns the events since the last call, in order; waits at most `patience` for one.
   [[nodiscard]] std::vector<Event> take(Duration patience);
 
-  /// Sends to that controller, unless it has left. Callable on any thread.
+  /// Sends `reply` to the controller of this number, unless it has left. Callable on any thread.
   void send(std::uint64_t controller, const Reply& reply);
   /// Sends the verdict to the controller, if any, before this process ends: waits up to 0.1 s until
   /// it is sent. Callable on any thread.

@@ -9,7 +9,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Converts a number of a call for a loaded frame.
+/// Converts a number of a call to a 0-d array, which a loaded frame takes.
 Array number_array(const CallInput& input) {
   switch (input.kind) {
     case Kind::Float: {

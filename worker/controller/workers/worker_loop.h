@@ -20,15 +20,15 @@ class WorkerLoop {
   /// `lead` is null except on worker 0.
   WorkerLoop(Job& job, std::unique_ptr<Lead> lead);
   ~WorkerLoop();
-  /// Does commands until the controller ends the job. Collective. Errors, joint: Gone if no
-  /// controller is left; the error of a call after which no other is possible.
+  /// Does commands until the controller ends the job. Collective. Errors, joint: Gone (there was no
+  /// controller for too long); the error of a call after which no other call is possible.
   [[nodiscard]] Result<void> run();
 
  private:
   using FrameSlot = std::variant<WorkerFrame, Status>;
 
-  /// Returns the next commands, on all workers. May be empty: then it only shows waiting workers
-  /// that worker 0 is alive.
+  /// Returns the next commands, on all workers. An empty list only shows the other workers that
+  /// worker 0 is alive.
   [[nodiscard]] Result<std::vector<Command>> next();
   [[nodiscard]] Held held() const;
 
@@ -52,7 +52,7 @@ class WorkerLoop {
   [[nodiscard]] Result<WorkerFrame::Outputs> outputs_of(const CallFrame& call);
   void keep(const CallFrame& call, WorkerFrame::Outputs outputs);
   [[nodiscard]] DistantTrace trace(FrameNumber frame, const TraceSetup& setup);
-  /// Returns the controller's answer on all workers. Sets the number of `asked`; worker 0 sends it.
+  /// Gives `asked` a number; worker 0 sends it. Returns the controller's answer on all workers.
   [[nodiscard]] Result<TraceAnswer> ask_for_trace(TraceAsked& asked, const TraceSetup& setup);
   [[nodiscard]] TensorAnswer own_answer(const FetchTensor& fetch, const Array& array) const;
   void fail(const Status& why) { reply(Failed{why}); }

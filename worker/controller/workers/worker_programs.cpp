@@ -1,4 +1,5 @@
-// A worker's commands for programs: loads saved ones, and has the controller trace its functions.
+// A worker's commands for programs: loads saved programs, and has the controller trace its
+// functions.
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ std::string decision_bytes(const Decision& decision) {
   return text_of(encode_starts(entries));
 }
 
-/// Returns the graph of an answer. Requires that it was traced under the decision of `setup`.
+/// Returns the graph of an answer. An error if it was not traced under the decision of `setup`.
 Result<Graph> graph_in(const TraceAnswer& answer, const TraceSetup& setup) {
   if (answer.failure) return *answer.failure;
   auto program = decode_program(bytes_in(answer.program), {});

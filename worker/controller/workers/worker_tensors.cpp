@@ -13,7 +13,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// Leaves room for the other fields of an answer.
+/// Most bytes of a fetched tensor: leaves room for the other fields of an answer.
 constexpr std::size_t kMostFetched = kMostMessageBytes - 64 * 1024;
 
 Array array_of(const TensorBytes& tensor) {
@@ -27,7 +27,7 @@ Status gone_from(const Status& why, std::string_view what) {
   return {why.code, fmt::format("{}: {}", what, why.message), why.source, why.groups};
 }
 
-/// Reads the tensors of this worker's file. An error is this worker's own.
+/// Reads the tensors of this worker's file. Other workers may succeed when this one fails.
 Result<std::vector<Array>> read_own(const ReadTensors& read, int rank) {
   std::string path = read.path;
   constexpr std::string_view kRank = "{rank}";

@@ -17,12 +17,11 @@ struct WorkerOptions {
   Duration patience = std::chrono::seconds(60);
 };
 
-/// Path of worker 0's address file unless it is given.
+/// Default path of worker 0's address file.
 [[nodiscard]] std::string default_workers_file(const Settings& settings);
 
 /// Joins the job and does a controller's commands until it ends the job. Worker 0 calls `ready`
-/// with a line for users once it listens. Returns the exit code of the process; errors have been
-/// printed.
+/// with a line for users once it listens. Prints errors. Returns the exit code of the process.
 [[nodiscard]] int run_worker(const WorkerOptions& options, const Settings& settings,
                              const std::function<void(const std::string& line)>& ready);
 
