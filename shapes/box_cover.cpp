@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint64_t kSubstitution = 4;  // steps that one substitution counts as
 constexpr int kRounds = 3;                  // rounds of narrowing; more would find little
 
-// Adds that each divisor of the expression is not zero: then the expression has a value.
+// Adds the conditions under which the expression has a value: no divisor in it is zero.
 void add_divisors(const Expr& e, std::vector<Predicate>& out) {
   for (const auto& term : e.terms()) {
     for (const auto& factor : term.factors) {
@@ -75,8 +75,8 @@ BoxCover::Literal BoxCover::intern(const Predicate& predicate) {
   return next;
 }
 
-// Adds that divisors are not zero: if one is, the predicate is not satisfied, whatever the value of
-// its normal form.
+// The literals of the predicates, and of the conditions that no divisor in them is zero: a
+// predicate with a zero divisor is not satisfied, whatever the value of its normal form.
 BoxCover::Term BoxCover::literals(const std::vector<Predicate>& predicates) {
   Term out;
   for (const Predicate& predicate : predicates) {

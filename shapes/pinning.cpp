@@ -146,8 +146,8 @@ std::optional<Pinning::Point> Pinning::another(Symbol symbol) {
   return std::nullopt;
 }
 
-// Such a point with this value of the symbol. Also moves other symbols, if that satisfies
-// predicates that would not hold.
+// A point that satisfies all predicates and at which the symbol has the value. Also moves other
+// symbols, if predicates would not hold otherwise.
 std::optional<Pinning::Point> Pinning::moved_to(Symbol symbol, std::int64_t value) {
   Point moved{{symbol, value}};
   std::vector<std::size_t> open = records_.at(symbol).said;
@@ -238,8 +238,8 @@ bool Pinning::is_pinned(Symbol symbol) {
 }
 
 // Collects the predicates that mention the symbol, then the predicates that mention a symbol of
-// these, and so on. Within a round predicates with fewer symbols come first, and among these the
-// later ones.
+// these, and so on. Order within a round: predicates with fewer symbols first, then later
+// predicates first.
 std::vector<std::size_t> Pinning::nearest(Symbol symbol) const {
   std::set<std::size_t> taken;
   std::set<Symbol> reached = {symbol}, next = {symbol};

@@ -38,7 +38,7 @@ class Pinning {
     Range declared;
     std::optional<std::int64_t> hint;
     std::vector<std::size_t> said;  // predicates that mention the symbol
-    Symbol linked;                  // the next towards the symbol that represents all linked
+    Symbol linked;                  // next on the way to the representative of all linked symbols
     std::int64_t divisor = 1;       // common multiple of the divisors of all linked symbols
   };
 
@@ -59,7 +59,7 @@ class Pinning {
   std::vector<Guard> said_;
   std::size_t linked_ = 0;          // number of predicates in said_ that are linked
   std::map<Symbol, Point> others_;  // by watched symbol; missing: no second value was found
-  std::map<Symbol, std::set<Symbol>> moved_by_;  // by symbol: watched symbols whose point moves it
+  std::map<Symbol, std::set<Symbol>> moved_by_;  // by symbol: watched symbols whose point has moved it
   std::set<Symbol> without_other_;
   int fuel_ = 0;
 };

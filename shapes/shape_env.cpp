@@ -17,7 +17,7 @@ Predicate as_answered(const Predicate& predicate, bool answer) {
   return answer ? predicate : predicate.negated();
 }
 
-// True for a bound, a number or a remainder of one symbol, and for "a == k*b + c".
+// True for conditions on one symbol other than !=, and for "a == k*b + c".
 bool is_simple(const Predicate& guard) {
   const std::size_t symbols = guard.expr.symbols().size();
   if (guard.relation == Relation::NotEqual) return false;

@@ -16,8 +16,8 @@
 
 namespace lockstep::shapes {
 
-/// Unwinds the user's traced function, which branched on a value, or asked for it as an int, that
-/// is known only when the graph runs. Caught at the trace boundary.
+/// Unwinds the user's traced function if it branches on a value that is known only when the graph
+/// runs, or asks for such a value as an int. Caught at the trace boundary.
 class DataDependentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -36,17 +36,16 @@ enum class Constraint : std::uint8_t {
 };
 
 struct ShapeOptions {
-  /// How a complex branch on backed sizes is recorded. Simple branches compare one symbol with a
-  /// bound or a number, or its remainder with a number, or are `a == k*b + c`. All others are
-  /// complex (`s0*s1 == s2`, `s0 != s1`).
+  /// How a complex branch on backed sizes is recorded. Simple branches are conditions on one symbol
+  /// other than `!=`, and `a == k*b + c`. All others are complex (`s0*s1 == s2`, `s0 != 3`).
   enum class Complex : std::uint8_t {
     Guard,   // other sizes get another entry
-    Assert,  // the entry serves sizes that satisfy it; other sizes are an error in the run
+    Assert,  // the entry serves sizes that satisfy the assert; others are an error in the run
   };
   Complex complex = Complex::Guard;
 };
 
-/// A trace has one. One thread. If an answer is unknown, it is unknown on every rank.
+/// One per trace; used by one thread. An answer that is unknown on one rank is unknown on all.
 class ShapeEnv {
  public:
   explicit ShapeEnv(ShapeOptions options = {});
@@ -134,8 +133,8 @@ class ShapeEnv {
     bool only_here = false;  // it is not known which other sizes fail
   };
   [[nodiscard]] const std::optional<Failed>& failed() const { return failed_; }
-  /// To be called before a failure because `expr` has no value: a divisor in it is zero at the
-  /// hints.
+  /// Records in failed() a failure of the caller: `expr` has no value, because a divisor in it is
+  /// zero at the hints. To be called before the error is thrown.
   void fails_without_value(const Expr& expr, const Location& where);
   /// Names symbols by their source, for messages.
   [[nodiscard]] Namer source_namer() const;

@@ -79,8 +79,7 @@ struct SizeClassLimits {
   std::size_t classes = 64;
   std::uint64_t steps =
       10'000'000;  // predicates that the search may examine; counting may examine as many
-  /// Used when the search has no steps left (point_solver() of solver_search.h). It finds the same
-  /// points.
+  /// Used when the search has no steps left. Must find the same points. Tests pass point_solver().
   PointSolver solver{};
   bool solver_only = false;  // no search; for tests
 };
@@ -88,7 +87,7 @@ struct SizeClassLimits {
 struct SizeClasses {
   std::vector<SizeClass> classes;       // if two overlap, a point in both belongs to the first
   bool whole = false;                   // every point of the box is in a class
-  std::string limit;                    // why the cover is not whole: "64 classes"
+  std::string limit;                    // the reason if it is not: "there are more than 64 classes"
   std::optional<SizePoint> beyond;      // the least point in no class, if known
   std::optional<std::uint64_t> points;  // number of points of the box that satisfy `promised`
 };

@@ -47,9 +47,9 @@ struct Dynamism {
   /// dim; dims that only the longer list has are kept.
   std::vector<std::int64_t> smallest;
 
-  /// An int argument: (v, dynamic).
+  /// The cell of an int argument: scalar static, sizes dynamic as a whole.
   [[nodiscard]] static Dynamism of_int(std::int64_t value);
-  /// A tensor: (dynamic, sizes).
+  /// The cell of a tensor: scalar dynamic, each size static.
   [[nodiscard]] static Dynamism of_tensor(std::span<const std::int64_t> sizes);
   bool operator==(const Dynamism&) const = default;
 };

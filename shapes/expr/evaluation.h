@@ -1,4 +1,4 @@
-// Evaluation of expressions in 128 bits. Internal to this folder.
+// Evaluation of expressions in 128 bits. Internal to shapes.
 #pragma once
 
 #include <optional>

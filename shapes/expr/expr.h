@@ -75,7 +75,7 @@ class Expr {
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string text(const Namer& namer) const;
 
-  /// Same normal form.
+  /// True if both have the same normal form.
   friend bool operator==(const Expr& a, const Expr& b) { return a.sum_ == b.sum_; }
   /// A total, canonical order by structure.
   friend std::strong_ordering operator<=>(const Expr& a, const Expr& b);

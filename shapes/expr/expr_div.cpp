@@ -21,7 +21,7 @@ std::int64_t floor_mod(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(out);
 }
 
-// floor((x // n + c) / m) == floor((x + c*n) / (n*m)) for m >= 1; nullopt if r is not of that form,
+// floor((x // n + c) / m) == floor((x + c*n) / (n*m)) for m >= 1; nullopt if r is not x // n + c,
 // or if a number does not fit.
 std::optional<Expr> merge_nested(const Expr& r, std::int64_t m) {
   const std::int64_t c = constant_term(r);
@@ -98,7 +98,7 @@ Expr mod_by_number(const Expr& a, std::int64_t b) {
   return g * raw_atom(Expr::Op::Mod, {inner, b / g}) + floor_mod(c, g);
 }
 
-// As divide(), but nullopt if a part of the result is longer than its operand, so that repeated
+// As divide(), but nullopt if the quotient or the remainder has more terms than a, so that repeated
 // division does not grow.
 std::optional<Division> shorter_division(const Expr& a, const Expr& b) {
   auto out = divide(a, b);

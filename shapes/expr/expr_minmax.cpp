@@ -10,9 +10,9 @@ namespace {
 
 using Op = Expr::Op;
 
-constexpr std::size_t kMaxCompared = 64;  // of more operands only equal ones are dropped
+constexpr std::size_t kMaxCompared = 64;  // with more operands, only duplicates are dropped
 constexpr int kMaxNested = 3;
-constexpr std::size_t kMaxPaired = 6;  // of more operands no pairs are examined
+constexpr std::size_t kMaxPaired = 6;  // with more operands, no pairs are examined
 constexpr int kMaxMerges = 8;
 
 // The only atom of a given op in a sum, and the rest of the sum: e == rest + coefficient*atom.
@@ -45,7 +45,7 @@ void flatten(const Expr& e, Op op, std::vector<Expr>& into) {
   }
 }
 
-// True if `a` decides whenever `b` would, so that `b` may be dropped.
+// True if it is proven that a >= b (for Max) or a <= b (for Min), so that `b` may be dropped.
 bool beats(const Expr& a, const Expr& b, Op op) {
   const auto anything = [](Symbol) { return Range{}; };
   return never_negative(op == Op::Max ? a - b : b - a, anything, kMaxNested);
@@ -94,8 +94,8 @@ Expr joined(std::vector<Expr> operands, Op op) {
   return common + g * raw_atom(op, std::move(operands));
 }
 
-// Replaces a pair by a simpler expression: the maximum of a - Max(a, b) and b - Max(a, b) is 0.
-// True: a pair was replaced.
+// Replaces a pair by a simpler expression. For example, the maximum of a - Max(a, b) and b - Max(a,
+// b) is 0. True: a pair was replaced.
 bool merge_pair(std::vector<Expr>& operands, Op op) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     for (std::size_t j = i + 1; j < operands.size(); ++j) {

@@ -47,8 +47,8 @@ std::string atom_text(const Expr::Atom& atom, const Namer& namer) {
   return {};
 }
 
-// Which terms of a quotient's dividend have a minus. None also for other atoms, and if the dividend
-// cannot be negated.
+// Which terms of a quotient's dividend have a minus. None is also the answer for other atoms, and
+// if the dividend cannot be negated.
 enum class Minuses : std::uint8_t { None, Some, All };
 
 Minuses minuses_of(const Expr::Atom& atom) {
@@ -62,16 +62,17 @@ Minuses minuses_of(const Expr::Atom& atom) {
   return static_cast<std::size_t>(count) == terms.size() ? Minuses::All : Minuses::Some;
 }
 
-// How a factor is written: a quotient with a negative dividend becomes the CeilDiv of the negated
+// How a term is written. A quotient with a negative dividend becomes the CeilDiv of the negated
 // dividend, with the opposite sign.
 struct Shown {
-  bool negative = false;         // has a minus before it
+  bool negative = false;         // the term has a minus before it
   bool turned = false;           // one factor, which reads equally well both ways, was negated
   std::vector<bool> rounded_up;  // by factor
 };
 
-// A term reads best without a minus: as "a // b" with a dividend that is not negative, else as
-// CeilDiv.
+// Chooses how the term is written. It reads best without a minus, so quotients with a negative
+// dividend become CeilDiv, and if that leaves a minus, so does a quotient that reads equally well
+// both ways.
 Shown shown(const Expr::Term& term) {
   Shown out{term.coefficient < 0, false, std::vector<bool>(term.factors.size(), false)};
   std::optional<std::size_t> either;  // a factor that reads equally well both ways
@@ -109,7 +110,7 @@ std::string term_text(const Expr::Term& term, const Shown& how, const Namer& nam
   return out;
 }
 
-// "a // b" without anything before it.
+// True if the term is written as a bare "a // b", apart from its sign.
 bool is_bare_division(const Expr::Term& term, const Shown& how) {
   const bool one = term.coefficient == 1 || term.coefficient == -1;
   return one && term.factors.size() == 1 && term.factors[0].power == 1 &&

@@ -119,7 +119,7 @@ class Table {
   std::array<Shard, 16> shards_;
 };
 
-// Never destroyed: expressions of static storage may outlive any order of destruction.
+// Never destroyed, because expressions with static storage duration may be destroyed after it.
 template <class Node>
 Table<Node>& table() {
   static auto* const only = new Table<Node>;

@@ -59,7 +59,7 @@ ModularSet set_of_atom(const Expr::Atom& atom, const KnownResidues& known) {
   return out;
 }
 
-// The intersection. If it is empty, `a`: no value satisfies both, so any answer is sound.
+// The intersection, or `a` if it is empty: then no value satisfies both, so any answer is sound.
 ModularSet narrowed(const ModularSet& a, const ModularSet& b) {
   return intersect(a, b).value_or(a);
 }

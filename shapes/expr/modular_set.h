@@ -1,5 +1,5 @@
 // Congruences, "value == residue modulo a number": the prover's second abstract domain, besides
-// intervals. Internal to this folder.
+// intervals. Internal to shapes.
 #pragma once
 
 #include <cstdint>

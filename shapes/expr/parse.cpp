@@ -112,8 +112,8 @@ class Parser {
     return true;
   }
 
-  /// Reads a term such as that of "a - 9223372036854775808*s0". The sign belongs to the number in a
-  /// product, but not in a quotient.
+  /// Reads a term that begins with the lowest int64, as in "a - 9223372036854775808*s0". The sign
+  /// belongs to the number in a product, but not in a quotient.
   Expr lowest_term() {
     if (take("//") || take("%")) return fail();
     return term_from(INT64_MIN);

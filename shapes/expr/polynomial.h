@@ -1,6 +1,6 @@
 // Polynomials over atoms, which are the form of an Expr: orders, contents, exact division, and the
 // construction of opaque atoms without simplification. Used by the .cpp files that simplify.
-// Internal to this folder.
+// Internal to shapes.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,14 @@ namespace lockstep::shapes {
 /// The coefficient of the symbol, if the symbol is the only factor of one term and occurs nowhere
 /// else; otherwise zero.
 [[nodiscard]] std::int64_t sole_coefficient(const Expr& e, Symbol symbol);
-/// Greatest common divisor of the coefficients, >= 0; `with_constant`: including that of the
-/// constant term.
+/// Greatest common divisor of the coefficients, >= 0; including the constant term if
+/// `with_constant`.
 [[nodiscard]] std::int64_t content(const Expr& e, bool with_constant);
 /// Every coefficient divided by d. Requires that d divides them all.
 [[nodiscard]] Expr divide_coefficients(const Expr& e, std::int64_t d);
 
-/// Whether the term is written with a minus, as "-Mod(a, b)". -((-a) // b) is not: it is written
-/// CeilDiv(a, b).
+/// Whether the term is written with a minus, as "-Mod(a, b)". The term -((-a) // b) is written
+/// CeilDiv(a, b), without a minus.
 [[nodiscard]] bool reads_as_negative(const Expr::Term& term);
 /// Whether the term reads equally well with both signs, as -((a - b) // 2), which is CeilDiv(b - a,
 /// 2).

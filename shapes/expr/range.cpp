@@ -47,7 +47,7 @@ Range hull(std::initializer_list<Bound> bounds) {
 
 Bound multiply(const Bound& a, const Bound& b) {
   if (a.infinite == 0 && b.infinite == 0) return {0, a.value * b.value};
-  return {sign(a) * sign(b), 0};  // zero times infinity is zero, as infinity stands for numbers
+  return {sign(a) * sign(b), 0};  // zero times infinity is zero: infinity stands for a number
 }
 
 // Requires b != 0. A quotient by infinity is the floor of the limit.

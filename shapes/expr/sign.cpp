@@ -8,7 +8,7 @@ namespace {
 
 using Op = Expr::Op;
 
-constexpr std::size_t kMaxOpaque = 8;  // terms with opaque atoms; of more, none is replaced
+constexpr std::size_t kMaxOpaque = 8;  // maximum number of terms with opaque atoms
 
 // The opaque factor of the term, if it is the only one and has power 1.
 const Expr::Atom* opaque_factor(const Expr::Term& term) {
@@ -21,7 +21,8 @@ const Expr::Atom* opaque_factor(const Expr::Term& term) {
   return found;
 }
 
-// Lower bounds of e == rest + term, each made from one bound of the term's opaque atom.
+// Lower bounds of e == rest + term or of a positive multiple of e, each made from one bound of the
+// term's opaque atom.
 std::vector<Expr> weaker(const Expr::Term& term, const Expr& rest, const SymbolRanges& symbols) {
   const Expr::Atom& atom = *opaque_factor(term);
   const std::int64_t c = term.coefficient;

@@ -1,5 +1,5 @@
 // A first test of sign, by intervals and by bounds of divisions, minima and maxima.
-// Internal to this folder.
+// Internal to shapes.
 #pragma once
 
 #include <lockstep/shapes/expr/expr.h>

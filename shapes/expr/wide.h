@@ -1,5 +1,5 @@
 // Checked 128-bit integers for products and sums of int64, so that a result that fits in int64 is
-// found even if an intermediate value does not. Internal to this folder.
+// found even if an intermediate value does not. Internal to shapes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The declaration to suggest to the user if a guard requires more than the declared sizes promise.
-// Internal to this folder.
+// Internal to shapes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The facts of one trace, grouped by direction: all relations between the same terms are in one
-// place, whatever their constants and whatever their sign. Used by ShapeEnv and its prover only.
+// place, whatever their constants and signs.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct Direction {
 /// Requires that e is not constant. Throws OverflowError.
 [[nodiscard]] Direction direction_of(const Expr& e);
 
-/// e with each Mod(a, b) outside other atoms written as a - b*(a // b), so that remainders and
-/// quotients have common terms. Throws OverflowError.
+/// e with each Mod(a, b) that is not inside another atom written as a - b*(a // b), so that
+/// remainders and quotients have common terms. Throws OverflowError.
 [[nodiscard]] Expr without_mods(const Expr& e);
 
 /// Conservative: every answer is true of all values that satisfy the added facts.

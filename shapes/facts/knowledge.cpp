@@ -15,7 +15,7 @@ using Relation = Predicate::Relation;
 
 // Limits that count steps, equal on every rank. Past a limit less is learnt.
 constexpr int kMaxConsequences = 256;
-constexpr int kMaxEndSteps = 64;      // steps of a bound over excluded values and remainders
+constexpr int kMaxEndSteps = 64;      // maximum steps of a bound past excluded values
 constexpr std::size_t kMaxTerms = 8;  // terms of a fact that narrows ranges or replaces a symbol
 constexpr std::size_t kMaxEqualities = 16;  // facts with which an equality is combined
 
@@ -158,7 +158,7 @@ bool Knowledge::absorb(const Predicate& fact, std::vector<Predicate>& consequenc
   propagate_into_quotient(direction, consequences);
   if (facts_.range(fact.expr) != Range::of(0)) return true;
   if (!consequences.empty()) {
-    consequences.push_back({Relation::Equal, fact.expr});  // again, with narrower ranges
+    consequences.push_back({Relation::Equal, fact.expr});  // learnt again, with narrower ranges
     return true;
   }
   if (fact.expr.terms().size() > kMaxTerms || replace_by(fact.expr, consequences)) return true;
@@ -220,7 +220,8 @@ void Knowledge::propagate_into_quotient(const Expr& direction,
   if (found.upper < known.upper) consequences.push_back(less_equal(x, found.upper));
 }
 
-// Given `zero` == 0, learns the remainder of a term by m, if all other terms are multiples of m.
+// Given `zero` == 0, learns the remainder of a term by m, if all other terms with symbols are
+// multiples of m.
 bool Knowledge::learn_remainders(const Expr& zero, std::vector<Predicate>& consequences) {
   const std::int64_t c = constant_term(zero);
   for (const auto& term : zero.terms()) {
@@ -253,7 +254,7 @@ void Knowledge::eliminate(const Expr& zero, std::vector<Predicate>& consequences
   }
 }
 
-// The expression that equals the symbol if `zero` == 0; nullopt: there is none that may replace the
+// The expression that equals the symbol if `zero` == 0; nullopt: no such expression may replace the
 // symbol.
 std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const {
   const std::int64_t c = sole_coefficient(zero, symbol);
@@ -270,8 +271,8 @@ std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const
   return target;
 }
 
-// Uses `zero` == 0 to replace a symbol: unbacked before backed symbols, and among these the one
-// with the greatest serial. False: no symbol can be replaced.
+// Uses `zero` == 0 to replace a symbol. Tries unbacked before backed symbols, each kind from the
+// greatest serial down. False: no symbol can be replaced.
 bool Knowledge::replace_by(const Expr& zero, std::vector<Predicate>& consequences) {
   const auto symbols = zero.symbols();
   for (auto it = symbols.rbegin(); it != symbols.rend(); ++it) {

@@ -1,6 +1,6 @@
 // What one trace knows about its symbols: ranges, facts about expressions, and the replacements
 // that follow. It makes no decision, records nothing, and knows neither names nor lines. Internal
-// to this folder.
+// to shapes.
 #pragma once
 
 #include <deque>
@@ -19,10 +19,10 @@ namespace lockstep::shapes {
 /// Its state is a pure function of the calls made, in order. One thread.
 class Knowledge {
  public:
-  /// By what an equality may replace a symbol.
+  /// The expressions that may replace a symbol.
   enum class Targets : std::uint8_t {
     Any,
-    Linear,  // only by an expression of at most one symbol, to the first power
+    Linear,  // only k*symbol + c and numbers
   };
   explicit Knowledge(Targets targets = Targets::Any) : targets_(targets) {}
 

@@ -13,7 +13,7 @@ using Row = LinearSystem::Row;
 using Variable = LinearSystem::Variable;
 
 constexpr Wide kMostInRow = Wide{1} << 62;  // largest number in a row
-constexpr Wide kNone = Wide{1} << 100;      // with its sign: "no bound" from above or below
+constexpr Wide kNone = Wide{1} << 100;      // "no bound" from above; -kNone: from below
 constexpr std::int64_t kMaxSums = 96;       // maximum number of sums during an elimination
 constexpr Wide kMaxValuesTried = 4096;      // maximum number of values of one variable
 constexpr int kMaxRounds = 4;               // maximum rounds of narrowing bounds by bounds
@@ -262,8 +262,8 @@ Wide LinearSystem::least(const Part& part) const {
   return part.coefficient * end;
 }
 
-// Adds the bounds of the variable of `of` that follow from those of the other parts of the sum, as
-// rows that are >= 0.
+// Adds to `out` the bounds of `of.variable` that follow from `known`, the bounds of the sum, and
+// from the bounds of the other parts. Each is a row that must be >= 0.
 void LinearSystem::add_bounds(const std::vector<Part>& parts, const Known& known, const Part& of,
                               std::vector<Row>& out) const {
   Wide lower = 0, upper = 0;  // bounds of the other parts
@@ -301,8 +301,8 @@ void LinearSystem::narrow_variables(int& fuel) {
   }
 }
 
-// The variable with the fewest values among the variables with bounds of their own; if there are
-// none, among all.
+// The variable with the fewest values. If some variables have two bounds of their own, only these
+// are compared; otherwise all are, by range().
 std::optional<LinearSystem::Candidate> LinearSystem::narrowest(int& fuel) const {
   std::optional<Candidate> out;
   std::set<Variable> others;

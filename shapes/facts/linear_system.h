@@ -45,7 +45,7 @@ class LinearSystem {
  private:
   /// Bounds of a sum without constant whose coefficients have no common factor.
   struct Known {
-    Wide lower, upper;  // kNone or -kNone: no bound
+    Wide lower, upper;  // -kNone (lower) or kNone (upper): no bound
     std::set<Wide> excluded;
   };
   using Sums = std::map<std::vector<Part>, Known>;

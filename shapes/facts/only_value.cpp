@@ -103,8 +103,8 @@ class LinearForm {
       system_.require(Relation::NonNegative, *out);
   }
 
-  // Adds linear relations that hold for an unknown: a minimum is at most each operand; a product of
-  // two factors with lower bounds satisfies (x - lower_x)*(y - lower_y) >= 0.
+  // Adds linear relations that hold for an unknown. For example, a minimum is at most each operand;
+  // a product of two factors with lower bounds satisfies (x - lower_x)*(y - lower_y) >= 0.
   void relate_to_parts(const Expr& monomial, const Row& row) {
     for (const Expr::Op op : {Expr::Op::Min, Expr::Op::Max}) {
       const Expr::Atom* atom = as_atom(monomial, op);
@@ -167,8 +167,8 @@ class Refutation {
     }
   };
 
-  // Chooses among the symbols of predicates that the relations express only in part; if there are
-  // none, among all.
+  // The symbol with the fewest values. Chooses among the symbols of predicates that the relations
+  // express only in part; if there are no such predicates, among all symbols.
   std::optional<Candidates> fewest_candidates(const std::vector<Predicate>& all,
                                               LinearForm& form) const {
     std::set<Symbol> symbols = form.unclear();

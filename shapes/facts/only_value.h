@@ -1,4 +1,4 @@
-// Decides whether predicates leave a symbol only one value. Internal to this folder.
+// Decides whether predicates leave a symbol only one value. Internal to shapes.
 #pragma once
 
 #include <cstdint>

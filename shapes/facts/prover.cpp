@@ -134,7 +134,7 @@ void Prover::narrow_by_factors(const Expr& e, Signs& out, int depth) {
   out.zero &= a.zero || b.zero;
 }
 
-// e == monomial * rest, of which neither is a number.
+// Factors e as monomial * rest, where neither is a number.
 std::optional<Prover::Factors> Prover::monomial_factor(const Expr& e) {
   auto monomial = common_monomial(e);
   if (monomial.empty()) return std::nullopt;

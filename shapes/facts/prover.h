@@ -58,11 +58,12 @@ class Prover {
 
   // prover_facts.cpp
   class Combination;
-  /// The least value of a sum, with its terms treated as independent.
+  /// What the least value of a Combination says about e, if its terms are independent of each
+  /// other.
   struct Outlook {
     bool never_negative = false;  // true: e is never negative
     std::vector<const Expr::Term*>
-        in_the_way;  // a term without a bound; if all have one, the terms that may vary
+        in_the_way;  // the first term without a bound; if all have one, the terms that may vary
   };
   void narrow_by_pairs(const Expr& e, Signs& out);
   bool never_negative_given_two(const Expr& e);

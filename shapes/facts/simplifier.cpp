@@ -7,7 +7,7 @@
 namespace lockstep::shapes {
 namespace {
 
-constexpr std::size_t kMaxCompared = 8;  // most operands of Min or Max that are compared
+constexpr std::size_t kMaxCompared = 8;  // maximum number of operands of Min or Max to compare
 constexpr int kMaxPasses = 8;
 
 bool is_polynomial(const Expr& e) {
@@ -94,7 +94,7 @@ class Simplifier {
     return Prover(facts_, symbols_).residues(e).remainder(n);
   }
 
-  // The remainder by a size, from facts about it.
+  // The remainder of e by the size b, from facts about Mod(e, b).
   [[nodiscard]] std::optional<Expr> remainder_by(const Expr& e, const Expr& b) const {
     const Range range = facts_.range(mod(e, b));
     return range.lower == range.upper ? std::optional<Expr>(range.lower) : std::nullopt;
