@@ -59,7 +59,7 @@ class Pinning {
   std::vector<Guard> said_;
   std::size_t linked_ = 0;          // number of predicates in said_ that are linked
   std::map<Symbol, Point> others_;  // by watched symbol; missing: no second value was found
-  std::map<Symbol, std::set<Symbol>> moved_by_;  // by symbol: watched symbols whose point has moved it
+  std::map<Symbol, std::set<Symbol>> moved_by_;  // by symbol: watched symbols whose point moves it
   std::set<Symbol> without_other_;
   int fuel_ = 0;
 };

@@ -1,6 +1,6 @@
 // As selection_ops.h, with a bound on the number of elements that is known before the run. The
 // result has as many rows as the bound, so nothing is read back to the host and no rank waits in
-// the middle of a step; the number of rows present is a value of the run.
+// the middle of a step; the number of rows present is a tensor.
 //
 //   const Bounded kept = select_rows(x, score > 0.5, at_most(64));   // values [64, 8] of x [s0, 8]
 //   const Tensor total = sum(f(kept.values) * cast(unsqueeze(present(kept), 1), x.dtype()));

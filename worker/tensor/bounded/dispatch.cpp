@@ -19,7 +19,7 @@ Tensor rows_or_zeros(const Tensor& rows, const Tensor& places, const Line& where
   return index_select(pad(rows, 0, 0, 1, where), places, where);
 }
 
-/// [a * b, ..] as [b, a, ..] over dims 0 and 1.
+/// x [a * b, ..] as [a, b, ..], transposed to [b, a, ..].
 Tensor swapped(const Tensor& x, const SymInt& a, const SymInt& b, const Line& where) {
   Sizes sizes = x.sizes(where);
   sizes[0] = b;
@@ -27,7 +27,7 @@ Tensor swapped(const Tensor& x, const SymInt& a, const SymInt& b, const Line& wh
   return transpose(reshape(x, sizes, where), 0, 1, where);
 }
 
-/// [K, c, ..] of every rank to [K/n, n * c, ..].
+/// Exchanges [K, c, ..] of every rank so that each owner gets [K/n, n * c, ..].
 Tensor by_owner(const Tensor& x, std::int64_t ranks, const Group& group, const Line& where) {
   const Tensor received = all_to_all_single(x, group, where);
   const SymInt mine = x.size(0, where) / SymInt(ranks);

@@ -21,12 +21,12 @@ struct Dispatched {
   Tensor counts;  // i64 [K]
   Tensor place;   // i64 [R]: expert * C + place in it; K * C for a dropped row
 };
-/// Rows of x [R, ..] to K experts by `target`, i64 or i32 [R]; each expert gets them in order. An
-/// expert keeps its first C rows, C the capacity; the others are dropped. A target that is not at
-/// least 0 and less than K is an error when the graph runs.
+/// Distributes the rows of x [R, ..] to K experts by `target`, i64 or i32 [R]; each expert gets its
+/// rows in order. An expert keeps its first C rows, C the capacity; the others are dropped. A
+/// target that is not at least 0 and less than K is an error when the graph runs.
 [[nodiscard]] Dispatched dispatch(const Tensor& x, const Tensor& target, const SymInt& experts,
                                   const AtMost& capacity, Line where = Line::current());
-/// The rows of [K, C, ..] at `place`, [R, ..]; zeros for dropped rows.
+/// The rows of `rows` [K, C, ..] at `place`: [R, ..], with zeros for dropped rows.
 [[nodiscard]] Tensor combine(const Tensor& rows, const Tensor& place, Line where = Line::current());
 
 struct Received {

@@ -26,7 +26,7 @@ class FarMemory {
 /// copies. The runtime never writes into an Array that it received as an input. Elements on a
 /// device are copied to the host at the first access; after an access that may write, only the
 /// host's copy is left. If the device cannot provide them, std::runtime_error with its message is
-/// thrown. One thread for all Arrays of a device.
+/// thrown. All Arrays of a device are used by one thread.
 class Array {
  public:
   Array() = default;

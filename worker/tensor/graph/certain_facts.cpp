@@ -11,7 +11,7 @@ using shapes::Expr;
 using shapes::Predicate;
 using shapes::Symbol;
 
-/// From the predicate x % n == 0 the fact (x // n) * n == x; nullopt for other predicates.
+/// The fact (x // n) * n == x, if the predicate is x % n == 0; nullopt for other predicates.
 std::optional<Predicate> whole_quotient(const Predicate& predicate) try {
   const auto terms = predicate.expr.terms();
   if (predicate.relation != Predicate::Relation::Equal || terms.size() != 1 ||

@@ -19,7 +19,7 @@ class CertainFacts {
 
   /// Adds the facts of node `id`. An assert is certain here if its predicate `holds`.
   void pass(NodeId id);
-  /// All ranks have reported what they passed, so every rank passed the pending asserts.
+  /// Makes the pending asserts certain: all ranks have reported that they passed them.
   void confirm();
 
   /// True if the predicate is certain on every rank that reached this place with its peers.

@@ -29,8 +29,8 @@ struct ErrorSyncPoints {
   std::vector<ErrorSync> before;  // per node; None for all but those that meet peers
   /// Per node. True for an AllToAll whose lists nothing proves to fit (split_lists.h): the ranks of
   /// its group compare the lists, and a vote follows. True for a node whose bodies hold
-  /// collectives, and whose predicate nothing proves to be the same on all ranks: they compare the
-  /// predicate when they have it.
+  /// collectives, and whose predicate nothing proves to be the same on all ranks: these compare the
+  /// predicate's value.
   std::vector<bool> compares;
   /// Per node: sizes that the ranks of its group need equal, where nothing proves that they are
   /// (uniform_facts.h). The ranks compare them right before the node, and a vote follows.
@@ -43,9 +43,9 @@ struct ErrorSyncPoints {
   [[nodiscard]] bool told_from(NodeId id) const;
 };
 
-/// There is a vote before a collective if a rank that failed may not know its sizes, or if an
-/// assert that is not reported yet protects it. All other failures are reported by the next
-/// exchange of counts, or at the end.
+/// A vote precedes a collective if a failed rank may not know the collective's sizes, or if an
+/// assert on these sizes is not reported yet. Every collective has one where graphs may differ. All
+/// other failures are reported by the next exchange of counts, or at the end.
 [[nodiscard]] ErrorSyncPoints error_sync_points(const Graph& graph);
 
 }  // namespace lockstep::worker

@@ -63,7 +63,7 @@ enum class Op : std::uint8_t {
   Nonzero,       // (mask bool [..]): row-major positions of the first exprs[0] trues, 0 for the
                  // rest if there are fewer
   // Collectives, in this order on every rank. text: the name of their group; empty: the frame's.
-  // Never its ranks, which differ between ranks; n is the size of the group.
+  // It never lists ranks, because other ranks have other lists. n is the size of the group.
   AllToAll,       // x [sum(in), ..]; exprs: in_0..in_{n-1}, out_0..out_{n-1} -> [sum(out), ..]
   AllReduce,      // ints[0]: collectives::Reduce
   AllGather,      // [R, ..] -> [n*R, ..]; ints[0]: n
@@ -76,8 +76,8 @@ enum class Op : std::uint8_t {
   Assert,  // no operands; asserts[0]
   // Elementwise, one operand of floats. Round: half to even.
   Exp2, Log2, Log1p, Expm1, Sin, Cos, Tan, Erf, Floor, Ceil, Round, Trunc,
-  // Elementwise, two operands. Pow of ints cuts a negative power to an integer; Fmod has the sign
-  // of the first operand; FloorDivide is for floats.
+  // Elementwise, two operands. Pow of ints truncates a fraction (negative exponents); Fmod has the
+  // sign of the first operand; FloorDivide is for floats.
   Pow, Atan2, Fmod, FloorDivide,
   // Elementwise, of ints. Shifts by less than 0, or by all bits and more, shift everything out.
   BitAnd, BitOr, BitXor, BitNot, ShiftLeft, ShiftRight,
@@ -98,7 +98,7 @@ enum class Op : std::uint8_t {
   CumArgmax,     // i64: place of the largest element so far, the last of equal ones. NaN is largest
   LogCumsumExp,  // of floats: log of the sum of exp so far
   SearchSorted,  // (sorted [.., N], values [.., M]): number of the row's elements below each value,
-                 // with ints[0] 1 not above it -> i64[.., M]; NaN is largest
+                 // or with ints[0] == 1 not above each value -> i64[.., M]; NaN is largest
   Philox,  // (key, counter, stream), all i64: 64 random bits (philox.h)
   // Windows: views. ints: dim, stride and dilation of each windowed dim, dims ascending; sizes from
   // meta.
@@ -230,7 +230,7 @@ struct Graph {
 /// The fingerprints that a trace reports, in one pass.
 struct GraphPrints {
   shapes::Fingerprint graph;  // Graph::fingerprint()
-  /// Covers what `graph` covers, but for the values of constants: equal for graphs whose only
+  /// Covers what `graph` covers, except the values of constants: equal for graphs whose only
   /// difference is a number.
   shapes::Fingerprint skeleton;
   std::vector<shapes::Fingerprint> prefixes;  // element i covers nodes 0 to i

@@ -17,7 +17,7 @@ std::optional<Expr> one_value(const Graph& graph, NodeId id) {
   return std::nullopt;
 }
 
-/// A limit such that all elements are at least 0 and below it. Conservative: most are not known.
+/// A limit such that all elements are at least 0 and below it; nullopt: no limit is known.
 std::optional<Expr> known_limit(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes[id];
   switch (node.op) {

@@ -108,8 +108,9 @@ bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   return std::ranges::all_of(node.inputs, [&](NodeId input) { return gather_early(input, found); });
 }
 
-/// An assert may be what ensures that a later node stays within its operand, so no node moves past
-/// an assert. If all sizes are numbers, no assert concerns them.
+/// True if the node may move ahead of earlier nodes. No node moves past an assert, because the
+/// assert may be what ensures that the node stays within its operand. If all sizes of the node are
+/// numbers, no assert concerns it.
 bool NodeOrder::may_come_early(const Node& node, NodeId id) const {
   const auto operand_constant = [&](NodeId input) {
     return constant(done_[input] ? placed_[place_[input]].meta.sizes : nodes_[input].meta.sizes);

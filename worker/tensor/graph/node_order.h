@@ -11,7 +11,7 @@
 namespace lockstep::worker {
 
 /// Nodes that are not moved keep the order in which they were recorded. Keeps inputs, collectives,
-/// host syncs, outputs and the nodes that these need. One use.
+/// host syncs, outputs and the nodes that these need. An object is used once.
 class NodeOrder {
  public:
   NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& outputs);

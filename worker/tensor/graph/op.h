@@ -52,7 +52,8 @@ struct OpRow {
   [[nodiscard]] constexpr bool is(Trait trait) const { return (traits & trait) != 0; }
 };
 
-/// The row of an elementwise op: one element of its result from one of each operand.
+/// The row of an elementwise op, which makes each element of its result from one element of each
+/// operand.
 constexpr OpRow each(std::string_view name, Takes takes, int traits, int cost,
                      std::string_view text, std::string_view int_text = {}) {
   const auto has = [&](std::string_view operand) {
@@ -69,7 +70,7 @@ constexpr OpRow row_of(Op op) {
   constexpr int D = OpRow::Differentiable, E = OpRow::Exact, B = OpRow::GivesBool,
                 R = OpRow::RefusesValues, L = OpRow::AutocastLow, W = OpRow::AutocastF32;
   switch (op) {
-    // name, takes, traits, cost, text; else: name, class, takes, operands, exprs, ints, traits
+    // each: name, takes, traits, cost, texts; {}: name, class, takes, operands, exprs, ints, traits
     case Op::Input:         return {"input", C::Source, T::Any, 0, 0, 0, 0};
     case Op::Scalar:        return {"scalar", C::Source, T::Any, 0, 1, 0, 0};
     case Op::Full:          return {"full", C::Source, T::Any, 0, 0, 0, E};
@@ -209,7 +210,7 @@ constexpr bool is_joint(Op op) {
 
 /// f16, bf16, f32, f64
 [[nodiscard]] bool is_float(DType dtype);
-/// True if a dtype of ints or bools holds the number; true for every number if floats.
+/// True if the dtype holds the number. Dtypes of floats count as holding every number.
 [[nodiscard]] bool is_value_of(DType dtype, double number);
 /// True for all dtypes but bool: those that arithmetic works on.
 [[nodiscard]] bool is_number(DType dtype);

@@ -1,5 +1,5 @@
-// User-defined ops and host calls: the definition that their nodes carry. Nodes of the op table's
-// own ops carry none.
+// User-defined ops and host calls: the definition that their nodes carry. Nodes of all other ops
+// carry none.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace lockstep::worker {
 
 /// Dtype and sizes of the result, from those of the inputs. Sizes are expressions: the rule is
 /// called once for all sizes, and must be a pure function. An exception refuses the inputs, with
-/// its message. The caller has to check() that sizes of two inputs are equal.
+/// its message. If sizes of two inputs have to be equal, the caller of the op has to check() that.
 using OwnShapeRule = std::function<TensorMeta(std::span<const TensorMeta> inputs)>;
 /// Writes every element of `result`, which has the dtype and sizes that the rule gave. Must not
 /// write to the inputs, nor keep a handle on them or on the result.
@@ -47,11 +47,11 @@ struct OwnDefinition {
   /// host.
   std::string host_text{}, cuda_text{};
   OwnClaims claims{};
-  /// Fingerprint of a definition that is not available: this one only shows a program, and cannot
-  /// run.
+  /// Fingerprint of a definition that is not available: this definition only serves to show a
+  /// program, and cannot run.
   std::optional<shapes::Fingerprint> stands_for{};
 
-  /// Covers everything that is text: name, version, texts, claims, and whether there is a function.
+  /// Covers name, version, texts, claims, and whether there is a function.
   [[nodiscard]] shapes::Fingerprint fingerprint() const;
   /// Why the definition is invalid: a missing part, or a name that is taken. nullopt if it is
   /// valid.

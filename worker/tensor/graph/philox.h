@@ -14,7 +14,7 @@ namespace lockstep::worker {
                                                         std::array<std::uint32_t, 2> key);
 
 /// The result of the op: the first two words, the first one low. Each argument is split into its
-/// low and high half: those of the key make the key, those of the counter and the stream make the
+/// low and high half: the halves of `key` make the key, those of `counter` and `stream` make the
 /// counter.
 [[nodiscard]] std::int64_t philox(std::int64_t key, std::int64_t counter, std::int64_t stream);
 

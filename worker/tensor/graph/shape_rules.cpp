@@ -26,7 +26,7 @@ Status rule_error(const Node& node, fmt::format_string<Args...> format, Args&&..
   return Status{Code::TraceError, fmt::format("{}: {}", op_row(node.op).name, words)};
 }
 
-/// True if they differ for all values of the symbols.
+/// True if a and b differ for all values of the symbols.
 bool surely_differ(const Expr& a, const Expr& b) { return (a - b).constant().value_or(0) != 0; }
 bool surely_negative(const Expr& e) { return e.constant().value_or(0) < 0; }
 bool is_dim(std::int64_t dim, const TensorMeta& meta) {

@@ -17,7 +17,8 @@ std::string text_of(std::span<const Expr> exprs) {
 
 }  // namespace
 
-/// A rank on which the assert fails has failed, and reports it before its lists are used.
+/// Learns equalities of symbols from asserts. A rank on which such an assert fails reports the
+/// failure before its lists are used.
 void SplitLists::pass(const Node& node) {
   if (node.op != Op::Assert) return;
   const shapes::Predicate& predicate = node.asserts.at(0).predicate;

@@ -26,9 +26,9 @@ class SplitLists {
   /// Adds what the node makes certain.
   void pass(const Node& node);
   /// True if the lists of an AllToAll fit on every rank that reaches it with its peers: all splits
-  /// are one size, one list is what an exchange received of the other, or the two lists fitted
-  /// before, also swapped. If false, they have to be compared in the run; later they count as
-  /// fitting.
+  /// are one uniform size, an exchange received one list where peers sent the other, or the two
+  /// lists fitted before, also swapped. If false, the lists have to be compared in the run; after
+  /// that they count as fitting.
   [[nodiscard]] bool fit(const Node& node, const UniformFacts& uniform);
 
  private:

@@ -1,8 +1,9 @@
 // Sizes and values of a graph that are the same on all ranks of a group. These are uniform:
 // constants, sizes listed in the graph (uniform_size.h), sizes computed from uniform sizes, and
 // integers read back from the result of a collective that gives all ranks the same result. Pure: a
-// function of the graph, so every rank has the same answers. Used by the tracer, which adds what
-// collectives still need, and by error_sync_points, which has the rest compared.
+// function of the graph, so every rank has the same answers. Used by the tracer, which adds the
+// sizes that collectives need to Graph::uniform, and by error_sync_points, which has all others
+// compared.
 #pragma once
 
 #include <cstdint>

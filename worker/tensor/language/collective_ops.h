@@ -63,9 +63,9 @@ namespace lockstep::worker {
 struct Route {
   Rank from, to;
 };
-/// The rows of x of the rank that sends to this one, as stages of a pipeline pass rows on; no rows
-/// if no rank sends to this one. The routes are the same on every rank; no rank sends twice or
-/// receives twice.
+/// Sends the rows of x along the routes, as stages of a pipeline pass rows on. Returns the rows of
+/// x of the rank that sends to this one; no rows if no rank does. The routes are the same on every
+/// rank; no rank sends twice or receives twice.
 [[nodiscard]] Tensor send_recv(const Tensor& x, const std::vector<Route>& routes,
                                const Group& group = {}, Line where = Line::current());
 

@@ -29,7 +29,7 @@ namespace lockstep::worker {
 /// x with the source's slices in place of its own.
 [[nodiscard]] Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index,
                                 const Tensor& source, Line where = Line::current());
-/// x with a number or 0-d tensor in place. Negative indices count from the end.
+/// x with a number or 0-d tensor in place of these slices. Negative indices count from the end.
 [[nodiscard]] Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index,
                                 const TensorOperand& value, Line where = Line::current());
 

@@ -97,7 +97,7 @@ class Path {
 /// kinds, dtypes and numbers of dims stay the same. One thread.
 class InputTree {
  public:
-  /// An empty tree of the same frame: it shares the objects only.
+  /// An empty tree of the same frame. It shares only the table of objects with this tree.
   [[nodiscard]] InputTree anew() const {
     InputTree out;
     out.objects_ = objects_;
@@ -156,7 +156,7 @@ class InputReader {
   void keys(const std::vector<std::string_view>& order);
   void leaf(const RankKey& key);
   void leaf(const Key& key) { leaf(RankKey(key)); }
-  /// True if every leaf was there and nothing was left over.
+  /// True if the inputs have exactly the leaves, lengths, keys and fields of the tree.
   [[nodiscard]] bool fits() const {
     return fits_ && leaf_ == tree_.leaves_.size() && length_ == tree_.lengths_.size() &&
            key_ == tree_.keys_.size() && field_ == tree_.fields_.size();
@@ -211,7 +211,7 @@ class InputScanner {
 };
 
 /// Flattens `inputs` into `out`, whose memory is reused. `tree` is this frame's, empty at first; it
-/// is rebuilt where the inputs look different. Errors: BadInput, as InputScanner::take.
+/// is rebuilt if the inputs look different. Errors: BadInput, as InputScanner::take.
 template <class T>
 [[nodiscard]] Result<void> flatten(T& inputs, InputTree& tree, Observation& out);
 

@@ -12,7 +12,7 @@ std::int64_t child(std::int64_t key, std::int64_t number, RandomStream stream) {
   return philox(key, number, static_cast<std::int64_t>(stream));
 }
 
-/// Compares `number` between ranks in the run: before it, a rank does not know what its peers
+/// Compares `number` between ranks in the run. Before the run a rank does not know what its peers
 /// trace. Uses the greatest and the least number, so that all ranks get the same result.
 void compare_in_the_run(const Tensor& number, std::string message, const Line& where) {
   const Tensor pair =

@@ -23,8 +23,8 @@
 
 namespace lockstep::worker {
 
-/// The purpose of the bits, in the second half of the counter: draws by a key and the keys made of
-/// it share no bits.
+/// The purpose of the bits, in the second half of the counter. So draws by a key share no bits with
+/// the keys made of it.
 enum class RandomStream : std::int64_t { Draw = 0, SecondDraw = 1, Split = 2, FoldIn = 3 };
 
 /// 64 bits: a number outside of a trace, a 0-d i64 tensor inside. Immutable value, one thread.
@@ -73,8 +73,8 @@ class Key {
   [[nodiscard]] std::vector<Key> split(std::int64_t n, Line where = Line::current()) const;
   /// In a trace the number must be the same on all ranks, as the key is. The vote of every call
   /// compares a size; the comparison of graphs compares a plain number. Where graphs may differ,
-  /// both are compared in the run. A number that exists only when the graph runs is refused. Fold
-  /// in a number that changes with every call before the call: within the frame it is an argument
+  /// both are compared in the run. A number that exists only when the graph runs is refused. If a
+  /// number changes with every call, fold it in before the call. Inside the frame it is an argument
   /// of kernels, and work recorded for a device is recorded again for each value.
   [[nodiscard]] Key fold_in(const IntOperand& n) const;
   /// The elements of a tensor may differ between ranks, so the key is this rank's own.

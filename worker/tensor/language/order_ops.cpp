@@ -45,7 +45,7 @@ Taken taken(const Tensor& x, std::int64_t dim, const Tensor& indices, const Line
   return {gather(x, dim, indices, where), indices};
 }
 
-/// Values in reverse order: bitwise for ints, whose lowest has no negative.
+/// Values whose order is reversed: negated floats, and inverted ints, whose lowest has no negative.
 Tensor reversed_order(const Tensor& x, const Line& where) {
   return is_float(x.dtype()) ? neg(x, where) : bitwise_not(x, where);
 }

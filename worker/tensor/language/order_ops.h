@@ -39,7 +39,8 @@ enum class Direction : std::uint8_t { Forward, Reverse };
 [[nodiscard]] Tensor logcumsumexp(const Tensor& x, std::int64_t dim,
                                   Direction direction = Direction::Forward,
                                   Line where = Line::current());
-/// Each element less the one before: one element fewer along `dim`; empty if `dim` is empty.
+/// Each element minus the element before it. The result has one element fewer along `dim`; it is
+/// empty if `dim` is empty.
 [[nodiscard]] Tensor diff(const Tensor& x, std::int64_t dim = -1, Line where = Line::current());
 
 // Order along `dim`. Equal elements keep their order, also in descending order.
@@ -51,7 +52,7 @@ enum class Direction : std::uint8_t { Forward, Reverse };
 /// elements the first ones. Checks that `dim` has k elements.
 [[nodiscard]] Taken topk(const Tensor& x, const SymInt& k, std::int64_t dim = -1,
                          bool largest = true, Line where = Line::current());
-/// The k-th smallest, k = 1 the smallest.
+/// The k-th smallest element; k = 1 is the smallest.
 [[nodiscard]] Taken kthvalue(const Tensor& x, const SymInt& k, std::int64_t dim = -1,
                              Keep keep = Keep::Drop, Line where = Line::current());
 /// The middle element, or the lower one of two; if any element is not a number, the first such

@@ -51,7 +51,7 @@ using Sizes = std::vector<SymInt>;
 /// Dims are aligned at the end; a dim of x must be equal or the constant 1; -1 keeps x's size.
 [[nodiscard]] Tensor expand(const Tensor& x, const Sizes& sizes, Line where = Line::current());
 [[nodiscard]] Tensor unsqueeze(const Tensor& x, std::int64_t dim, Line where = Line::current());
-/// Requires the constant size 1 of that dim.
+/// Requires that the dim has the constant size 1.
 [[nodiscard]] Tensor squeeze(const Tensor& x, std::int64_t dim, Line where = Line::current());
 /// Elements start, ..., start+length-1 of `dim`; 0 <= start and start+length <= size are checked.
 [[nodiscard]] Tensor slice(const Tensor& x, std::int64_t dim, const SymInt& start,
@@ -59,7 +59,7 @@ using Sizes = std::vector<SymInt>;
 /// Zeros before and after along `dim`; both counts are checked to be >= 0.
 [[nodiscard]] Tensor pad(const Tensor& x, std::int64_t dim, const SymInt& before,
                          const SymInt& after, Line where = Line::current());
-/// Requires at least one tensor, and equal sizes in all other dims.
+/// Requires at least one tensor, and equal sizes in all dims but `dim`.
 [[nodiscard]] Tensor cat(const std::vector<Tensor>& xs, std::int64_t dim,
                          Line where = Line::current());
 /// The elements of `dims` in reverse order; no dims: x.
@@ -139,7 +139,7 @@ struct Spread {
 [[nodiscard]] Tensor argsort(const Tensor& x, Line where = Line::current());
 /// Inclusive sums of a 1-D tensor.
 [[nodiscard]] Tensor cumsum(const Tensor& x, Line where = Line::current());
-/// Each k counts[k] times, for counts i64 [K] whose sum is `total`.
+/// Each index k, counts[k] times in a row: i64 [total], for counts i64 [K] whose sum is `total`.
 [[nodiscard]] Tensor segment_ids(const Tensor& counts, const SymInt& total,
                                  Line where = Line::current());
 /// i64 [..] to [.., classes]: 1 where the index is the class, else 0.

@@ -48,8 +48,8 @@ void cancel(std::vector<Expr>& left, std::vector<Expr>& right) {
   }
 }
 
-/// The sizes `from` without those of `known`, as products (total, known) without common factors: s0
-/// * 64 over 64 is s0 for every s0, 0 included. Sizes that are sums cancel only as a whole.
+/// The products of `from` and of `known`, with common factors cancelled: s0 * 64 over 64 is s0 for
+/// every s0, 0 included. Sizes that are sums cancel only as a whole.
 std::pair<Expr, Expr> cancelled(std::vector<Expr> from, std::vector<Expr> known) {
   cancel(from, known);
   std::vector<Expr> left, right;
