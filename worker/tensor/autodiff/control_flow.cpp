@@ -111,7 +111,7 @@ std::vector<std::size_t> wanted_of(const BackwardCall& call, std::size_t from) {
   return out;
 }
 
-/// For each outer value that `body` captured: its tensor among `now`, the operands whose nodes were
+/// For each outer value that `body` captured: the tensor of `now` at the place that its node has in
 /// `then`.
 Tensors captured_now(const TracedBody& body, const std::vector<NodeId>& then, const Tensors& now) {
   Tensors out;
@@ -241,8 +241,8 @@ class ScanGradient {
   /// `x` in a dtype that has sums.
   static Tensor sum_of(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::F32) : x; }
 
-  /// `carry`: gradients of carries, then sums; `rows`: carries before the trip, xs, gradients of
-  /// stacked results.
+  /// One trip. `carry`: gradients of carries, then sums; `rows`: carries before the trip, xs,
+  /// gradients of stacked results.
   Scanned trip(const BackwardCall& call, const Way& way, const Tensors& carry,
                const Tensors& rows) const {
     Trace& trace = *carry_or(rows, carry).trace();
@@ -280,7 +280,7 @@ class ScanGradient {
 
   ScanRecord scan_;
   std::vector<NodeId> captured_;
-  shapes::Expr t_;  // used in bodies only, by each for its own row
+  shapes::Expr t_;  // row number; each body uses it for its own row
   bool reversed_;
   Line where_;
   std::size_t carries_, xs_;

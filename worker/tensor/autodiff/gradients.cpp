@@ -139,7 +139,7 @@ Gradients atan2_rule(const Backward& b) {
   const Tensor by = choose(op2(Op::Eq, square, none), none, op2(Op::Div, b.grad, square));
   return {b.wanted[0] ? mul(by, x) : Tensor(), b.wanted[1] ? op1(Op::Neg, mul(by, y)) : Tensor()};
 }
-/// For Mod and Fmod: a less b times the quotient, which is constant between jumps.
+/// For Mod and Fmod: the op is a - b * quotient, and the quotient is constant between jumps.
 Gradients remainder_rule(const Backward& b) {
   if (!b.wanted[1]) return {b.grad, Tensor()};
   const Tensor times = b.node.op == Op::Mod

@@ -29,8 +29,9 @@ Tensor scanned_back(Op op, const Tensor& x) {
   return of(Op::Flip, {of(op, {of(Op::Flip, {x}, last)})}, last);
 }
 
-/// Both forms are the same function of x and the incoming gradient. `fast` selects by what is zero,
-/// and selections have no slope; so its gradient is taken from `plain`, which has no selections.
+/// `fast` of the operands, with the gradient of `plain`. Both are the same function of x and the
+/// incoming gradient. `fast` selects by what is zero, and selections have no slope; `plain` has no
+/// selections.
 Tensor with_gradient_of(const std::function<Tensor(const Pair&)>& fast,
                         const std::function<Tensor(const Pair&)>& plain, const Pair& operands,
                         const shapes::Location& line) {
@@ -73,7 +74,8 @@ Tensor plain_product(const Pair& in) {
 }
 
 /// Let p be the product of the elements that are not zero. Without a zero, each element gets p
-/// divided by itself. A single zero gets p, and the other elements 0. With more zeros all get 0.
+/// divided by the element. A single zero gets p, and the other elements 0. With more zeros all get
+/// 0.
 Tensor fast_product(const Pair& in) {
   const Tensor& x = in[0];
   const auto over_row = [&](Op op, const Tensor& t) {
@@ -93,8 +95,8 @@ Tensor fast_product(const Pair& in) {
 }
 
 /// Before the first zero of a row, an element is a factor of all products from its place on. The
-/// first zero gets the sum of the products up to the second zero, without itself. Elements behind
-/// the first zero get 0.
+/// first zero gets the sum of the products up to the second zero, with this zero left out as a
+/// factor. Elements behind the first zero get 0.
 Tensor fast_running_product(const Pair& in) {
   const auto& [x, gradient] = std::tie(in[0], in[1]);
   const Tensor none = value_like(x, 0), one = value_like(x, 1);

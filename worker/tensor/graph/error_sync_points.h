@@ -44,8 +44,8 @@ struct ErrorSyncPoints {
 };
 
 /// A vote precedes a collective if a failed rank may not know the collective's sizes, or if an
-/// assert on these sizes is not reported yet. Every collective has one where graphs may differ. All
-/// other failures are reported by the next exchange of counts, or at the end.
+/// assert on these sizes is not reported yet. If graphs may differ, a vote precedes every
+/// collective. All other failures are reported by the next exchange of counts, or at the end.
 [[nodiscard]] ErrorSyncPoints error_sync_points(const Graph& graph);
 
 }  // namespace lockstep::worker

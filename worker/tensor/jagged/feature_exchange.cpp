@@ -78,7 +78,7 @@ Tensor swapped(const Tensor& x, std::int64_t a, std::int64_t b, const Line& wher
   return reshape(transpose(reshape(x, split, where), 0, 1, where), joined, where);
 }
 
-/// i64 [n], each the sum of those before it.
+/// i64 [n]: for each length the sum of the lengths before it.
 Tensor sums_before(const Tensor& lengths, const Line& where) {
   return emit(Op::Sub, {cumsum(lengths, where), lengths}, {}, where);
 }

@@ -17,7 +17,7 @@ SymFloat float_result(Op op, const SymFloat& a, const FloatOperand& b, Plain pla
 
 /// The dtype of an f16 or bf16 tensor beside a number in arithmetic: the result is rounded to it,
 /// the number is not. nullopt for other operands, and for comparisons, which round the number
-/// first. Ops that return one of their operands, such as maximum, round a returned number as their
+/// first. Ops that return one of their operands, such as maximum, round the number if it is their
 /// result.
 std::optional<DType> low_beside_number(Op op, const TensorOperand& a, const TensorOperand& b) {
   const OpRow& row = op_row(op);

@@ -3,9 +3,9 @@
 // of frames.
 //
 //   const Tensor kept = x[score > 0.5];                  // [u0, 8] of x [s0, 8]
-// const Tensor each = kept * weights; // u0 is a size like any other, also 0 or 1
-// check(kept.size(0) <= 64, "a batch fits"); // on all ranks jointly, in the run if (kept.size(0)
-// == 0) ... // refused: known only in the run
+//   const Tensor each = kept * weights;                  // u0 is a size like others, also 0 or 1
+//   check(kept.size(0) <= 64, "a batch fits");           // on all ranks jointly, in the run
+//   if (kept.size(0) == 0) ...                           // refused: known only in the run
 //
 // Each rank has its own counts, and all run one graph. A count lies between 0 and the number of
 // elements; the same mask gives the same count, whichever op asks. Gradients go to the elements

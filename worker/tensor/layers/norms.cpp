@@ -29,7 +29,7 @@ Tensor standardised(const Tensor& x, const Dims& dims, double eps, const Line& w
   return at(centred) * at(rsqrt(at(variance) + at(eps), where));
 }
 
-/// x * weight + bias, each optional, with `sizes` and viewed as `seen`.
+/// x * weight + bias. Weight and bias are optional, must have `sizes`, and are viewed as `seen`.
 Tensor scaled(std::string_view what, const Tensor& x, const Tensor& weight, const Tensor& bias,
               const std::vector<Expr>& sizes, const std::vector<Expr>& seen, const Line& where) {
   const At at{where};

@@ -243,7 +243,7 @@ class Pool {
 };
 
 /// Divides x into parts of about equal size and applies `joined` to each, one dim after another,
-/// the last first. So the first of equal elements is the first one row-major.
+/// from the last dim to the first. So the first of equal elements is the first in row-major order.
 template <class Joined>
 Tensor adaptive(std::string_view what, const Tensor& x, const Dims& sizes, Joined joined,
                 const Line& where) {

@@ -19,8 +19,8 @@
 //   };
 //   Opaque<Tokenizer, SameVocabulary> tokenizer;
 //
-// Ranks then compare hashes, and equal() distinguishes objects of one hash within a process. Of a
-// destroyed object only the hash is kept. A frame keeps no object alive.
+// Ranks then compare hashes, and equal() distinguishes objects of one hash within a process. Only
+// the hash of a destroyed object is kept. A frame keeps no object alive.
 #pragma once
 
 #include <cstdint>

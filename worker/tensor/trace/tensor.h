@@ -123,7 +123,8 @@ inline void mark_unbacked(Tensor& tensor, std::int64_t dim, Line where = Line::c
 inline void mark_static(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
   tensor.mark(dim, Mark::Static, where);
 }
-/// As maybe_dynamic, and required to be the same on all ranks: a difference is ConstraintViolation.
+/// As mark_maybe_dynamic(), and the size must be the same on all ranks: a difference is
+/// ConstraintViolation.
 inline void mark_uniform(Tensor& tensor, std::int64_t dim, Line where = Line::current()) {
   tensor.mark(dim, Mark::Uniform, where);
 }

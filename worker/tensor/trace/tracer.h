@@ -119,8 +119,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   // For the functions of the tensor language.
   /// The user's line; while a gradient is recorded, the forward op's line.
   [[nodiscard]] shapes::Location here(const Line& where) const;
-  /// Throws TraceUsageError if the trace has ended: `what` was used at the line, which a default
-  /// `where` leaves out.
+  /// Throws TraceUsageError if the trace has ended. The message says that `what` was used at
+  /// `where`; a default `where` is left out.
   void need_open(std::string_view what, const Line& where) const;
   /// Refuses handles from here on. finish() does so, too.
   void close() { ended_ = true; }
@@ -157,9 +157,9 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// every call so far.
   [[nodiscard]] bool only_settled(const shapes::Expr& size) const;
   /// The integers that `x` holds, bound by one ToList or Item node per tensor: repeated calls give
-  /// the same symbols. `name`: the user's name for an Item, if not the op. Their range follows from
-  /// the ops that made `x` (count_limit.h), and is at least `least`, which the caller knows for
-  /// certain.
+  /// the same symbols. `name`: the user's name for an Item; empty: the name of the op. The range of
+  /// the integers follows from the ops that made `x` (count_limit.h). Its lower end is at least
+  /// `least`, a bound that the caller knows for certain.
   [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where,
                                               std::string name = {},
                                               std::int64_t least = shapes::Range::kMin);

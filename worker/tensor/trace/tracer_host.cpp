@@ -16,7 +16,7 @@ using shapes::Expr;
 using shapes::Range;
 using Steps = std::vector<HostValue::Step>;
 
-/// Most steps of a branch condition; longer conditions are left to the graph.
+/// Maximum number of steps of a branch condition; longer conditions are left to the graph.
 constexpr std::size_t kMaxSteps = 64;
 
 /// Ops of a branch condition; others are left to the graph.
