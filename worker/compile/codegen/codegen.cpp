@@ -355,8 +355,8 @@ class Generator {
     for (Program& inner : body.bodies) place_kernels(inner);
   }
 
-  /// Assigns the largest kernel first, each to the unit with the least text: a pure function of the
-  /// texts.
+  /// Divides the kernels among units, the largest first, each to the unit with the least text: a
+  /// pure function of the texts.
   void make_units() {
     for (const Program& body : program_.bodies) take_kernels(body);
     std::size_t total = 0;

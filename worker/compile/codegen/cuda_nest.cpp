@@ -176,8 +176,8 @@ std::string cuda_reduction_text(const LoopNest& nest, const Split& split) {
 
 namespace {
 
-/// The statements between the loops of a run and its elements, and `value`, which returns an
-/// element.
+/// Returns the statements between the loops over runs and the elements of a run, and the function
+/// `value`, which returns an element.
 std::string run_text(const LoopNest& nest, std::size_t depth) {
   const std::size_t free = nest.free();
   const Loops outer = Loops(nest.loops()).subspan(free, nest.loops().size() - free - 1);
@@ -199,7 +199,7 @@ std::string join_sum_lanes(const CudaSum& sum, std::size_t depth) {
               depth);
 }
 
-/// Opens the loop over items with sixteen threads each, which run through it together.
+/// Opens the loop over items. Sixteen threads share each item and run through the loop together.
 std::string open_lanes(std::string_view items) {
   return line(
       fmt::format("__shared__ double lanes_of[{0}];\nconst int lane = threadIdx.x % 16;\n"

@@ -32,8 +32,9 @@ inline constexpr int kCudaVector = 4;
 struct CudaSum {
   std::string product;  // "true" or "false"
   std::string type, n;  // type of elements; size of a run
-  /// Final statement. Alone and Lanes: once per `output`, with its `terms`. Pieces: once per
-  /// `item`, with its `total`: item k * outputs + output is term or batch k of the output.
+  /// Final statement. With Alone and Lanes it runs once per `output` and uses its `terms`. With
+  /// Pieces it runs once per `item` and uses its `total`; item k * outputs + output is term or
+  /// batch k of the output.
   std::string end;
   bool rows = true;
   SumSplit split = SumSplit::Alone;

@@ -263,7 +263,7 @@ void CppEmitter::join_by_lists(NodeId id) {
   inner(fmt::format("return {};", body().value(rows, of)));
   access.sizes = of.sizes;
   access.sizes[0] = count;
-  // No row, or a single one, gives the ordered result without the scratch memory.
+  // The ordered result of no row, or of a single row, needs no scratch memory.
   constexpr const char* kText = R"(;
 const long only = {head}[{mine}];
 if (only < 0) {{

@@ -55,8 +55,8 @@ class CudaEmitter final : public Emitter {
   /// return the names of two pieces of memory in the current kernel.
   using Named = std::function<std::string()>;
   void sort(NodeId x, const Named& order, const Named& other);
-  /// Element `access` of a join of rows joins the rows order[first] to order[past - 1]. `first` and
-  /// `past` are variables of the kernel.
+  /// The element at `access` of a join of rows joins the rows order[first] to order[past - 1].
+  /// `first` and `past` are variables of the kernel.
   struct Found {
     Access access;
     std::string order;
@@ -84,7 +84,7 @@ class CudaEmitter final : public Emitter {
   void add_scan_scratch(const Groups& scan);
   /// Opens loops over the groups and over the elements of each group, whose state is in the
   /// variable `group`. Stores each group's state in scratch. With `is_joined` stores nothing:
-  /// scratch has the state before each group already, which is in the variable `before`.
+  /// scratch already has the state before each group, which is copied to the variable `before`.
   struct Group {
     Access row;
     IndexText element;

@@ -26,7 +26,7 @@ struct KernelText {
   std::string parameters;  // of the function; Host: (void* const* b, const long* n)
   std::string body;
   std::vector<NodeId> buffers;           // b0, b1, …: memory of these values
-  std::vector<std::size_t> scratch;      // then p0, p1, …: elements of Emission::scratch
+  std::vector<std::size_t> scratch;      // then p0, p1, …: indices in Emission::scratch
   std::vector<shapes::Expr> arguments;   // n0, n1, …
   shapes::Expr blocks = 0;               // Cuda: number of blocks; a function of the sizes alone
   std::optional<shapes::Expr> merged{};  // Cuda: Launch::merged
@@ -106,14 +106,14 @@ class Emitter {
   struct Loops {
     std::vector<shapes::Expr> kept, outer, run, sizes;  // `sizes`: all, in memory order
     std::vector<char> is;                               // for each of `sizes`: 'k', 'o' or 'r'
-    bool rows = true, side_by_side = false;             // side_by_side: kept dims inside the run
+    bool rows = true, side_by_side = false;             // side_by_side: kept dims follow the run
     /// Returns the operand's element at these indices.
     [[nodiscard]] Access access(const std::vector<IndexText>& of_kept,
                                 const std::vector<IndexText>& of_outer,
                                 const std::vector<IndexText>& of_run) const;
   };
   [[nodiscard]] Loops sum_loops(NodeId id) const;
-  /// Returns the indices of dims of `sizes` from a position in row-major order.
+  /// Returns the index in each dim of `sizes` of the element at the row-major position `place`.
   [[nodiscard]] std::vector<IndexText> split_index(std::span<const shapes::Expr> sizes,
                                                    const IndexText& place);
   /// "true" if the ordered sum is a product, else "false": a template argument.

@@ -12,8 +12,8 @@
 
 namespace lockstep::worker {
 
-/// An element: index[d] of a row-major array of `sizes`. The sizes may be those of the value or of
-/// any reshape of it.
+/// An element of a row-major array of `sizes`: its index in each dim. The sizes may be those of the
+/// value or of any reshape of it.
 struct Access {
   std::vector<shapes::Expr> sizes;
   std::vector<IndexText> index;

@@ -163,8 +163,8 @@ class Scheduler {
     return checks_.back().step;
   }
 
-  /// Returns the latest kernel over the same sizes that reads a value which `id` reads, too, and
-  /// that can make `id`.
+  /// Returns the latest kernel over the same sizes that reads or makes a value which `id` reads,
+  /// and that can make `id`.
   std::optional<std::size_t> find_kernel(NodeId id, const Reads& reads) const {
     for (std::size_t step = plan_.steps.size(); step-- > 0;) {
       const PlannedStep& kernel = plan_.steps[step];

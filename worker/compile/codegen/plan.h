@@ -30,8 +30,8 @@ struct Plan {
   /// The value has memory of its own. A value that is neither stored nor an alias is computed where
   /// it is used.
   std::vector<bool> stored;
-  /// The node whose memory holds this value: itself if stored, the operand's for a reshape of a
-  /// stored value. Meaningless otherwise.
+  /// The node whose memory holds this value: the node itself if stored; for a reshape of a stored
+  /// value, the storage of the operand. Meaningless otherwise.
   std::vector<NodeId> storage;
   /// The value's element i (in row-major order) depends only on element i of the values that it
   /// loads, and on values of one element; so one flat loop can compute it.
@@ -49,7 +49,7 @@ struct Plan {
 [[nodiscard]] std::vector<shapes::Expr> long_sizes(std::span<const shapes::Expr> sizes);
 /// True for a permutation that only swaps the last two dims.
 [[nodiscard]] bool is_transposition(const Node& node);
-/// Loads and symbols of a kernel that computes `root`.
+/// The values and symbols that a kernel reads to compute `root`.
 struct Reads {
   struct Load {
     NodeId storage = 0;

@@ -13,7 +13,7 @@
 namespace lockstep::worker {
 namespace {
 
-// C library functions with one and two operands. Their names here end in "_".
+// C library functions with one and two operands. Kernels call them by names that end in "_".
 constexpr std::string_view kOfOne[] = {"exp",   "log", "tanh", "exp2", "log2", "log1p",
                                        "expm1", "sin", "cos",  "tan",  "erf"};
 constexpr std::string_view kOfTwo[] = {"pow", "atan2"};
@@ -35,9 +35,9 @@ constexpr std::string_view kHostBits =
 inline float float_of(unsigned bits) { return __builtin_bit_cast(float, bits); }
 )";
 
-// All targets. `place_of` returns the first place in the ascending x that is not before the value,
-// or, with `right`, the place after all equal elements. `philox_` keeps its 32-bit words in 64
-// bits, so that GCC vectorises it.
+// All targets. `place_of` returns the first place in the ascending x whose element does not sort
+// before the value, or, with `right`, the place after all equal elements. `philox_` keeps its
+// 32-bit words in 64 bits, so that GCC vectorises it.
 constexpr std::string_view kShared = R"(inline float sqrt_(float x) { return __builtin_sqrtf(x); }
 inline double sqrt_(double x) { return __builtin_sqrt(x); }
 inline float abs_(float x) { return __builtin_fabsf(x); }
@@ -137,9 +137,10 @@ template <class T> inline long place_of(const T* x, long n, T value, bool right)
 
 // All targets: casts of f16 and bf16, whose elements are bits. A float holds all of their values.
 // Casts to them go through `to_odd`, which sets the last bit of a float if anything was cut off, so
-// that only the second rounding counts. From f16, a factor of 2^112 corrects the exponent, also of
-// subnormal numbers. To a subnormal f16, adding 0.5 rounds: its last place in f32 is that of such
-// an f16. Masks choose values, not branches, because compilers vectorise them better.
+// that only the second rounding counts. In casts from f16, a factor of 2^112 corrects the exponent,
+// also of subnormal numbers. In casts to a subnormal f16, adding 0.5 rounds: the last place of 0.5
+// in f32 is that of a subnormal f16. Values are chosen by masks instead of branches, because
+// compilers vectorise masks better.
 constexpr std::string_view kHalf = R"(inline float to_odd(float x) { return x; }
 inline float to_odd(double x) {
   const float y = (float)x;
@@ -207,7 +208,7 @@ constexpr std::string_view kHostTail =
 // NVRTC knows CUDA's functions without headers, but not GCC's builtins. `merge_step` is one pass of
 // a stable sort, which merges pairs of runs of `width` elements: every element finds its own place.
 // `merge_rows` does this for rows of n elements. `first_place` finds where a value of x begins in
-// the sorted `order`. `segment_of` finds the first end beyond i.
+// the sorted `order`. `segment_of` returns the first segment whose end is beyond i.
 constexpr std::string_view kCudaHead = R"(// lockstep kernels for CUDA, format 2
 #define __builtin_sqrtf sqrtf
 #define __builtin_sqrt sqrt
@@ -299,8 +300,8 @@ std::string qualified(std::string_view text, std::string_view by) {
   return out;
 }
 
-/// Returns `text` for each function, for float and double. {f} is its name, {p} its parameters, {x}
-/// their names, {t} the type, {s} the library's suffix for the type.
+/// Returns `text` for each function, for float and double. {f} is the function's name, {p} its
+/// parameters, {x} their names, {t} the type, {s} the library's suffix for the type.
 std::string for_functions(std::string_view text, bool with_exp) {
   std::string out;
   const auto add = [&](std::string_view name, std::string_view names, std::string_view parameters) {
@@ -407,7 +408,7 @@ std::string unit_text(Target target, std::string_view kernels) {
     each_word(text, [&](std::string_view word) { used.insert(word); });
   };
   use(kernels);
-  // Backwards: a declaration uses only those before it.
+  // Goes backwards, because a declaration uses only declarations before it.
   std::vector<std::string_view> kept;
   for (const Part& part : parts_of(target) | std::views::reverse) {
     if (!part.name.empty() && !used.contains(part.name)) continue;

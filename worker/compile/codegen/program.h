@@ -1,5 +1,5 @@
 // A compiled graph before it is built: the steps of a run, its buffers and the text of its kernels.
-// Made by codegen, built by SharedBuild, run by executable. Holds no address or path and, for the
+// Made by codegen, built by SharedBuild, run by Executable. Holds no address or path and, for the
 // host, no hint, so equal graphs make equal programs on every rank. For CUDA, the agreed hints must
 // be equal, too.
 #pragma once
@@ -67,14 +67,15 @@ struct Step {
   bool transpose_a = false, transpose_b = false;  // operand is stored with last dims swapped
   bool carries_status = false;                    // Collective: ErrorSync::Piggybacked
   bool compares = false;                          // Control: ErrorSyncPoints::compares
-  std::uint32_t bodies = 0;                       // Control: first one in Program::bodies
+  std::uint32_t bodies = 0;                       // Control: its first body in Program::bodies
   std::vector<std::uint32_t> results{};           // Control: numbers of the wanted results
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
   std::optional<Launch> launch{};  // Kernel or deferred check of a program for CUDA
-  /// Deferred check: number of the first of Program::outcomes that its kernel writes, by a pointer
-  /// after its buffers. IndexCheck: the first position in the list whose index is out of range, or
-  /// -1, and that index. CountsCheck: -1 if the counts add up, else 0, and the counts.
+  /// Deferred check: place among the program's outcomes of the first number that its kernel writes;
+  /// the kernel's parameter after its buffers points there. An IndexCheck writes the first position
+  /// in the list whose index is out of range, or -1, and then that index. A CountsCheck writes -1
+  /// if the counts add up, else 0, and then the counts.
   std::uint32_t outcome = 0;
 
   /// True for a check that a device does and whose outcome is read later.

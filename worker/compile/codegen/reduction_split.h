@@ -7,9 +7,10 @@
 namespace lockstep::worker {
 
 struct Split {
-  /// Threads of one block that take every lanes-th element and join their totals: 1, 32 or 256.
+  /// Number of threads of one block that share a total, each taking every lanes-th element: 1, 32
+  /// or 256.
   int lanes = 1;
-  /// Parts for different blocks; a second kernel joins them. A power of two.
+  /// Number of parts of a total, for different blocks; a second kernel joins them. A power of two.
   std::int64_t pieces = 1;
   bool operator==(const Split&) const = default;
 };
@@ -19,8 +20,8 @@ struct Split {
 /// neighbouring totals.
 [[nodiscard]] Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent);
 
-/// Which threads make the terms of a sum of fixed order (sums/sum_order.h). Correct for any size in
-/// the run: the order of the sum does not depend on it.
+/// Which threads make the terms of a sum of fixed order (sums/sum_order.h). Each choice is correct
+/// for any size in the run: the order of the sum does not depend on the choice.
 enum class SumSplit : std::uint8_t {
   Alone,   // one thread
   Lanes,   // rows: sixteen threads, one term after another

@@ -12,7 +12,7 @@ namespace {
 // computation.
 constexpr int kRecompute = 8;
 
-/// The op makes its whole value at once, in memory.
+/// True if the op makes its whole value at once, in memory.
 bool always_stored(Op op) {
   switch (op_row(op).kind) {
     case OpClass::Reduction:
@@ -41,7 +41,7 @@ bool has_value(Op op) {
   return kind != OpClass::HostSync && kind != OpClass::Check && kind != OpClass::Control;
 }
 
-/// The op reads operand k in its own order, so the operand must be in memory.
+/// True if the op reads operand k in an order of its own, so that the operand must be in memory.
 bool needs_memory(Op op, std::size_t k) {
   switch (op_row(op).kind) {
     case OpClass::Product:
@@ -83,7 +83,7 @@ void mark_live(const Graph& graph, Plan& plan) {
   }
 }
 
-/// Stores the value; for a reshape, the value that it shows.
+/// Stores the value; for a reshape, the value that the reshape shows.
 void store(const Graph& graph, std::vector<bool>& stored, NodeId id) {
   while (graph.nodes[id].op == Op::Reshape) id = graph.nodes[id].inputs[0];
   stored[id] = true;
@@ -108,8 +108,8 @@ std::vector<bool> required(const Graph& graph, const std::vector<bool>& live) {
   return stored;
 }
 
-/// A use of an inline value: the kernel that contains it, and the last view on the way there. Two
-/// uses with the same sink share one computation.
+/// A use of an inline value: the kernel that contains the use, and the last view between the value
+/// and that kernel. Two uses with the same sink share one computation.
 using Sink = std::pair<NodeId, NodeId>;
 constexpr NodeId kNoView = ~NodeId{0};
 
@@ -130,7 +130,8 @@ std::vector<std::vector<Sink>> sinks_of(const Graph& graph, const Plan& plan) {
   return sinks;
 }
 
-/// True if the node repeats its operand in an outer loop, which would compute it again and again.
+/// True if the node repeats its operand in an outer loop, which would compute the operand again and
+/// again.
 bool repeats_outside(const Graph& graph, const Node& node) {
   if (node.op != Op::Expand || is_single(graph.nodes[node.inputs[0]])) return false;
   const auto& from = graph.nodes[node.inputs[0]].meta.sizes;

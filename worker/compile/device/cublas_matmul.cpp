@@ -19,10 +19,10 @@ struct Cublas {
 };
 
 #define LOCKSTEP_QUOTED(name) #name
-// Through a macro, so that cublas_v2.h's own macros give the name of the current version.
+// Expands `name` first: cublas_v2.h's own macros give the name of the current version.
 #define LOCKSTEP_NAME_OF(name) LOCKSTEP_QUOTED(name)
 
-/// Finds the functions. Returns what is wrong; empty if nothing is.
+/// Finds the functions. Returns what is wrong; empty on success.
 std::string find_cublas(Cublas& cublas) {
   auto opened = CudaLibrary::open(CudaLibrary::Kind::Cublas);
   if (!opened) return opened.error().message;

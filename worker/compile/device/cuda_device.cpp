@@ -329,7 +329,7 @@ class CudaDevice final : public Device {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr, ranks_ = nullptr, beside_ = nullptr;
-  std::vector<CUevent> events_;  // unused
+  std::vector<CUevent> events_;  // released, to be used again
   bool shared_ = false;
   DeviceAddress workspace_{};
   std::unique_ptr<CublasMatmul> products_;

@@ -1,6 +1,6 @@
 // A GPU through CUDA's driver interface. The driver is loaded when a device is opened, so programs
-// start without one. In a build without CUDA (LOCKSTEP_WITH_CUDA=OFF, or no toolkit was found)
-// opening fails.
+// also start without a driver. In a build without CUDA (LOCKSTEP_WITH_CUDA=OFF, or no toolkit was
+// found) opening fails.
 #pragma once
 
 #include <memory>

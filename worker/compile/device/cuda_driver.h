@@ -10,7 +10,8 @@
 
 namespace lockstep::worker {
 
-// Macros, so that cuda.h's own macros give the names of the current versions.
+// The functions, listed by a macro so that cuda.h's own macros give the names of the current
+// versions.
 #define LOCKSTEP_DRIVER(FUNCTION)                  \
   FUNCTION(init, cuInit)                           \
   FUNCTION(error_name, cuGetErrorName)             \
@@ -54,7 +55,7 @@ namespace lockstep::worker {
 struct CudaDriver {
   LOCKSTEP_DRIVER(LOCKSTEP_MEMBER)
 
-  /// Loads the driver. Returns what is wrong; empty if nothing is.
+  /// Loads the driver. Returns what is wrong; empty on success.
   [[nodiscard]] std::string find();
   /// Returns the error of a failed call. `whose`: "rank 2's CUDA device 0". Errors: Environment,
   /// with the call and the driver's answer.

@@ -21,11 +21,11 @@ enum class DeviceAddress : std::uint64_t {};
 [[nodiscard]] constexpr DeviceAddress moved(DeviceAddress at, std::size_t bytes) {
   return DeviceAddress{static_cast<std::uint64_t>(at) + bytes};
 }
-/// A loaded object, and a function of one.
+/// A loaded object, and a kernel in such an object.
 enum class DeviceModule : std::uint64_t {};
 enum class DeviceKernel : std::uint64_t {};
 /// Work on one stream runs in order. Work on two streams runs at the same time or in any order,
-/// unless one follows the other.
+/// unless follow() orders it.
 enum class DeviceStream : std::uint8_t {
   Work,   // all work started through Device
   Ranks,  // collectives between devices, started by libraries
@@ -70,8 +70,8 @@ class Device {
   /// Frees memory once all work started on the stream Work so far is done. Requires that Work
   /// follows any collective on Ranks that uses the memory (follow()).
   virtual Result<void> free(DeviceAddress memory) = 0;
-  /// Lets other processes use freed memory: from now on it is released by the next synchronise() or
-  /// download(). Without this call it is kept for this process.
+  /// Lets other processes use freed memory: from now on the next synchronise() or download()
+  /// releases it. Without this call the driver keeps it for this process.
   virtual Result<void> share() = 0;
   [[nodiscard]] virtual bool shared() const = 0;
   /// `from` must not change until the next download() or synchronise() has returned.
@@ -79,7 +79,7 @@ class Device {
   /// Waits for all work on both streams, then for the copy.
   virtual Result<void> download(void* to, DeviceAddress from, std::size_t bytes) = 0;
   virtual Result<void> zero(DeviceAddress to, std::size_t bytes) = 0;
-  /// Copies from memory of the device to other memory of it.
+  /// Copies within the device's memory.
   virtual Result<void> copy(DeviceAddress to, DeviceAddress from, std::size_t bytes) = 0;
 
   /// Loads an object that a toolchain for this architecture built.
@@ -88,7 +88,7 @@ class Device {
                                                     const std::string& name) = 0;
   /// Requires that no kernel of the module is running.
   virtual void unload(DeviceModule module) = 0;
-  /// The kernel's parameters are the buffers, then the numbers.
+  /// Starts a kernel. Its parameters are the buffers, then the numbers.
   virtual Result<void> launch(DeviceKernel kernel, std::int64_t blocks, int threads,
                               std::span<const DeviceAddress> buffers,
                               std::span<const std::int64_t> numbers) = 0;
@@ -100,15 +100,15 @@ class Device {
 
   /// Marks the work that is on the stream now. The caller releases the event.
   [[nodiscard]] virtual Result<DeviceEvent> mark(DeviceStream which) = 0;
-  /// Work put on the stream from now on runs after the work that `event` marks. The event may be
-  /// released right after this call.
+  /// Makes work put on the stream `which` from now on run after the work that `event` marks. The
+  /// event may be released right after this call.
   virtual Result<void> follow(DeviceStream which, DeviceEvent event) = 0;
   virtual void release(DeviceEvent event) = 0;
 
-  /// Until end_recording(), launches, products, zeros, copy()s and the work of libraries on Work
-  /// are recorded and not done. Memory is not recorded: it is allocated at once, and freed when the
-  /// recording ends. Uploads, downloads, waits and events are errors. Requires that no recording is
-  /// under way.
+  /// Begins a recording. Until end_recording(), launches, products, calls of zero() and copy(), and
+  /// the work of libraries on the stream Work are recorded instead of done. Memory is not recorded:
+  /// it is allocated at once, and freed when the recording ends. Uploads, downloads, waits and
+  /// events are errors. Requires that no recording is under way.
   virtual Result<void> begin_recording() = 0;
   /// Ends the recording, also on error. The caller destroys the result, before the device. Errors:
   /// the first error of a call since begin_recording(); no recording is under way.

@@ -1,5 +1,6 @@
-// Memory of one run on a device: blocks that are handed out, returned and reused, since work on a
-// device runs in order. When the run ends, the remaining blocks go back to the device.
+// Memory of one run on a device. Blocks are handed out, returned and reused at once, which is safe
+// because work on a device runs in order. When the run ends, the remaining blocks go back to the
+// device.
 #pragma once
 
 #include <map>
@@ -23,8 +24,8 @@ class DeviceBlock final : public FarMemory {
     block->owned_ = false;
     return block;
   }
-  /// Ignores an error of free(): the device has failed before, and the next wait for it returns
-  /// that.
+  /// Ignores an error of free(): the device has failed before, and the next wait for the device
+  /// returns that failure.
   ~DeviceBlock() override {
     if (owned_) (void)device_->free(address_);
   }

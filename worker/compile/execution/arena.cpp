@@ -7,8 +7,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Rounds up to a multiple of an eighth of the power of two below `bytes`, so that sizes that vary
-/// from call to call find the same block.
+/// Rounds up to a multiple of an eighth of the largest power of two up to `bytes`, so that sizes
+/// that vary from call to call find the same block.
 std::size_t rounded(std::size_t bytes) {
   const std::size_t step =
       std::max(Arena::kAlignment, std::bit_floor(std::max<std::size_t>(bytes, 1)) / 8);

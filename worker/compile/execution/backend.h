@@ -15,7 +15,7 @@ namespace lockstep::worker {
 class Device;
 
 /// For one program. Single-threaded. A run is begin(), bind() for each input, then steps, then
-/// end(). A device may return the error of an earlier call.
+/// end(). A call on a device may return the error of an earlier call.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -57,8 +57,8 @@ class Backend {
   virtual Result<std::span<const std::int64_t>> outcomes() = 0;
 
   /// Prepares a Collective step: does all but the collective itself and puts its operand into the
-  /// send buffer, so that failures are known while the rank can still take part with zeros. True:
-  /// all started work is done.
+  /// send buffer, so that failures are known while the rank can still take part with zeros. Returns
+  /// true if all started work is done.
   virtual Result<bool> ready(const Step& step, const NodeBuffers& sizes) = 0;
   /// Starts a Collective step between devices. False: it must be staged through the host. Errors
   /// are the transport's; they cannot be reported to peers.

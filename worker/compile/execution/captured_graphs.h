@@ -1,6 +1,6 @@
-// CUDA graphs of the steps of a program between those that need the host or other ranks: captured
-// once per segment and tuple of sizes, then launched as a whole. Graphs share memory, and run one
-// at a time. Used by the device backend.
+// CUDA graphs of the segments of a program: the steps between those that need the host or other
+// ranks. A graph is captured once per segment and tuple of sizes, then launched as a whole. Graphs
+// share memory, and run one at a time. Used by the device backend.
 #pragma once
 
 #include <functional>
@@ -45,9 +45,9 @@ class CapturedGraphs {
   /// Returns the segment that begins at this step; null if none does.
   [[nodiscard]] const Segment* segment(std::size_t step) const;
   /// Returns the segment's graph at these sizes. If there is none, captures it from `start`, which
-  /// starts the segment's steps on values in the given slots. Null: start the steps one by one,
-  /// because `limit` is reached, there is no memory, or a capture failed (then no other is tried).
-  /// Errors: the device's.
+  /// starts the segment's steps on values in the given slots. Null: the steps must be started one
+  /// by one, because `limit` is reached, there is no memory, or a capture failed (then no other is
+  /// tried). Errors: the device's.
   using Start = std::function<Result<void>(const std::map<BufferId, DeviceAddress>& slots)>;
   [[nodiscard]] Result<const CapturedGraph*> at(const Segment& segment, const RunValues& values,
                                                 const Start& start);

@@ -312,7 +312,8 @@ class DeviceBackend final : public Backend {
     return block != nullptr && block->is_on(*device_) ? block : nullptr;
   }
 
-  /// Called before starting work that uses these values.
+  /// Makes the kernels wait for collectives that write these values. Called before starting work
+  /// that uses the values.
   Result<void> wait_for(std::span<const BufferId> values) {
     for (BufferId at : values)
       if (auto done = in_flight_->wait_for(values_[at].address); !done) return done;

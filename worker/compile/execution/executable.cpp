@@ -236,7 +236,8 @@ class Executable::Loaded {
     return {};
   }
 
-  /// Errors: those that cannot be reported to other ranks, and joint errors.
+  /// Runs step `i`. Records a failure that a later status can report. Errors: failures that cannot
+  /// be reported to other ranks, and joint errors.
   Result<void> execute(std::size_t i, collectives::Communicator& communicator, RunHost& host) {
     const Step& step = program_.steps[i];
     const bool collective_step = step.kind == Step::Kind::Collective;
@@ -447,7 +448,7 @@ class Executable::Loaded {
   std::vector<std::unique_ptr<Executable>> bodies_;    // of program_.bodies
   std::vector<std::vector<BufferId>> made_, dropped_;  // per step
   std::vector<std::string> labels_;
-  std::size_t untold_ = 0;  // from this step on no status round follows that reports a failure
+  std::size_t untold_ = 0;  // from this step on nothing reports a failure to the peers
   RunTimes time_;
   std::optional<RoundedRows> rows_;  // nullopt: no run is captured
   // The current run.

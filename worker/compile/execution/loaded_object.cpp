@@ -10,7 +10,8 @@ Result<std::unique_ptr<LoadedObject>> LoadedObject::load(std::span<const std::by
   if (!file) return file.error();
   void* handle = ::dlopen((*file)->path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    // The text begins with a name of this process: removed, so that all ranks report the same.
+    // The text begins with a path of this process, which is removed so that all ranks report the
+    // same text.
     std::string why = ::dlerror();
     if (const std::string name = (*file)->path() + ": "; why.starts_with(name))
       why.erase(0, name.size());

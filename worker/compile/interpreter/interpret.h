@@ -35,7 +35,8 @@ T wrapping(T a, T b, F f) {
 }
 
 /// Calls `f` with the element type of `dtype` in the interpreter's loops. f16 and bf16 have no such
-/// type: moves copy bytes, casts use half.h, and no other op takes them.
+/// type: moves copy bytes, casts use half.h, products are computed in f32, and no other op takes
+/// them.
 template <class F>
 decltype(auto) with_type(DType dtype, F&& f) {
   switch (dtype) {

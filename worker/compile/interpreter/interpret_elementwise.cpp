@@ -37,7 +37,7 @@ T remainder(T a, T b) {
   }
 }
 
-/// Rounds the quotient down by the remainder of the division, so 1 / 0.1 is 9.
+/// Returns the quotient rounded down, computed from the remainder: 1 / 0.1 is 9.
 template <class T>
 T floor_divided(T a, T b) {
   if (b == T(0)) return a / b;
@@ -61,7 +61,7 @@ T c_remainder(T a, T b) {
   }
 }
 
-/// For ints, a negative power is cut to an integer, so it is 0 except for 1 and -1.
+/// For ints, a negative power is cut to an integer, so it is 0 unless a is 1 or -1.
 template <class T>
 T power(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -116,7 +116,7 @@ T absolute(T x) {
 }
 
 /// Float to int cuts off the fraction and converts to i64 (for i64 and u8) or i32: a value that
-/// does not fit (or NaN) becomes its lowest number. Then the low bits are kept.
+/// does not fit (or NaN) becomes the lowest number of that type. Then the low bits are kept.
 template <class To, class From>
 To cast(From x) {
   if constexpr (std::is_same_v<To, bool>) {

@@ -25,7 +25,7 @@ Array row_by_row(const NodeCall& call, F f) {
   return out;
 }
 
-/// Scans each row: ints one after the other, floats in the order of State.
+/// Scans each row: ints by `join`, one after the other; floats by scan_row<State>.
 template <class State, class Join>
 Array scanned(const NodeCall& call, Join join) {
   return with_type(call.dtype(), [&]<class T>(std::type_identity<T>) {

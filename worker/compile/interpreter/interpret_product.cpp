@@ -5,12 +5,13 @@
 namespace lockstep::worker {
 namespace {
 
-/// out [m, n] = a [m, k] b [k, n]; a and b are given with row and column strides.
+/// A matrix whose element (i, j) is data[i * row + j * column].
 template <class T>
 struct Block {
   const T* data;
   std::int64_t row, column;
 };
+/// out [m, n] = a [m, k] b [k, n].
 template <class T>
 void multiply(Block<T> a, Block<T> b, T* out, std::int64_t m, std::int64_t k, std::int64_t n) {
   for (std::int64_t i = 0; i < m; ++i)
@@ -63,7 +64,8 @@ Array cast_each(const Array& from, DType dtype) {
   return out;
 }
 
-/// Products are of floats; f16 and bf16 are multiplied as f32, rounded once.
+/// Returns the product that `f` computes. f16 and bf16 are multiplied as f32, and the result is
+/// rounded once.
 template <class F>
 Array product_of(const NodeCall& call, F&& f) {
   if (is_half(call.dtype())) {

@@ -49,7 +49,8 @@ Array permute(const NodeCall& call) {
 Array expand(const NodeCall& call) {
   const auto& sizes = call.operands[0]->sizes();
   auto strides = row_major(sizes);
-  // Only the constant 1 is repeated; a symbolic size equals the result's.
+  // Only dims of the constant size 1 are repeated. A symbolic size that is 1 is 1 in the result
+  // too, so its stride does not matter.
   for (std::size_t d = 0; d < strides.size(); ++d)
     if (sizes[d] == 1) strides[d] = 0;
   return gather(call, [&](const auto& index) { return dot(index, strides); });

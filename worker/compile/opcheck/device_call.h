@@ -10,9 +10,10 @@
 
 namespace lockstep::worker {
 
-/// The result of `program` on copies of the inputs on the device. No run may change its copies.
-/// With the claim of being deterministic, a second run, after one on `others` (inputs of the same
-/// sizes), must give equal bits. Errors: BadInput, with what is wrong and where; errors of the run.
+/// Returns the result of `program` on copies of the inputs on the device. No run may change its
+/// copies. If the op claims to be deterministic, a second run must give equal bits, also after a
+/// run on `others` (inputs of the same sizes). Errors: BadInput, with what is wrong and where;
+/// errors of the run.
 [[nodiscard]] Result<Array> device_call(Executable& program, const std::shared_ptr<Device>& device,
                                         const OwnClaims& claims, const std::vector<Array>& inputs,
                                         const std::vector<Array>& others);

@@ -8,7 +8,8 @@
 
 namespace lockstep::worker {
 
-/// The first element whose bits differ. Requires equal dtypes and sizes.
+/// Returns the first element whose bits differ; nullopt if all are equal. Requires equal dtypes and
+/// sizes.
 [[nodiscard]] inline std::optional<std::int64_t> first_difference(const Array& a, const Array& b) {
   const std::size_t size = dtype_size(a.dtype());
   const auto *left = a.data_as<std::byte>(), *right = b.data_as<std::byte>();

@@ -19,12 +19,12 @@ struct GradcheckOptions {
   std::uint64_t seed = 1;
 };
 
-/// Compares grad() of a weighted sum of all float outputs of `f`, by each input of f64 or f32, with
-/// central differences of that sum. `f` is traced with these sizes and interpreted, on this rank
-/// alone. For user-defined gradients (custom_backward, OwnOp) and for recorded ones. Choose inputs
-/// away from ties, kinks and poles. Errors: BadInput, with input, element and both values at the
-/// largest difference, or for dtypes of which no differences can be taken; errors of the trace and
-/// of a run.
+/// Compares the gradients of a weighted sum of all float outputs of `f`, by each f64 or f32 input,
+/// with central differences of that sum. `f` is traced with these sizes and interpreted, on this
+/// rank alone. For user-defined gradients (custom_backward, OwnOp) and for recorded ones. Choose
+/// inputs away from ties, kinks and poles. Errors: BadInput, with input, element and both values at
+/// the largest difference, or if no differences can be taken for the dtypes; errors of the trace
+/// and of a run.
 [[nodiscard]] Result<void> gradcheck(const TracedFunction& f, const std::vector<Array>& inputs,
                                      const GradcheckOptions& options = {});
 

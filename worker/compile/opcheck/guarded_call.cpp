@@ -12,9 +12,9 @@
 namespace lockstep::worker {
 namespace {
 
-// Bytes on either side of a value: more than one row too many needs.
+// Bytes on either side of a value: enough to catch a loop that runs one row too far.
 constexpr std::size_t kMargin = 4096;
-// Bytes of the margins, and of a result before it is written: finite numbers as floats.
+// Bytes that fill the margins, and a result before it is written. As floats they are finite.
 constexpr std::byte kAround[] = {std::byte{0x25}, std::byte{0x3c}};
 constexpr std::byte kBefore[] = {std::byte{0x5a}, std::byte{0x41}};
 
@@ -26,7 +26,7 @@ class GuardedValue {
     std::memset(start(), static_cast<int>(around), static_cast<std::size_t>(total()));
   }
   [[nodiscard]] std::byte* value() { return start() + kMargin; }
-  /// Distance from the value's start of the first margin byte that has changed.
+  /// Returns the distance from the value's start to the first margin byte that has changed.
   [[nodiscard]] std::optional<std::int64_t> changed() {
     for (std::size_t i = 0; i < static_cast<std::size_t>(total()); ++i)
       if ((i < kMargin || i >= kMargin + bytes_) && start()[i] != around_)

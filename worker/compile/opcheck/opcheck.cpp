@@ -28,7 +28,7 @@ using Tuple = std::map<std::string, std::int64_t>;  // sizes by name
 
 constexpr std::int64_t kOtherSize = 3;  // of names that are not varied
 constexpr const char* kOnDevice = "a program for the device";
-constexpr std::int64_t kManyElements = 4096;     // of inputs with more, few elements are varied
+constexpr std::int64_t kManyElements = 4096;     // if inputs have more, few are varied
 constexpr std::int64_t kMostElements = 1 << 20;  // of an input; larger sizes are halved
 
 double difference_allowed(DType dtype, double tolerance) {
@@ -67,7 +67,7 @@ class OpCheck {
                                  sizes.empty() ? "" : fmt::format(" at {}", fmt::join(sizes, ", ")),
                                  words));
   }
-  /// The status with its code, and with the op's name.
+  /// Returns the status with the op's name and sizes added to its message.
   [[nodiscard]] Status failed(const Status& status) const {
     Status out = failed(status.message);
     out.code = status.code;
@@ -197,7 +197,8 @@ class OpCheck {
     return {};
   }
 
-  /// Each size for all names, then for each name with the others at kOtherSize.
+  /// Returns the tuples to test: each size for all names, then for each name with the others at
+  /// kOtherSize.
   [[nodiscard]] std::vector<Tuple> tuples() const {
     std::vector<Tuple> out;
     const auto add = [&](const Tuple& tuple) {

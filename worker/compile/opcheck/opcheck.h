@@ -12,11 +12,11 @@
 
 namespace lockstep::worker {
 
-/// A size of an input: a number, or a name that takes every size tried.
+/// A size of an input: a number, or a name, which takes every size that is tried.
 struct OpcheckSize {
-  OpcheckSize(std::int64_t size) : number(size) {}         // NOLINT: a number is one
+  OpcheckSize(std::int64_t size) : number(size) {}         // NOLINT: a number is a size
   OpcheckSize(int size) : number(size) {}                  // NOLINT
-  OpcheckSize(const char* free_size) : name(free_size) {}  // NOLINT: a name is one
+  OpcheckSize(const char* free_size) : name(free_size) {}  // NOLINT: a name is a size
   std::string name{};
   std::int64_t number = 0;
 };
@@ -43,15 +43,16 @@ struct OpcheckOptions {
 /// What was tested.
 struct OpcheckReport {
   int sizes = 0;                  // tuples of sizes tested
-  std::vector<std::string> ways;  // besides the reference
+  std::vector<std::string> ways;  // "the reference", "the function", ...
   /// "checked", "checked in f32", "none", or "not checked: it takes no floats".
   std::string gradient;
-  /// "example.swish: 5 tuples of sizes; the reference, the host text, a program; gradient checked"
+  /// "example.swish: 5 tuples of sizes; the reference, the host text, a program for the host;
+  /// gradient checked"
   std::string text;
 };
 
-/// Tests on random inputs. Each size is tried for all names at once, then for each name while the
-/// other names are 3.
+/// Tests an op on random inputs. Each size is tried for all names at once, then for each name while
+/// the other names are 3. Checks that
 /// - the reference, the function, the host text, and whole programs for the host and the device
 ///   all give the same result;
 /// - the shape rule gives for numbers what it gives for symbols;

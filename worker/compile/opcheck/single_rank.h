@@ -12,12 +12,12 @@ namespace lockstep::worker {
 
 /// "x0", "x1", ..
 [[nodiscard]] std::string numbered_input(std::size_t k);
-/// A decision for inputs like these, with their sizes as numbers.
+/// Returns a decision for inputs of these dtypes and sizes; the sizes are numbers.
 [[nodiscard]] Decision fixed_sizes(const std::vector<Array>& inputs);
-/// Traces `f` on the inputs of the decision; `name` in errors. Errors: TraceError.
+/// Traces `f` on the inputs of the decision. Errors call the frame `name`. Errors: TraceError.
 [[nodiscard]] Result<Graph> trace_on_one_rank(const std::string& name, const Decision& decision,
                                               const TracedFunction& f);
-/// Runs on this rank alone. Errors: those of the run.
+/// Run a graph, or a program, on this rank alone. Errors: those of the run.
 [[nodiscard]] Result<std::vector<Array>> interpret_on_one_rank(const Graph& graph,
                                                                const std::vector<Array>& inputs);
 [[nodiscard]] Result<std::vector<Array>> run_on_one_rank(Executable& program,

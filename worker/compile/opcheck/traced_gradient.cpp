@@ -15,12 +15,13 @@
 namespace lockstep::worker {
 namespace {
 
-// With f32, roundings are 1e9 times as large: a longer step, and a wider tolerance.
+// With f32, roundings are 1e9 times as large, so the step is longer and the tolerance wider.
 constexpr double kCoarseStep = 1e4, kCoarseTolerance = 1e3;
 
 Status gradcheck_failure(std::string words) { return bad_input("gradcheck: " + std::move(words)); }
 
-/// Each float output as f64, with every element multiplied by its own weight from 0.5 to 1.5.
+/// Returns each float output as f64, with every element multiplied by its own weight from 0.5 to
+/// 1.5.
 std::vector<Tensor> weighted(const std::vector<Tensor>& outputs, std::uint64_t seed) {
   std::vector<Tensor> out;
   for (const Tensor& output : outputs) {
@@ -42,7 +43,7 @@ std::vector<std::int64_t> place_of(std::int64_t element, const std::vector<std::
   return place;
 }
 
-/// All elements, or as many as the options say, picked by the seed.
+/// Returns all elements, or options.elements of them picked at random.
 std::vector<std::int64_t> chosen(std::int64_t count, const GradcheckOptions& options,
                                  std::mt19937_64& random) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(count));
@@ -54,8 +55,8 @@ std::vector<std::int64_t> chosen(std::int64_t count, const GradcheckOptions& opt
   return out;
 }
 
-/// The slope of the weighted sum along one element: a sum of differences, so that outputs that do
-/// not change add no rounding.
+/// Returns the slope of the weighted sum along element i of input k. Adds up differences of
+/// outputs, so that outputs that do not change add no rounding.
 Result<double> slope(const Graph& forward, const std::vector<Array>& inputs, std::size_t k,
                      std::int64_t i, double step) {
   std::vector<Array> above = inputs, below = inputs;

@@ -1,4 +1,4 @@
-// A function and its gradient, traced once, and compared by finite differences at any number of
+// A function and its gradient, traced once, and checked by finite differences at any number of
 // points. For gradcheck and opcheck.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace lockstep::worker {
 
-/// Why differences cannot be taken for inputs of these dtypes: "it takes no floats"; empty if they
-/// can.
+/// Returns why differences cannot be taken for inputs of these dtypes ("it takes no floats"); empty
+/// if they can.
 [[nodiscard]] std::string no_differences(const std::vector<DType>& inputs);
 
 class TracedGradient {
@@ -25,14 +25,14 @@ class TracedGradient {
                                                     std::uint64_t seed);
   /// True if the trace also holds for inputs of these sizes: its guards are met.
   [[nodiscard]] bool takes(const shapes::Valuation& sizes) const;
-  /// As gradcheck().
+  /// Compares and fails as gradcheck() does.
   [[nodiscard]] Result<void> compare(const std::vector<Array>& inputs,
                                      const GradcheckOptions& options) const;
 
  private:
   TracedGradient() = default;
   Graph forward_;   // float outputs times their weights, in f64
-  Graph backward_;  // gradients by each float input
+  Graph backward_;  // the gradient by each float input
   bool coarse_ = false;
 };
 

@@ -12,7 +12,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// The value of a rank that has failed; no size has it.
+/// Sent by a rank that has failed, in place of a size. No size has this value.
 constexpr std::int64_t kFailed = std::numeric_limits<std::int64_t>::min();
 
 /// Returns the maximum of every value and of its negative, over the ranks that have not failed.
@@ -68,7 +68,7 @@ std::vector<RankValue> table(const Node& node, RunHost& host,
   return out;
 }
 
-/// The count of a rank that has failed.
+/// Sent by a rank that has failed, in place of a count.
 constexpr std::int64_t kNoCount = -1;
 
 std::string rows_text(std::int64_t rows) {

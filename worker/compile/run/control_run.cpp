@@ -92,7 +92,8 @@ class ControlRun {
     return {};
   }
 
-  /// Makes the first results, the carried values, the first inputs of the next trip.
+  /// Makes the carried values, which are the first results of a trip, the first inputs of the next
+  /// trip.
   void carry(Arrays& results) {
     for (std::size_t k = 0; k < carries(); ++k) inputs_[operand_name(k)] = std::move(results[k]);
   }
@@ -160,8 +161,8 @@ class ControlRun {
     return failed ? Result<bool>(mine) : Result<bool>(failed.error());
   }
 
-  /// Returns the lowest place of a rank whose predicate is true, and of one whose predicate is
-  /// false; if no rank has that value, the number of ranks.
+  /// Returns the lowest place of a rank whose predicate is true, and the lowest place of a rank
+  /// whose predicate is false. In place of a rank that does not exist: the number of ranks.
   Result<std::pair<std::int64_t, std::int64_t>> lowest_of_each(bool mine) {
     const std::int64_t none = communicator_.size(), here = communicator_.rank().value;
     const std::int64_t places[] = {mine ? here : none, mine ? none : here};

@@ -15,7 +15,7 @@ namespace lockstep::worker {
 struct ControlCall {
   const Graph& graph;
   NodeId id = 0;
-  std::span<const std::int64_t> exprs;  // evaluated
+  std::span<const std::int64_t> exprs;  // values of the node's exprs
   std::vector<Array> operands;
   /// True if ranks must compare the predicate: it may differ, and they have to take the same
   /// branch.
@@ -27,10 +27,10 @@ struct ControlCall {
   std::function<Result<void>(std::size_t result, std::int64_t block, const Array&)> place;
 };
 
-/// If no body holds a collective, an error is this rank's alone, and the run reports it as a
-/// failure of the node. Otherwise all ranks return the error, and the run is over. Errors:
-/// RuntimeAssert if a loop would exceed its maximum number of trips; ConstraintViolation if ranks
-/// would take different branches; errors of bodies.
+/// Runs the node. If no body holds a collective, an error is this rank's alone, and the caller
+/// records it as a failure of the node. Otherwise all ranks return the error, and the run is over.
+/// Errors: RuntimeAssert if a loop would exceed its maximum number of trips; ConstraintViolation if
+/// ranks would take different branches; errors of bodies.
 [[nodiscard]] Result<void> run_control(const ControlCall& call,
                                        collectives::Communicator& communicator, RunHost& host);
 

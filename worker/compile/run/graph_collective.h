@@ -17,30 +17,31 @@ struct NodeBuffers {
   const void* operand = nullptr;
   void* result = nullptr;
   std::span<const std::int64_t> operand_sizes, result_sizes;
-  std::span<const std::int64_t> exprs;  // evaluated
+  std::span<const std::int64_t> exprs;  // values of the node's exprs
 };
 
 [[nodiscard]] std::int64_t elements_of(std::span<const std::int64_t> sizes);
 
-/// For a broadcast, which sends from its receive buffer: copies the operand to the result, both on
-/// the host. Does nothing for other nodes.
+/// Copies the operand of a broadcast to its result, because a broadcast sends from its receive
+/// buffer. Both are on the host. Does nothing for other nodes.
 void fill_root(const Node& node, const NodeBuffers& buffers);
 
-/// Returns the operation, not started. For a broadcast, call fill_root() first. The result refers
-/// to `label` and `buffers`.
+/// Returns the node's operation without starting it. For a broadcast, call fill_root() first. The
+/// result refers to `label` and `buffers`.
 [[nodiscard]] collectives::Collective collective_of(const Node& node, const NodeBuffers& buffers,
                                                     std::string_view label);
 
 /// Runs the collective on a rank that has failed: it sends zeros of the sizes in `buffers`, whose
 /// pointers are ignored, and discards what it receives. The peers' results are invalid too (a
-/// minimum over zeros, say); a later status tells them. Errors: the communicator's. Throws
-/// std::bad_alloc.
+/// minimum over zeros, say); a later status round tells the peers. Errors: the communicator's.
+/// Throws std::bad_alloc.
 [[nodiscard]] Result<void> take_part_with_zeros(collectives::Communicator& communicator,
                                                 const Node& node, NodeBuffers buffers,
                                                 DType operand, std::string_view label);
 
-/// Returns the communicator of the group that the node names; if it names none, `frames`, the
-/// frame's own. Errors: Internal if this rank is not in the group (tracing refuses such a frame).
+/// Returns the communicator of the group that the node names. If it names no group, returns
+/// `frames`, the frame's communicator. Errors: Internal if this rank is not in the group (tracing
+/// refuses such a frame).
 [[nodiscard]] Result<collectives::Communicator*> ranks_of(const Node& node,
                                                           collectives::Communicator& frames,
                                                           RunHost& host);

@@ -30,7 +30,7 @@ class JointRun {
     NodeId node = 0;
     std::string_view label;
     bool carries_status = false;  // ErrorSync::Piggybacked
-    bool told_later = false;      // ErrorSyncPoints::told_from(node)
+    bool told_later = false;      // a later status follows: ErrorSyncPoints::told_from(node)
   };
 
   /// `graph` outlives it.
@@ -45,7 +45,8 @@ class JointRun {
   /// of it, the assert is reported instead, in the user's words; else the error becomes this rank's
   /// failure at the next node passed to fail_on_input(). Only the first call counts.
   void refuse_input(Status status);
-  /// Called before a node whose values another rank or the host sees.
+  /// Makes a refused input this rank's failure at `node`. Called before a node whose values another
+  /// rank or the host sees.
   void fail_on_input(NodeId node);
   [[nodiscard]] bool failed() const { return failure_.has_value(); }
   [[nodiscard]] bool input_refused() const { return input_error_.has_value(); }

@@ -20,7 +20,8 @@ struct Matrix {
   bool transposed;
 };
 
-/// Elements from one row to the next, as the int that the BLAS takes. Unused if there is one row.
+/// Returns the number of elements from one row to the next as the int that the BLAS takes. If there
+/// is one row, the BLAS ignores the number, and it is cut to fit.
 int stride(std::int64_t elements, std::int64_t rows) {
   constexpr std::int64_t kMost = std::numeric_limits<int>::max();
   if (rows > 1 && elements > kMost)

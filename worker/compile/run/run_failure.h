@@ -10,8 +10,8 @@
 
 namespace lockstep::worker {
 
-/// Returns the names of symbols: of a backed symbol its source, of an unbacked symbol the node that
-/// binds it and the node's line. The result refers to `graph`.
+/// Returns a function that names symbols: a backed symbol by its source, an unbacked symbol by the
+/// node that binds it and the node's line. The result refers to `graph`.
 [[nodiscard]] shapes::Namer symbol_namer(const Graph& graph);
 
 /// RuntimeAssert: the predicate with source names, the user's line, the values of both sides.
@@ -23,8 +23,8 @@ namespace lockstep::worker {
 /// RuntimeAssert: counts are negative or do not add up to `rows`.
 [[nodiscard]] Status counts_failure(const Graph& graph, NodeId node,
                                     std::span<const std::int64_t> counts, std::int64_t rows);
-/// Most elements that are stored or reduced. Keeps loops within a time that anybody would wait, and
-/// byte counts within an i64.
+/// Most elements of a value that is stored or reduced. Keeps loops within a time that anybody would
+/// wait, and byte counts within an i64.
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 /// Returns the product of sizes; nullopt if it overflows.
 [[nodiscard]] std::optional<shapes::Expr> elements_of(const TensorMeta& meta);

@@ -1,9 +1,9 @@
 // The order in which a scan of floats is computed (cumsum, cumprod, logcumsumexp): the same on
 // every target, for any number of threads.
 //
-// Every kScanGroup elements of a row are a group, whose elements are joined one after another;
-// kSumTerms groups, one after another, are a batch, and batches are joined pairwise. The value at
-// an element is the join of all earlier groups, joined with its own group up to the element,
+// Every kScanGroup consecutive elements of a row are a group and are joined one after another.
+// Every kSumTerms consecutive groups are a batch; batches are joined pairwise. The value at an
+// element is the join of all earlier groups and of its own group up to and including the element,
 // rounded to the type of the result. Sums and products are in f64.
 #pragma once
 
@@ -39,8 +39,8 @@ struct ScanProduct {
   [[nodiscard]] double value() const { return total; }
 };
 
-/// log of a sum of exponentials, each of an element minus the largest so far, so that nothing
-/// overflows. A NaN makes the sum NaN and is never the largest.
+/// The logarithm of a sum of exponentials. Each exponent is an element minus the largest so far, so
+/// that nothing overflows. A NaN makes the sum NaN and is never the largest.
 template <class T>
 struct ScanLogSum {
   T most = -std::numeric_limits<T>::infinity();
@@ -56,7 +56,7 @@ struct ScanLogSum {
   [[nodiscard]] double value() const { return most + std::log(static_cast<T>(sum)); }
 };
 
-/// The join of all groups before a group.
+/// The join of all groups added so far.
 template <class State>
 class ScanPrefix {
  public:

@@ -1,15 +1,15 @@
 // The order in which a sum or a product of floats is computed: the same on every target, so that
 // its bits depend only on the elements.
 //
-// Elements of a run become terms. In a run over the last dims ("rows"), the whole groups of
-// kSumLanes elements go first, in blocks of kSumBlock. Each lane joins kSumFours of its elements
-// pairwise in their own type (a remainder one by one) and adds the results up in f64. Then one half
-// of the lanes is joined with the other, until one lane is left, which is the block's term. The
-// rest of the run is one term, added in f64. In any other run ("columns"), a term is kSumFew
-// elements joined pairwise in their own type; elements left over make terms of four, two and one.
-// kSumTerms terms, one after another in f64, are a batch, and batches are joined pairwise.
-// Everything is rounded to the type of the result once, at the end. So a sum of equal f32 numbers
-// is rounded once.
+// The elements of a run (SumRun) become terms. In a run over the last dims ("rows"), the whole
+// groups of kSumLanes elements go first, in blocks of kSumBlock. Each lane joins kSumFours of its
+// elements pairwise in their own type (a remainder one by one) and adds the results up in f64. Then
+// one half of the lanes is joined with the other, until one lane is left, which is the block's
+// term. The rest of the run is one term, added up in f64. In any other run ("columns"), a term is
+// kSumFew elements joined pairwise in their own type; elements left over make terms of four, two
+// and one. Every kSumTerms consecutive terms are joined one after another in f64 to a batch;
+// batches are joined pairwise. Everything is rounded to the type of the result once, at the end. So
+// a sum of equal f32 numbers is rounded once.
 #pragma once
 
 #include <array>
@@ -28,11 +28,12 @@ inline constexpr std::int64_t kSumLanes = 16, kSumFours = 4, kSumBlock = 1024, k
 [[nodiscard]] bool has_sum_order(const Node& node);
 
 /// The run of a reduction: the innermost range [first, last) of its operand's dims that are all
-/// reduced. Sizes do not matter, so that a program for any sizes gives the bits of one for fixed
-/// sizes. The runs of a total follow each other in row-major order of the other reduced dims.
+/// reduced. Sizes do not matter, so a program for any sizes gives the same bits as one for fixed
+/// sizes. The runs that are added to one total follow each other in row-major order of the other
+/// reduced dims.
 struct SumRun {
   std::size_t first = 0, last = 0;
-  bool rows = true;  // no dim further inside is kept
+  bool rows = true;  // the run reaches the last dim
 };
 [[nodiscard]] SumRun sum_run(std::size_t dims, std::span<const std::int64_t> reduced);
 
@@ -75,7 +76,7 @@ T pairwise(std::int64_t start, std::int64_t few, std::int64_t apart, const Value
   return total;
 }
 
-/// Adds the terms of a run of columns: value(k) of n elements.
+/// Adds the terms of a run of columns, whose n elements are value(k).
 template <class Join, class T, class Value>
 void add_column(SumOfTerms<Join>& terms, std::int64_t n, const Value& value) {
   std::int64_t k = 0;

@@ -28,7 +28,7 @@ class SpawnPlan {
     connect(run.errors, 1, O_WRONLY);
     connect(run.errors, 2, O_WRONLY);
     if (run.output >= 0) posix_spawn_file_actions_adddup2(&actions_, run.output, 3);
-    // The output then does not depend on where the job was started.
+    // A fixed folder, so that the output does not depend on where the job was started.
     posix_spawn_file_actions_addchdir_np(&actions_, "/");
     sigset_t none, all;
     sigemptyset(&none);

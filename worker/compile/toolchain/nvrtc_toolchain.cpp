@@ -26,7 +26,7 @@ struct Nvrtc {
   decltype(&nvrtcGetCUBIN) cubin = nullptr;
 };
 
-/// Finds the functions. Returns what is wrong; empty if nothing is.
+/// Finds the functions. Returns what is wrong; empty on success.
 std::string find_nvrtc(Nvrtc& nvrtc) {
   auto opened = CudaLibrary::open(CudaLibrary::Kind::Nvrtc);
   if (!opened) return opened.error().message;

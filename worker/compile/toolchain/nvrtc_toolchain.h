@@ -15,7 +15,7 @@ namespace lockstep::worker {
 struct NvrtcOptions {
   std::string architecture;  // "sm_90"
   Rank rank{0};              // named in errors
-  /// In addition to the architecture. No -use_fast_math: NaN and infinities keep their meaning.
+  /// Flags besides the architecture. No -use_fast_math: NaN and infinities keep their meaning.
   std::vector<std::string> flags{"--std=c++17",
                                  "--fmad=false"};  // sums have the same bits as on the host
 };

@@ -31,7 +31,8 @@ struct BuiltUnit {
   std::optional<Status> not_stored;
 };
 
-/// `store` may be null. Errors: CompileError, Environment, as Toolchain::build.
+/// Takes a unit from `store`, which may be null, or builds it. Errors: CompileError, Environment,
+/// as Toolchain::build.
 [[nodiscard]] Result<BuiltUnit> build_unit(const Program& program, int unit, Toolchain& toolchain,
                                            coordinator::ArtifactStore* store);
 
@@ -39,7 +40,7 @@ struct BuiltUnit {
 struct BuildTools {
   Toolchain* toolchain = nullptr;  // null: this rank has none, for the reason in `no_toolchain`
   std::optional<Status> no_toolchain;
-  shapes::Fingerprint toolchain_key;            // agree_toolchain()
+  shapes::Fingerprint toolchain_key;            // from agree_toolchain()
   coordinator::ArtifactStore* store = nullptr;  // null: this rank has none
   /// Called before each unit that is built here ("unit 2 of 5").
   std::function<void(const std::string&)> building = [](const std::string&) {};
@@ -60,10 +61,11 @@ struct SharedUnits {
   int built = 0, received = 0;
 };
 
-/// Collective, one at a time. Costs one vote if all ranks have the same objects already. Otherwise:
-/// one join of tables, one more after each round of building, a vote on which ranks lack what, and
-/// a broadcast per object that some rank lacks. Requires the same key on all ranks of the group;
-/// programs may differ. An error in `program` is a failure of this rank.
+/// Builds the program's units together with the other ranks of the group. Collective, one call at a
+/// time. Costs one vote if all ranks have the same objects already. Otherwise: one join of tables,
+/// one more after each round of building, a vote on which ranks lack what, and a broadcast per
+/// object that some rank lacks. Requires the same key on all ranks of the group; programs may
+/// differ. An error in `program` is a failure of this rank.
 [[nodiscard]] SharedUnits build_together(CallDriver& driver, RoundKey key,
                                          const Result<Program>& program, const BuildTools& tools);
 

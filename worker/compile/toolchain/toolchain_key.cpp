@@ -69,8 +69,8 @@ Said read(const std::string& text) {
   return said;
 }
 
-/// Returns the toolchain's key for the rank that sent `said`: its own, else that of the lowest rank
-/// with its processor.
+/// Returns the toolchain key for the rank that sent `said`: the rank's own key, else the key of the
+/// lowest rank with the same processor.
 std::optional<shapes::Fingerprint> key_for(const Said& said, const std::vector<Said>& all) {
   if (said.toolchain) return said.toolchain;
   for (const Said& other : all)

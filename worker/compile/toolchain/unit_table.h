@@ -1,6 +1,6 @@
 // The table of compile units: which ranks have them, and which rank builds each missing one. The
-// ranks of a group join it before and after each round of building. Pure; shared_build.cpp sends
-// it.
+// tables of a group's ranks are joined before and after each round of building. Pure;
+// shared_build.cpp sends the tables.
 #pragma once
 
 #include <cstdint>
