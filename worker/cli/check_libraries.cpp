@@ -16,7 +16,8 @@ Check check_mpi() {
         "not in this build: ranks meet over TCP, also where mpirun starts them; run-ranks starts "
         "them without it"};
   SharedLibrary mpi({"libmpi.so.40", "libmpi.so.12", "libmpi.so"});
-  // Allowed before MPI_Init; 8192 is at least MPI_MAX_LIBRARY_VERSION_STRING of every known MPI.
+  // May be called before MPI_Init; 8192 is at least MPI_MAX_LIBRARY_VERSION_STRING of every known
+  // MPI.
   int (*version)(char*, int*) = nullptr;
   if (mpi.loaded()) mpi.find(version, "MPI_Get_library_version");
   if (version == nullptr)

@@ -10,7 +10,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Path of the program that is linked with MPI; a build with MPI places it beside this one.
+/// Returns the path of the program that is linked with MPI. A build with MPI places it beside this
+/// program.
 fs::path order_probe() {
   std::error_code failed;
   return fs::read_symlink("/proc/self/exe", failed).parent_path() / "lockstep_order_probe";

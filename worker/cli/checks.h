@@ -15,7 +15,7 @@ struct Check {
   std::string detail;  // what was found; if something is wrong, what to do
 };
 
-/// All checks, in the order printed.
+/// Runs all checks. Returns them in the order in which they are printed.
 [[nodiscard]] std::vector<Check> check_machine();
 
 /// Checks that the compiler of jobs, LOCKSTEP_CXX or c++, builds a shared object that this process
@@ -23,7 +23,7 @@ struct Check {
 [[nodiscard]] Check check_compiler();
 /// Checks the optional libraries: loads each and reads its version.
 [[nodiscard]] std::vector<Check> check_libraries();
-/// True if this build joins the ranks of mpirun by MPI; else they meet over TCP.
+/// True if ranks that mpirun starts meet by MPI in this build; else they meet over TCP.
 [[nodiscard]] bool built_with_mpi();
 /// Checks "cuda" (the driver and its devices), "nvrtc" and "cublas". All are optional; only the
 /// driver is initialised.

@@ -11,8 +11,8 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// In the script, $before is the word before the one being completed: empty directly after
-/// `lockstep`, "-" if the word being completed is an option.
+/// In the script, $before is the word before the one being completed, not counting "="; or "-" if
+/// the word being completed is an option.
 constexpr std::string_view kScript =
     R"(# Completion of lockstep in bash; zsh runs bashcompinit before.
 _lockstep() {{

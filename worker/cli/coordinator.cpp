@@ -78,8 +78,8 @@ std::size_t raise_descriptor_limit() {
   return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
 }
 
-/// Returns the secret from a file or the environment; nullopt: none is given, so one is made, and
-/// anybody who can read the port file may connect.
+/// Returns the secret from a file or the environment; nullopt: none is given, so the caller makes
+/// one, and anybody who can read the port file may connect.
 Result<std::optional<Secret>> shared_secret(const CoordinatorOptions& options,
                                             const Settings& settings) {
   const bool told = options.token_file.empty() && !settings.token.empty();

@@ -45,7 +45,7 @@ struct Options {
 
 constexpr std::string_view kTwoMinds = "--compare and --no-counterfactual do not go together.";
 
-/// The folder of calibrated networks; empty: there is no cache directory.
+/// Returns the folder of calibrated networks; empty if there is no cache directory.
 std::string networks_folder(const Settings& settings) {
   return settings.cache_dir.empty() ? std::string() : settings.cache_dir + "/networks";
 }

@@ -49,7 +49,8 @@ Result<void> write_page(const ExplainOptions& options,
   return write_whole("The report", options.report, coordinator::page_with(*status, false));
 }
 
-/// Returns "job nightly:" if the given folder holds the reports of several jobs; else nothing.
+/// Returns "job nightly:" if `given` names a job instead of the directory of its reports; else
+/// nothing.
 std::string heading(const std::string& given, const std::string& directory) {
   if (given == directory) return {};
   return "job " + std::filesystem::path(directory).filename().string() + ":\n";

@@ -46,7 +46,7 @@ std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
 }
 
 /// Returns the first option on the command line that `app` does not have; empty if `app` has all.
-/// An unknown option is reported rather than a missing one.
+/// If a required option is missing too, only the unknown option is reported.
 std::string unknown_option(const CLI::App& app, int argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string_view word = argv[i];

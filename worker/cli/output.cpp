@@ -19,7 +19,7 @@
 namespace lockstep::worker::cli {
 namespace {
 
-/// Blocks signals that end the process while it lives.
+/// Blocks signals that end the process, while this object lives.
 class Undisturbed {
  public:
   Undisturbed() {

@@ -7,7 +7,7 @@ namespace lockstep::worker::cli {
 
 class Scratch {
  public:
-  /// Makes the folder, in the one for temporary files; its name begins with `name`.
+  /// Makes the folder inside the folder for temporary files. The folder's name begins with `name`.
   explicit Scratch(const std::string& name);
   ~Scratch();
   Scratch(const Scratch&) = delete;

@@ -24,8 +24,8 @@ struct StatusOptions {
   bool json = false, watch = false, page = false;
 };
 
-/// Prints the address of the status page, and its password, which is not asked of this user's own
-/// processes on the coordinator's machine.
+/// Prints the address of the status page, and its password. This user's own processes on the
+/// coordinator's machine need no password.
 int show_page(const CoordinatorAddress& at) {
   return print_result(
       fmt::format("http://{}/\nuser lockstep, password {} (not asked of this user's "

@@ -42,7 +42,7 @@ struct Subcommand {
 [[nodiscard]] std::function<int()> declare_status(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_dump(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_trace(CLI::App& app);
-// Implemented in the folder files.
+// Implemented in the folder programs, as is declare_checkpoint().
 [[nodiscard]] std::function<int()> declare_run(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_show(CLI::App& app);
 [[nodiscard]] std::function<int()> declare_worker(CLI::App& app);

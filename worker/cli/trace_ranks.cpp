@@ -44,7 +44,7 @@ std::vector<std::string> environment_of(const TraceRun& run, int rank) {
       {"LOCKSTEP_WORLD_SIZE", std::to_string(run.size)},
       {"LOCKSTEP_RANK", std::to_string(rank)},
       {"LOCKSTEP_RENDEZVOUS", run.alone ? "" : run.folder + "/rendezvous"},
-      // For MPI, a program that starts it is a job of one rank; MPI's files are in the folder.
+      // A program that starts MPI runs as an MPI job of one rank, with MPI's files in the folder.
       {"OMPI_MCA_ess_singleton_isolated", "1"},
       {"OMPI_MCA_orte_tmpdir_base", run.folder}};
   if (run.saves) own["LOCKSTEP_TRACE_SAVE"] = "on";
@@ -116,7 +116,7 @@ struct RankProcess {
   std::optional<RankEnd> end;
 };
 
-/// Receives this process's signals by a descriptor while it lives.
+/// Receives this process's signals by a descriptor, while this object lives.
 class Signals {
  public:
   Signals() {
@@ -222,7 +222,7 @@ Result<void> Ranks::start(int rank) {
     ::close(ends[0]);
     return cannot("start that many ranks (see ulimit -u, or take fewer)");
   }
-  ::setpgid(pid, pid);  // the child calls it, too: either may be first
+  ::setpgid(pid, pid);  // the child calls setpgid, too: either call may be first
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   ranks_.push_back(
       {pid, Lines(ends[0], run_.alone ? "" : fmt::format("[rank {}] ", rank)), std::nullopt});

@@ -16,7 +16,7 @@ namespace lockstep::worker::cli {
 /// The program to trace, and the ranks to trace it as.
 struct TraceRun {
   int size = 1;              // ranks of the job
-  std::optional<int> alone;  // the only rank with a process, which its peers mirror; else all
+  std::optional<int> alone;  // the only rank with a process, mirrored by its peers; nullopt: all
   std::uint64_t calls = 8;   // most calls of each rank
   bool saves = false;        // each rank leaves its frames' programs in the folder
   std::vector<std::string> command;  // the program as a path, and its arguments

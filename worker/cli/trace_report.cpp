@@ -142,8 +142,8 @@ Json end_of(const Sheet& sheet) {
   return out;
 }
 
-/// Returns the error of the earliest failing call; of several, that of the lowest rank. Null: no
-/// rank has failed.
+/// Returns the error of the earliest failing call; among ranks that fail at the same call, the
+/// error of the lowest rank. Null: no rank has failed.
 Json first_error(const std::vector<Sheet>& sheets) {
   Json first;
   std::size_t place = 0;

@@ -1,5 +1,5 @@
-// Subcommands that are jobs: `lockstep` becomes another program in its folder, because `lockstep`
-// starts faster without the libraries of jobs.
+// Subcommands that are jobs: `lockstep` becomes another program in the same folder, because
+// `lockstep` starts faster without the libraries of jobs.
 #pragma once
 
 #include <string>

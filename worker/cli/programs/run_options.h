@@ -1,5 +1,5 @@
-// The options of `lockstep run`. They are parsed twice: by `lockstep`, and by the program
-// lockstep_program, which it then becomes.
+// The options of `lockstep run`. They are parsed twice: by `lockstep`, and by lockstep_program, the
+// program that `lockstep` then becomes.
 #pragma once
 
 #include <string>

@@ -37,7 +37,8 @@ bool is_written(const std::string& path, int rank) {
   return !path.empty() && (rank == 0 || path.find(kRank) != path.npos);
 }
 
-/// Returns the name of a group that the command line declares, and this rank's set of it.
+/// Returns the name of a group that the command line declares, and the set of its ranks that
+/// contains this rank.
 Result<std::pair<std::string, RankSet>> group_of(const std::string& text, const Job& job) {
   const std::size_t equals = text.find('=');
   const auto wrong = [&](const std::string& why) {

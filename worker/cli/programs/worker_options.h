@@ -1,5 +1,5 @@
-// The options of `lockstep worker`. They are parsed twice: by `lockstep`, and by the program
-// lockstep_worker_program, which it then becomes.
+// The options of `lockstep worker`. They are parsed twice: by `lockstep`, and by
+// lockstep_worker_program, the program that `lockstep` then becomes.
 #pragma once
 
 #include <string>
