@@ -41,7 +41,7 @@ class OwnCompiler {
 };
 
 /// Makes five calls of a step. On the last rank batches are longer from the second on, and the
-/// fifth is much longer. True: the audit found what it should find.
+/// fifth is much longer. Returns true if the audit found what it should find.
 bool train(collectives::Communicator& group) {
   Agreement agreement(group, "world", {});
   OwnCompiler compiler;

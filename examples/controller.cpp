@@ -5,7 +5,8 @@
 //   mpirun -n 4 lockstep worker --address-file workers.address     in one terminal
 //   controller workers.address                                     in another
 //
-// Prints the losses of the first and of the last step; exit code 7 if the last is no smaller.
+// Prints the losses of the first and of the last step; exit code 7 unless the last is below a tenth
+// of the first.
 #include <cstdio>
 #include <vector>
 

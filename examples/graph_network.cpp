@@ -2,7 +2,8 @@
 // learns one number per graph, a sum over its edges. Every rank has other graphs in every step; the
 // numbers of graphs, nodes and edges vary, down to zero. Only the first steps compile.
 //
-//   mpirun -n 4 graph_network    prints two losses; exit code 7 if the second is no smaller
+//   mpirun -n 4 graph_network    prints two losses; exit code 7 unless the second is below a
+//                                quarter of the first
 #include <cmath>
 #include <cstdio>
 #include <random>

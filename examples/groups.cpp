@@ -1,8 +1,8 @@
-// Overlapping groups: four ranks train one small network, two by two. A tensor group splits the
-// network's hidden units, a data group splits the rows of the batch, and one frame has collectives
-// over both groups. The number of rows changes with every step and differs between the ranks of a
-// data group. Within a tensor group it must be equal, which lockstep checks; so one program serves
-// all steps.
+// Overlapping groups: four ranks train one small network, as a grid of two by two. A tensor group
+// splits the network's hidden units, a data group splits the rows of the batch, and one frame has
+// collectives over both groups. The number of rows changes with every step and differs between the
+// ranks of a data group. Within a tensor group it must be equal, which lockstep checks. One program
+// serves all steps.
 //
 //   mpirun -n 4 groups [--device cuda]
 //
@@ -108,9 +108,8 @@ Tensor tensor_of(std::vector<std::int64_t> sizes, const std::vector<double>& val
   return Array::of(DType::F64, std::move(sizes), values);
 }
 
-/// Returns weights of this rank's hidden units, `first` to `first + count`: columns of the first
-/// layer
-/// (`from` 0), or rows of the second.
+/// Returns the weights of this rank's hidden units `first` to `first + count - 1`: columns of the
+/// first layer if `from` is 0, else rows of the second.
 Tensor weights(std::int64_t first, std::int64_t count, std::int64_t from, std::int64_t to) {
   std::vector<double> values;
   for (std::int64_t i = from; i < to; ++i)

@@ -1,10 +1,11 @@
 // A user's own op: squareplus, (x + sqrt(x * x + 4)) / 2, a smooth relu. It is defined by a name, a
 // shape rule and a reference; kernel text makes it as fast as the ops of lockstep, on host and
 // GPUs. Its gradient is a traced function that calls a second own op. Before use, opcheck tests the
-// op at many sizes, in every way in which it can run, and that it keeps its promises.
-// Then all ranks fit a small model with the op, and each rank stores its losses by a host call.
+// op at many sizes, in every way in which it can run, and checks its claims. Then all ranks fit a
+// small model with the op, and each rank stores its losses by a host call.
 //
-//   mpirun -n 4 own_op     prints what was tested and the losses; exit code 7 if they do not fall
+//   mpirun -n 4 own_op     prints what was tested and the losses; exit code 7 unless they fall to a
+//                          tenth
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -3,8 +3,8 @@ batches whose sizes differ between ranks. lockstep.agreed() wraps the step; noth
 
     PYTHONPATH=build/release/lib mpirun -n 4 /usr/bin/python3 examples/python_loop.py
 
-Exit code 0 if the model was learnt, all ranks compiled the same versions, a rank that calls another
-function was an error on all ranks instead of a hang, and all ranks went on after one had failed.
+Exit code 0 if the model was learnt, all ranks compiled the same versions, a call of another function on one
+rank was an error on all ranks instead of a hang, and all ranks went on after one had failed.
 """
 
 import sys
@@ -19,7 +19,7 @@ TRUTH = numpy.array([1.0, -2.0, 0.5, 3.0])
 
 
 def compile_step(entry, decision):
-    """Stands for a compiler: a version of the step for the sizes that the ranks decided on."""
+    """Stands for a compiler: returns a version of the step for the sizes that the ranks decided on."""
     rows = decision.size("x", 0)
 
     def version(x, y, weights):
@@ -61,7 +61,7 @@ def train(group, comm):
 
 
 def goes_another_way(group):
-    """One rank evaluates while the others train: without lockstep, a hang in the next collective."""
+    """One rank evaluates while the others train: without lockstep they hang in the next collective."""
     agreement = lockstep.Agreement(group, "branches")
     frames = {name: lockstep.agreed(lambda: None, group, name=name, agreement=agreement)
               for name in ("train", "evaluate")}

@@ -4,7 +4,7 @@
 // compiled graph: exchange, lookup, a layer of weights that all ranks share, loss, gradients and
 // SGD.
 //
-//   mpirun -n 4 recommender [--losses]     exit code 7 if the loss does not fall
+//   mpirun -n 4 recommender [--losses]     exit code 7 unless the loss falls by a fifth
 #include <cmath>
 #include <cstdio>
 #include <cstring>

@@ -47,7 +47,7 @@ Output sample(const Input& in) {
           bernoulli(keys[4].fold_in(group_rank(in.part)), {in.part.size(0)}, 0.5)};
 }
 
-/// Start of rank r's share of n; the shares are in proportion 1 : 2 : 3 : …
+/// Returns the start of rank r's share of n; the shares are in proportion 1 : 2 : 3 : …
 std::int64_t start(std::int64_t n, std::int64_t r, std::int64_t ranks) {
   return n * r * (r + 1) / (ranks * (ranks + 1));
 }
@@ -58,7 +58,7 @@ Input input(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64
   return {ones, row, column, {}};
 }
 
-/// Whether `part` equals the part of `whole` that begins at (row, column).
+/// True if `part` equals the part of `whole` that begins at (row, column).
 bool is_part(const Tensor& part, const Tensor& whole, std::int64_t row, std::int64_t column) {
   const Array a = part.array(), b = whole.array();
   const std::int64_t columns = a.sizes()[1];

@@ -20,7 +20,7 @@ void say(const char* what, const std::string& text) {
 // The size questions of a small model: rows of tokens, padded to a multiple of 8, are sent to two
 // experts with counts that are known only when the graph runs.
 void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
-  // A computation of a size needs no guard, whichever it is.
+  // Computing with a size needs no guard, whatever the size is.
   const Expr padded = 8 * ceil_div(rows, 8);
   say("padded rows", env.simplify(padded).text(env.source_namer()));
   say("padded >= rows is", env.statically_true(greater_equal(padded, rows)) ? "proven" : "open");
@@ -46,8 +46,8 @@ void model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   }
 }
 
-// A second model, whose branches depend on inputs only: small batches stay as they are, the width
-// of others must be a multiple of eight.
+// A second model, whose branches depend on inputs only: small batches stay as they are, and the
+// width of large batches must be a multiple of eight.
 void second_model(ShapeEnv& env, const Expr& rows, const Expr& width) {
   if (env.evaluate(less(rows * width, 1024), {"model.cpp", 42})) return;
   env.check(equal(mod(width, 8), 0), {"model.cpp", 43}, "large batches have rows of eights");

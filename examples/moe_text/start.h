@@ -14,8 +14,8 @@
 
 namespace moe_text {
 
-/// Fills `count` elements of `array` with random values, seeded by `name`: the values are the same
-/// for any number of ranks.
+/// Fills the `count` elements of `array` from `first` on with random values, seeded by `name`: the
+/// values are the same for any number of ranks.
 inline void fill(Array& array, std::int64_t first, std::int64_t count, const std::string& name,
                  double scale) {
   std::seed_seq seed(name.begin(), name.end());
