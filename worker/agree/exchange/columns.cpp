@@ -29,7 +29,7 @@ void store(std::byte* column, std::size_t i, std::int64_t value) {
 using Join = void (*)(std::byte* out, const Columns& a, const Columns& b, Column column,
                       std::size_t count);
 
-/// Joins word by word. Each column has an instance of this loop of its own.
+/// Joins word by word. Each kind of join has its own instance of this loop.
 template <std::int64_t (*join)(std::int64_t, std::int64_t)>
 void each(std::byte* out, const Columns& a, const Columns& b, Column column, std::size_t count) {
   const Words x = a.words(column);
@@ -191,7 +191,8 @@ void ColumnWriter::fill(Column column, std::int64_t word) {
 }
 
 Bytes ColumnWriter::take() && {
-  // Both columns are at the end, so the vector is just cut off. Greatest must stay if First stays.
+  // Greatest and First are the last columns, so they are cut off. Greatest must stay if First
+  // stays.
   const std::byte* base = bytes_.data() + start_[0];
   const std::size_t length = kWord * layout_.slots;
   for (const auto& [column, section] :

@@ -17,7 +17,7 @@
 
 namespace lockstep::worker {
 
-/// A slot is one size or scalar of a source. Where a rank lacks a slot, Least is INT64_MAX and
+/// A slot is one size, int or bool of a source. Where a rank lacks a slot, Least is INT64_MAX and
 /// Greatest INT64_MIN.
 enum class Column : std::uint8_t {
   Least,           // per slot; always present
@@ -44,11 +44,11 @@ inline constexpr std::uint32_t kColumnsVersion = 3;
 enum Section : std::uint32_t {
   kMarks = 1,
   kOrders = 2,
-  kMixed = 4,   // ranks have different sources
+  kMixed = 4,   // ranks have different sources or hold different stored states
   kStored = 8,  // ranks hold different stored states
   kGreatest = 16,
   kFirst = 32,
-  kFields = 64,  // no columns: the rest of the bytes. Vectors without fields are as in earlier
+  kFields = 64,  // not columns but the bytes after them. Vectors without fields are as in earlier
                  // builds, so fields did not raise the version.
 };
 
@@ -59,7 +59,7 @@ struct ColumnLayout {
   bool operator==(const ColumnLayout&) const = default;
 };
 
-/// The words of one column, at any address.
+/// The words of one column, at an address of any alignment.
 class Words {
  public:
   Words() = default;
@@ -87,8 +87,8 @@ class Columns {
   [[nodiscard]] Words words(Column column) const {
     return words_[static_cast<std::size_t>(column)];
   }
-  /// The word at `i`, or the value that an absent column stands for. A Stored or Mixed column must
-  /// be present.
+  /// The word at `i`, or the value that an absent column stands for. A column of section kMixed or
+  /// kStored must be present.
   [[nodiscard]] std::int64_t word(Column column, std::size_t i) const;
   /// The bytes behind the columns, not decoded.
   [[nodiscard]] std::span<const std::byte> fields() const { return fields_; }
@@ -111,7 +111,8 @@ class ColumnWriter {
   /// Joins every word of `a` with that of `b`, whose ranks are higher. Requires that this writer
   /// has the layout and all sections of both, and the sections of Greatest and First.
   void join(const Columns& a, const Columns& b);
-  /// Returns the vector. Omits First if it repeats Least, and then Greatest if it does so, too.
+  /// Returns the vector. Omits First if First repeats Least; then also omits Greatest if Greatest
+  /// repeats Least.
   [[nodiscard]] Bytes take() &&;
 
  private:

@@ -38,7 +38,8 @@ std::string values_text(const shapes::Guard& guard, const Decision& symbols,
   return out;
 }
 
-/// The range that the predicate gives one symbol; nullopt: it is no bound of a single symbol.
+/// The range that the predicate gives one symbol; nullopt: the predicate does not bound a single
+/// symbol.
 std::optional<std::pair<shapes::Symbol, shapes::Range>> bound_of(const shapes::Predicate& p) {
   if (p.relation != shapes::Predicate::Relation::NonNegative) return std::nullopt;
   const shapes::Direction d = shapes::direction_of(p.expr);

@@ -26,8 +26,8 @@ struct DimDecision {
   bool operator==(const DimDecision&) const = default;
 };
 
-/// Location, in place of a source line, of a guard that fixes an input which the user declared as a
-/// number. The input's name follows.
+/// Begins the location of a guard that fixes an input which the user declared as a number. The
+/// input's name follows; there is no source line.
 inline constexpr std::string_view kFixedInput = "the plain number ";
 
 struct SourceDecision {
@@ -83,10 +83,11 @@ struct DecisionConfig {
   bool automatic_dynamic = true;
   bool assume_at_least_two = true;
   int recompile_limit = 8;  // 1 to 64
-  /// Once the entries of one structure of inputs reach half of recompile_limit, the new entry takes
-  /// every size and int that is not marked static as a symbol, whether it varies or not.
+  /// Once one structure of inputs has half of recompile_limit entries, the new one included, the
+  /// new entry takes every size and int that is not marked static as a symbol, whether it varies or
+  /// not.
   bool settle = true;
-  /// Ints stay constants as long as all ranks of a call have the same.
+  /// Ints stay constants as long as all ranks of a call have the same value.
   bool specialize_int = false;
   /// Floats are constants of traced functions: each value has its own entry.
   bool specialize_float = false;
@@ -95,7 +96,7 @@ struct DecisionConfig {
 
 /// The decision that the group reports for the joint call (rules.md, "Per call", 4). Each hint is
 /// the size on the lowest rank that has the dim; apply_hints (hints.h) then sets the donor's sizes.
-/// Requires that find_conflict found none.
+/// Requires that find_conflict found no conflict.
 [[nodiscard]] Decision decide(const JointObservation& joint, const DecisionConfig& config);
 /// The decision for the sources and bools of one rank: what that rank compiles. Differs from the
 /// reported decision under shared_sizes only. Errors: Internal if `joint` lacks a source.
@@ -111,7 +112,7 @@ struct JointSymbol {
   std::optional<std::size_t> dim;  // nullopt: an int
   bool unbacked = false;
 };
-/// In the order of sources, the int before the dims.
+/// The symbols in the order of sources; a source's int before its dims.
 [[nodiscard]] std::vector<JointSymbol> joint_symbols(const JointObservation& joint);
 
 }  // namespace lockstep::worker

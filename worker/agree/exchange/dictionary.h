@@ -1,5 +1,5 @@
-// The names that all ranks of a frame know, so that each is sent once: the layout of an exchange in
-// which ranks see different sources or hold different states.
+// The dictionary: the names that all ranks of a frame know, so that each name is sent once. It is
+// the layout of an exchange in which ranks see different sources or hold different states.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct KnownName {
 /// Sorted by the bytes of their names; names are unique.
 using KnownNames = std::vector<KnownName>;
 
-/// The union. A name that is in both gets the larger number of dims.
+/// The union of both. A name in both gets the larger number of dims.
 [[nodiscard]] KnownNames merge(const KnownNames& a, const KnownNames& b);
 
 /// Immutable; equal on ranks that learnt the same names, in any order. Each name has a slot for an
@@ -31,8 +31,8 @@ class Dictionary {
  public:
   explicit Dictionary(KnownNames names = {});
   [[nodiscard]] const KnownNames& names() const { return names_; }
-  /// Offset i is the slot of the int of name i; the slots of its dims follow. One more offset at
-  /// the end.
+  /// Offset i is the slot of the int of name i; the slots of the name's dims follow. The last
+  /// offset is the number of slots.
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
   [[nodiscard]] const shapes::Fingerprint& digest() const { return digest_; }
 

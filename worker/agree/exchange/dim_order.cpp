@@ -3,7 +3,7 @@
 namespace lockstep::worker {
 
 std::int64_t dim_order(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides) {
-  DimPlaces places{};  // of dims with several elements
+  DimPlaces places{};  // the dims with several elements
   std::size_t count = 0;
   if (sizes.size() > kMostOrderedDims) return 0;
   for (std::size_t d = 0; d < sizes.size(); ++d) {

@@ -4,8 +4,8 @@
 //
 // Dims are sorted as PyTorch's automatic dynamic shapes sort them before they encode strides: by
 // stride; among equal strides the higher dim lies further in. The stride of a dim of one element
-// means nothing, nor do those of a tensor without elements: such a dim keeps its place in row-major
-// order, and the others share the remaining places.
+// means nothing: the dim keeps its place in row-major order, and the others share the remaining
+// places. A tensor without elements counts as row-major.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace lockstep::worker {
 /// Maximum number of dims; a tensor with more dims counts as contiguous.
 inline constexpr std::size_t kMostOrderedDims = 16;
 
-/// The joined order of ranks that differ, and the order of no ranks. No permutation has these
-/// codes.
+/// kMixedOrder: the orders of ranks differ. kNoOrder: no rank has the tensor. No permutation has
+/// these codes.
 inline constexpr std::int64_t kMixedOrder = 1, kNoOrder = 2;
 
 /// The code of a tensor's order. Requires as many strides as sizes.

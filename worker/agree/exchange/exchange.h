@@ -89,7 +89,7 @@ struct JointObservation {
 
   /// Sets the stored state of each source; `state` must outlive this object.
   void know(const FrameState& state);
-  /// Sets whether the decision settles its frame (DecisionConfig::settle). `but_ints`: except for
+  /// Sets whether the decision settles its frame (DecisionConfig::settle). `but_ints`: leaves out
   /// sources that are an int on some rank.
   void settle(bool on, bool but_ints);
 
@@ -98,12 +98,13 @@ struct JointObservation {
   JointObservation& operator=(JointObservation&&) = default;
 };
 
-/// The state after this call. With `history` it includes the state before it: the joined states of
-/// the ranks if they were sent, else `own`.
+/// The state after this call. With `history`, includes the state before the call: the joined states
+/// of the ranks if they were sent, else `own`.
 [[nodiscard]] FrameState joined_state(const JointObservation& joint, const FrameState& own,
                                       bool history);
 
-/// One rank's roster. With `history` the names of its stored state are included.
+/// One rank's roster, without the digests of state and entries, which the caller adds. With
+/// `history`, includes the names in the stored state.
 [[nodiscard]] Roster roster_of(const Observation& observation, const FrameState& state,
                                bool history, const Dictionary& dictionary);
 

@@ -22,8 +22,8 @@ inline constexpr int kFieldTypes = 5;
 /// "bool", "int", "string", "bytes", "object"
 [[nodiscard]] std::string_view field_type_name(FieldType type);
 
-/// How the values of the ranks become one: the same on all, the least, the greatest, or the
-/// distinct ones in the order of the lowest rank that has each.
+/// How the ranks' values are joined. Equal: all ranks must have the same value. Min, Max: the least
+/// or greatest value. Union: the distinct values, ordered by the lowest rank that has each.
 enum class FieldJoin : std::uint8_t { Equal, Min, Max, Union };
 inline constexpr int kFieldJoins = 4;
 /// "equal", "min", "max", "union"
@@ -69,7 +69,7 @@ struct JoinedField {
   [[nodiscard]] bool absorbs(const JoinedField& older) const;
 };
 
-/// Number of bytes that a value counts against kMostUnionBytes.
+/// Number of bytes that a value adds to those limited by kMostUnionBytes.
 [[nodiscard]] std::size_t bytes_of(FieldType type, const FieldValue& value);
 /// Text for messages: true, 512, "text", 0x00ff. A long value is cut; its length and a fingerprint
 /// follow.
@@ -82,19 +82,19 @@ struct JoinedField {
 /// True if an entry with these joined values serves a rank with `own`: the same fields, each
 /// absorbed.
 [[nodiscard]] bool absorb(const std::vector<JoinedField>& joined, const std::vector<Field>& own);
-/// Why absorb() is false: the first field that does not fit. "capacity is 600, the entry has max
-/// 512"
+/// Why absorb() is false: the first field that does not fit. nullopt: absorb() is true. "capacity
+/// is 600, the entry has max 512"
 [[nodiscard]] std::optional<std::string> field_misfit(const std::vector<JoinedField>& joined,
                                                       const std::vector<Field>& own);
 
-/// Sorts by the bytes of their names, as in an observation.
+/// Sorts fields by the bytes of their names, as in an observation.
 void sort_fields(std::vector<Field>& fields);
 /// The error that one rank can find in a field (BadInput): no name, or a value that is too long.
 [[nodiscard]] std::optional<Status> field_error(const Field& field);
 
 /// One field over a range of ranks, joined in rank order by the tree; follows the columns of an
-/// exchange (field_join.cpp). At most one of the last three flags is set, and `values` are then
-/// empty, so that a failed join does not depend on the order of joins.
+/// exchange (field_join.cpp). At most one of `clash`, `differs` and `too_large` is set; `values` is
+/// then empty, so that a failed join does not depend on the order of joins.
 struct FieldCell {
   FieldSpec spec;          // of the lowest rank that has it
   bool missing = false;    // some rank does not have it

@@ -24,9 +24,9 @@ struct GroupGuard {
   }
 };
 
-/// The group guards of one entry, as calls test them. An answer about all ranks is part of each
-/// rank's vote for the entry; an answer about some rank needs a witness, which a further vote asks
-/// for. Immutable.
+/// The group guards of one entry, as calls test them. An answer that must hold on every rank is
+/// part of each rank's vote for the entry. An answer that must hold on some rank needs a witness,
+/// for which a further vote asks. Immutable.
 class GroupGuardProgram {
  public:
   /// `slots` as for GuardProgram.

@@ -51,8 +51,8 @@ struct HostValue {
   [[nodiscard]] bool well_formed(const std::function<bool(std::string_view)>& is_scalar) const;
   /// "t.item()", "((lr * 2) > 0.5)"
   [[nodiscard]] std::string text() const;
-  /// `scalar` returns, by source, the integer of a 0-d tensor or the bits of a float. nullopt if it
-  /// returns none.
+  /// Returns a source's scalar: the integer in a 0-d tensor, or the bits of a float. If it returns
+  /// nullopt, so does evaluate().
   using Scalars = std::function<std::optional<std::int64_t>(std::string_view source)>;
   [[nodiscard]] std::optional<std::int64_t> evaluate(const Scalars& scalar) const;
 };

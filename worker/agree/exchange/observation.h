@@ -1,5 +1,6 @@
-// One rank's view of the inputs of one call: sources by name, and one flat vector of their sizes
-// and scalars. Free of side effects; made on every call, so it is flat and its list is shared.
+// One rank's view of the inputs of one call: sources by name, and one flat vector of their sizes,
+// ints and bools. It is made on every call, so it is flat, and calls with the same sources share
+// one list. Nothing here has side effects.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ inline constexpr int kMarkCount = 6;
 /// "dynamic", "maybe_dynamic", "unbacked", "static", "uniform"; "" for None
 [[nodiscard]] std::string_view mark_name(Mark mark);
 
-/// One input, in all calls with the same list.
+/// One input; equal in all calls that share the list.
 struct SourceSpec {
   std::string name;  // "batch.tokens"
   Kind kind = Kind::Tensor;
@@ -47,10 +48,11 @@ class SourceList {
  public:
   explicit SourceList(std::vector<SourceSpec> sorted);
   [[nodiscard]] const std::vector<SourceSpec>& sources() const { return sources_; }
-  /// Index in Observation::values at which source i's values start; one more at the end.
+  /// Element i is the index in Observation::values at which source i's values start. The last
+  /// element is the number of values.
   [[nodiscard]] const std::vector<std::uint32_t>& offsets() const { return offsets_; }
-  /// Index of source i's scalar in Observation::scalars: floats and 0-d tensors of integers or
-  /// bools have one.
+  /// Index of source i's scalar in Observation::scalars. Only floats and 0-d tensors of integers or
+  /// bools have a scalar; nullopt for other sources.
   [[nodiscard]] std::optional<std::uint32_t> scalar(std::size_t i) const;
   /// Number of sources with a scalar.
   [[nodiscard]] std::size_t scalars() const { return scalar_sources_.size(); }
@@ -66,9 +68,9 @@ class SourceList {
   shapes::Fingerprint digest_;
 };
 
-/// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1,
-/// a float nothing: it is a runtime value. Scalars are not exchanged; they serve the guards of
-/// functions that branch on them (host_value.h).
+/// One call's inputs on one rank. A tensor contributes its sizes, an int its value, a bool 0 or 1.
+/// A float contributes nothing, because it is a runtime value. Scalars are not exchanged; they
+/// serve the guards of functions that branch on them (host_value.h).
 struct Observation {
   std::shared_ptr<const SourceList> list;
   std::vector<std::int64_t> values;
@@ -78,7 +80,7 @@ struct Observation {
   std::vector<std::int64_t> scalars;
   std::vector<Field> fields;  // sorted by the bytes of their names; empty: none
 
-  /// The values of source i: a tensor's sizes, an int, a bool, nothing.
+  /// The values of source i: a tensor's sizes, an int or a bool; empty for a float.
   [[nodiscard]] std::span<const std::int64_t> of(std::size_t i) const {
     return std::span(values).subspan(list->offsets()[i],
                                      list->offsets()[i + 1] - list->offsets()[i]);
@@ -139,7 +141,7 @@ class ObservationBuilder {
   std::vector<Field> fields_;
 };
 
-/// The state of the sizes seen in the calls so far, by name of the source.
+/// The state of each source of a frame (rules.md, "State"), by name.
 using FrameState = std::map<std::string, shapes::Dynamism>;
 
 /// The scalar of `source`; nullopt if the source has none or scalars were not read.

@@ -10,7 +10,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// True if a number may follow `c`: none begins within a name ("s0", "%3", "f32").
+/// True if a number may follow `c`. Digits within a name ("s0", "%3", "f32") are no number.
 bool may_precede(char c) {
   return !is_digit(c) && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '%' &&
          c != '.';
@@ -65,7 +65,7 @@ double number(std::string_view text) {
   return value;
 }
 
-/// The linear law from rank to number; empty if there is none, or if several ranks share a number.
+/// The linear law from rank to number; empty if no such law holds or several ranks share a number.
 std::string law_of(const std::vector<RankValue>& values) {
   struct Point {
     double rank, value;

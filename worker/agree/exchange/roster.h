@@ -1,5 +1,5 @@
-// The round before an exchange in which ranks may see different sources or hold different states:
-// what differs, and the names that some rank does not know yet.
+// The roster: the round before an exchange, if ranks may see different sources or hold different
+// states. It finds out what differs, and spreads the names that some rank does not know yet.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct Roster {
     bool operator==(const Part&) const = default;
   };
   Part dictionary, list, state, entries;
-  KnownNames names;  // those that the sender's dictionary lacks
+  KnownNames names;  // the names that the sender's dictionary lacks
   /// AND of CodeCache::alike. All ranks send it if DecisionConfig::settle is set under
   /// shared_sizes; else no rank does.
   std::optional<std::uint64_t> alike{};

@@ -15,8 +15,8 @@
 
 namespace lockstep::worker {
 
-/// Location, in place of a source line, of a Key input, which must be the same on all ranks. The
-/// input's name follows.
+/// Begins the location of a uniform size that stands for a Key input, which must be the same on all
+/// ranks. The input's name follows; there is no source line.
 inline constexpr std::string_view kKeyInput = "the Key input ";
 /// UniformSize::what of a number that is folded into a Key.
 inline constexpr std::string_view kKeyFold = "Key::fold_in";
@@ -44,7 +44,8 @@ class UniformValues {
   /// Mixes the values into `digest`.
   [[nodiscard]] std::uint64_t mixed_into(std::uint64_t digest,
                                          std::span<const std::int64_t> values) const;
-  /// All values, in order; a size without a value (overflow or division by zero) is INT64_MIN.
+  /// The values of all uniform sizes, in order; a size without a value (overflow or division by
+  /// zero) is INT64_MIN.
   [[nodiscard]] std::vector<std::int64_t> of(std::span<const std::int64_t> values) const;
 
  private:
@@ -52,7 +53,7 @@ class UniformValues {
   std::vector<ExprSlot> slots_;
 };
 
-/// This rank's line of the rank table that follows a difference: all its values.
+/// This rank's line of the rank table that is collected if the values differ: all its values.
 [[nodiscard]] std::string values_line(std::span<const std::int64_t> values);
 /// The error from that rank table: the first of `sizes` that differs, with its values. `namer`
 /// names the symbols.
