@@ -5,7 +5,8 @@
 namespace lockstep::worker {
 namespace {
 
-/// Fingerprint of the program with its guards and uniform sizes; without any, that of the program.
+/// Fingerprint of the program with its guards and uniform sizes; if it has neither, that of the
+/// program alone.
 shapes::Fingerprint with_needs(const Built& built) {
   if (built.guards.empty() && built.uniform.empty()) return built.program;
   shapes::FingerprintBuilder builder;
@@ -15,15 +16,15 @@ shapes::Fingerprint with_needs(const Built& built) {
   return builder.finish();
 }
 
-/// Fingerprint that same_collectives compares: guards may differ, uniform sizes may not, for all
-/// ranks must take part in their vote.
+/// Fingerprint that same_collectives compares. Guards may differ; uniform sizes may not, because
+/// all ranks must take part in the vote about them.
 shapes::Fingerprint with_uniform(const Built& built) {
   if (built.uniform.empty()) return built.program;
   return with_needs({.program = built.program, .guards = {}, .uniform = built.uniform});
 }
 
-/// The caller's build as the steps of a call: trace() does it all. Past the recompile limit, which
-/// all ranks reach together, nothing is built.
+/// The caller's build as the steps of a call: trace() does the whole build. Past the recompile
+/// limit, which all ranks reach together, nothing is built.
 class BuildSteps final : public CallSteps {
  public:
   /// `past_limit` receives the decision of a call past the limit.

@@ -68,9 +68,9 @@ class Agreement {
   Agreement(GroupRounds& rounds, std::string name, DecisionConfig config, int number = 0);
 
   /// Collective, before each call of `frame`. `build` runs if no entry fits on every rank; the new
-  /// entry exists only if it succeeded on all. Errors are the same on all ranks: those about inputs
-  /// (exchange/rules.md), BranchDivergence, GraphDivergence, the error of `build`, and those of
-  /// Communicator::poll. After all but those of Communicator::poll the next call works.
+  /// entry exists only if `build` succeeded on all ranks. Errors are the same on all ranks: those
+  /// about inputs (exchange/rules.md), BranchDivergence, GraphDivergence, the error of `build`, and
+  /// those of Communicator::poll. After all but those of Communicator::poll the next call works.
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, RankStatus rank_status = {});
   /// agree() for a compiler whose steps make rounds of their own, over driver() and with keys
@@ -120,9 +120,9 @@ class Agreement {
   [[nodiscard]] const AuditLedger& findings() const { return ledger_; }
 
   /// Makes each frame start, at its first call, from its profile in `store`, which outlives the
-  /// agreement. If `keeps`, commits are stored there; it is true on one of the ranks that see the
-  /// same directory. Ranks may have different stores, or none. `report` (may be empty) receives
-  /// errors of the disk. `restored` (may be empty) is called for each frame that got a state.
+  /// agreement. `keeps`: this rank stores commits there; true on one of the ranks that see the same
+  /// directory. Ranks may have different stores, or none. `report` (may be empty) receives errors
+  /// of the disk. `restored` (may be empty) is called for each frame that got a state.
   using Restored = std::function<void(const CodeCache& frame, const FrameState& state)>;
   void use_profiles(coordinator::ProfileStore& store, bool keeps, FrameProfile::Report report,
                     Restored restored = {});

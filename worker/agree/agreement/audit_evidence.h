@@ -32,7 +32,7 @@ struct EvidenceCell {
 struct Evidence {
   std::uint32_t line = 0;           // index into the rank table
   std::vector<EvidenceCell> cells;  // sorted by source, the source itself before its dims
-  // Of the lowest of these ranks: the program in a few words, and digests of the lines of its
+  // From the lowest of these ranks: the program in a few words, and digests of the lines of its
   // texts.
   std::string program_text;
   std::vector<std::uint32_t> program_lines, collectives_lines;

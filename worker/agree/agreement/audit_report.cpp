@@ -56,7 +56,7 @@ Line read(const RankValue& value) {
 /// Ranks that are equal in one aspect, with the evidence of their inputs.
 struct Set {
   RankSet ranks;
-  Line line;  // of the lowest rank; but is_new only if true on all
+  Line line;  // of the lowest rank, except that is_new is true only if true on all
   Evidence evidence;
 };
 
@@ -122,7 +122,7 @@ std::string parting_text(const Parting& parting) {
   return by_ranks(parting.texts, [&](auto i) { return parting.texts[i].value; });
 }
 
-/// How the lists of collectives differ, by their texts if there are any.
+/// How the lists of collectives differ; from their texts, if there are any.
 std::string collectives_text(const std::vector<Set>& sets, const std::optional<Parting>& parting) {
   if (parting)
     return fmt::format("collective {} is not the same ({})", parting->line + 1,

@@ -33,7 +33,7 @@ void describe(Evidence& evidence, const AuditedCall& own);
                                                   const std::vector<Evidence>& evidence);
 /// The line of this rank's text at `parting`; "(none)" past the end of the text.
 [[nodiscard]] std::string parting_line(const Parting& parting, const AuditedCall& own);
-/// The verdict on audited calls. Requires all_audited(rank_table). `evidence`: for lines of the
+/// The verdict on audited calls. Requires all_audited(rank_table). `evidence`: of the lines of the
 /// rank table. nullopt: all ranks run the same program, though not all know its collectives.
 [[nodiscard]] std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
                                                 const std::vector<Evidence>& evidence,

@@ -398,7 +398,7 @@ Result<void> CallDriver::withdraw_prefetch(const Status& why) {
 
 Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t epoch,
                                          RankStatus rank_status) {
-  // Without epoch and number: the ranks may differ in them.
+  // The key has no epoch and no number, because the ranks may differ in these.
   RoundKey key;
   key.group = group;
   key.kind = RoundKey::Kind::Resync;

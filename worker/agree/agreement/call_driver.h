@@ -99,9 +99,9 @@ class TimedVote final : public collectives::Round {
 /// most one such vote is in flight, and every other round first waits for it, on all ranks. A
 /// promise covers the sizes of a call, not what a rank does before it. If a rank makes another
 /// round after the vote, instead of the call, the next round of the other ranks detects that. On a
-/// miss this is the vote that confirms the call; on a hit it is any round, because the key of every
-/// round says whether the call is still to be made. If a vote is not unanimous, every rank drops
-/// all its promises.
+/// miss that round is the vote that confirms the call. On a hit it is any round, because the key of
+/// every round says whether the call is still to be made. If a vote is not unanimous, every rank
+/// drops all its promises.
 class CallDriver {
  public:
   /// `self`: this rank as errors name it, if the group numbers its ranks by position.
@@ -134,8 +134,8 @@ class CallDriver {
   void poke() {
     if (ahead_ && ahead_->vote_is == CallAhead::VoteIs::Out) move_vote();
   }
-  /// Drops the frame's oldest promise, if its vote is not cast yet; the call is then made without
-  /// one.
+  /// Drops the frame's oldest promise whose vote is not cast yet, if any; the call is then made
+  /// without a promise.
   void release(const CodeCache& cache);
   /// Drops the frame's promises: no rank calls it again. Returns true if its vote may be in flight;
   /// the frame must then stay in place until has_ahead() is false.
@@ -154,8 +154,9 @@ class CallDriver {
   /// Runs the call ahead to its end, as call() does. Requires has_ahead().
   [[nodiscard]] CallOutcome take(CallSteps& steps);
   /// Withdraws all promises of this rank, because it cannot keep one (`why`). Takes part in the
-  /// call ahead until the ranks agree on it. Errors: the joint error, if this call reports `why` to
-  /// all ranks. Success: the peers run an entry as promised; the next round must report `why`.
+  /// call ahead until the ranks agree on it. Errors: the joint error, if the call ahead reports
+  /// `why` to all ranks. Success: the peers run an entry as promised, and the next round must
+  /// report `why`; or no call was ahead.
   [[nodiscard]] Result<void> withdraw_prefetch(const Status& why);
 
   /// Collective, after an error that all ranks have. Brings ranks that are out of step to a common
@@ -230,8 +231,8 @@ class CallDriver {
   }
   void move_vote();
   [[nodiscard]] Result<void> await_vote();
-  /// Waits for the pending vote, before any other round. Errors: the joint error, which includes
-  /// `rank_status`, if the vote is not unanimous.
+  /// Waits for the pending vote, before any other round. Errors: the joint error, to which this
+  /// rank reports `rank_status`, if the vote is not unanimous.
   [[nodiscard]] Result<void> finish_pending_vote(const RankStatus& rank_status);
   /// Counts a vote that took `took` and ended with `result`; null: it failed.
   void count_vote(Duration took, Duration wait, const collectives::Vote* result,
@@ -252,9 +253,9 @@ class CallDriver {
   /// The diagnosis of all reports, the same on every rank.
   [[nodiscard]] Status joint_error(const RoundKey& key, const RankStatus& rank_status,
                                    std::string_view remark = {});
-  /// Collects a rank table during a resync; it reports `rank_status`, which is then cleared. True:
-  /// every rank is in this resync. False: some rank was in another round, which has failed with a
-  /// rank's local error.
+  /// Collects a rank table during a resync. Reports `rank_status` in it, then clears `rank_status`.
+  /// True: every rank is in this resync. False: some rank was in another round, which has failed
+  /// with a rank's local error.
   [[nodiscard]] Result<bool> all_in_resync(const RoundKey& key, RankStatus& rank_status);
   [[nodiscard]] Instant now() const { return clock_.now(); }
 

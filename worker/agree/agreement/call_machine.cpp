@@ -15,7 +15,7 @@ using collectives::Combine;
 using collectives::Vote;
 using collectives::VoteFlag;
 
-/// The flag by which the other ranks learn of a local error.
+/// The flag with which this rank's vote reports a local error.
 std::optional<VoteFlag> flag_of(const std::optional<Status>& local_error) {
   if (!local_error) return std::nullopt;
   if (local_error->code == Code::Gone) return VoteFlag::Gone;

@@ -1,7 +1,7 @@
 // The life of one call of a coordinated frame (README.md, "One call") as a pure state machine: it
-// says what to do next, its driver does it and reports back. One object file for a real job
-// (call_driver.cpp drives it over a communicator) and for a dry run (simulator/cluster drives it
-// over virtual ranks).
+// says what to do next; its driver does this and reports the result. A real job and a dry run use
+// the same object file: call_driver.cpp drives the machine over a communicator, simulator/cluster
+// over virtual ranks.
 //
 //   lookup - vote -+- run
 //                  +- exchange - decide - trace - verify - compile - commit - run
@@ -48,7 +48,7 @@ struct TraceReport {
   std::vector<shapes::Fingerprint> prefixes;
   /// GraphPrints::skeleton: equal for programs that differ in constants only.
   shapes::Fingerprint skeleton;
-  bool caller_built = false;  // by the caller's compiler, which also gave the guards
+  bool caller_built = false;  // the caller's compiler made the program and its guards
 };
 
 /// One call on one rank. Single-threaded. `cache` is the frame's on this rank and outlives the
@@ -141,12 +141,13 @@ class CallMachine {
   RankStatus rank_status_;
   Stage stage_ = Stage::Call;
   Action action_;
-  /// AND of CodeCache::alike over all ranks, if it may differ between them; from Roster on.
+  /// AND of CodeCache::alike over all ranks, if it may differ between ranks; set from Roster on.
   std::optional<std::uint64_t> alike_;
   ErrorOfTable error_of_table_;   // makes the error from the rank table being collected
-  std::uint64_t candidates_ = 0;  // entries that fit on every rank, apart from "some rank" guards
-  std::uint64_t fit_ = 0;         // entries that fit on every rank, if all hold the same entries
-  /// After the vote: the ranks' states differ. From Roster on: they differ in uniform sizes only.
+  std::uint64_t candidates_ = 0;  // mask of the entries that may still be picked
+  std::uint64_t fit_ = 0;         // result of the look-up vote; valid if all hold the same entries
+  /// True after the vote: the ranks' digests of state differ. True from Roster on: only their
+  /// uniform sizes differ.
   bool uniform_differs_ = false;
   bool gathered_ = false;
   bool untested_ = false;          // RankStatus::untested of some rank

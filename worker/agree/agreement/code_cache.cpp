@@ -138,7 +138,8 @@ bool Entry::fits(const Observation& observation) const {
   const std::int64_t* lower = lower_.data();
   const std::int64_t* upper = upper_.data();
   const std::size_t count = lower_.size();
-  // In blocks: no branch per value, and an entry that does not fit is left early.
+  // Tests blocks of values: there is no branch per value, and an entry that does not fit is left
+  // early.
   constexpr std::size_t kBlock = 16;
   for (std::size_t block = 0; block < count; block += kBlock) {
     const std::size_t end = std::min(count, block + kBlock);
@@ -236,8 +237,8 @@ bool Entry::replaces(const Entry& older) const {
          std::all_of(uniform.begin(), uniform.end(), asked);
 }
 
-/// One bit for each entry that is not superseded, in order of entries: set if `holds` is true of
-/// it.
+/// A mask with one bit for each entry that is not superseded, in order; set if `holds` is true of
+/// the entry.
 template <class Holds>
 std::uint64_t CodeCache::mask_of(const Holds& holds) const {
   std::uint64_t mask = 0;
@@ -311,7 +312,8 @@ void CodeCache::learn_names(const KnownNames& names) {
 void CodeCache::forget_names() { dictionary_ = std::make_shared<const Dictionary>(); }
 
 void CodeCache::adopt(FrameState stored) {
-  // Both maps are in order of names. Sources with equal states in both stay in the sum.
+  // Both maps are in order of names. The digest of a source with equal states in both stays in the
+  // sum.
   auto before = state.begin();
   auto after = stored.begin();
   while (before != state.end() || after != stored.end()) {

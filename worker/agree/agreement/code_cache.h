@@ -26,11 +26,11 @@ inline constexpr int kMaxEntries = 64;
 /// One compiled entry. Immutable except for `superseded`.
 struct Entry {
   Decision decision;                  // what this rank compiled
-  Decision reported;                  // what the group reports; another one under shared_sizes only
+  Decision reported;                  // what the group reports; may differ under shared_sizes
   std::vector<shapes::Guard> guards;  // of the trace, over the symbols
   std::vector<GroupGuard> group_guards;
   std::vector<HostValue> host_values;
-  std::vector<UniformSize> uniform;  // over the symbols; equal on all ranks in calls it serves
+  std::vector<UniformSize> uniform;  // over the symbols; equal on all ranks in calls of the entry
   shapes::Fingerprint graph;
   shapes::Fingerprint reported_digest;
   bool superseded = false;
@@ -57,8 +57,8 @@ struct Entry {
   [[nodiscard]] bool fits(const Observation& observation) const;
   /// Index of the first guard that is false for this call. Requires the entry's sources.
   [[nodiscard]] std::optional<std::size_t> failed_guard(const Observation& observation) const;
-  /// Number of "some rank" answers that the group guards rely on, and whether this rank is a
-  /// witness of one. Requires the entry's sources.
+  /// questions(): number of group guards that need some rank as a witness. witnesses(): true if
+  /// this rank is a witness for one of them. Requires the entry's sources.
   [[nodiscard]] std::size_t questions() const { return group_program_.questions(); }
   [[nodiscard]] bool witnesses(std::size_t question, const Observation& observation) const;
   /// Mixes the values of the uniform sizes into `digest`. Requires the entry's sources.
@@ -66,7 +66,7 @@ struct Entry {
                                            const Observation& observation) const;
   /// The values of the uniform sizes, in order. Requires the entry's sources.
   [[nodiscard]] std::vector<std::int64_t> uniform_values(const Observation& observation) const;
-  /// The first host value that differs between the two calls.
+  /// The first host value that differs between the two calls, if any.
   [[nodiscard]] std::optional<HostValue> changed_host_value(const Observation& a,
                                                             const Observation& b) const;
   /// The entry's conditions on its symbols: ranges and guards.
@@ -79,19 +79,19 @@ struct Entry {
  private:
   enum class Use : std::uint8_t { Static, Symbol, Unbacked };
   [[nodiscard]] bool honours(const std::vector<Mark>& marks) const;
-  /// Arguments of the guard programs: the values, then the host values. `room` is their storage if
-  /// there are host values. nullopt: the scalars were not read.
+  /// Arguments of the guard programs: the values, then the host values. If there are host values,
+  /// `room` stores the arguments. nullopt: the scalars were not read.
   [[nodiscard]] std::optional<std::span<const std::int64_t>> operands(
       const Observation& observation, std::vector<std::int64_t>& room) const;
   std::shared_ptr<const SourceList> list_;
   shapes::GuardProgram program_;
   GroupGuardProgram group_program_;
   UniformValues uniform_values_;
-  std::vector<std::int64_t> lower_, upper_;  // parallel to values; equal where static
+  std::vector<std::int64_t> lower_, upper_;  // bounds, parallel to values; equal if static
   std::vector<Use> uses_;                    // parallel to values
 };
 
-/// Why an entry does not fit: what a miss explains to the user.
+/// Why an entry does not fit a call. Shown to the user at a miss.
 struct Misfit {
   int entry = 0;
   std::string reason;  // "tokens.size(0) is 7, the entry has 5"; a guard's text with its line
@@ -108,8 +108,8 @@ struct CodeCache {
 
   explicit CodeCache(std::string frame_name = {});
 
-  /// The entries that fit this observation: bit i is the i-th entry that is not superseded. The hot
-  /// path of every call: only entries with host values allocate.
+  /// Mask of the entries that fit this observation: bit i is for the i-th entry that is not
+  /// superseded. The hot path of every call: only entries with host values allocate.
   [[nodiscard]] std::uint64_t lookup(const Observation& observation) const;
   /// Digest of values that must be equal on all ranks in this call: the uniform sizes of entries
   /// with its sources, and the dims that it marks uniform. 0: there are none.
@@ -133,8 +133,8 @@ struct CodeCache {
 
   /// Replaces the state by a stored one (a profile).
   void adopt(FrameState stored);
-  /// Adds an entry, marks those of `replaced` superseded and replaces the state. Returns the index
-  /// of the new entry.
+  /// Adds an entry, marks the entries in the mask `replaced` superseded and replaces the state.
+  /// Returns the index of the new entry.
   int commit(Entry entry, FrameState joined, std::uint64_t replaced);
 
   /// Covers entries and state; equal on ranks with the same past. Kept up to date by adopt() and

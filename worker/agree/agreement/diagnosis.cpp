@@ -7,7 +7,7 @@
 namespace lockstep::worker {
 namespace {
 
-/// A line of the rank table as text: bytes in a string.
+/// The bytes of a line of the rank table, as a string.
 std::string sealed(ByteWriter out) {
   const auto view = out.view();
   return {reinterpret_cast<const char*>(view.data()), view.size()};
@@ -70,7 +70,7 @@ std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
   out.text(std::string(key.consistency ? consistency_name(*key.consistency) : "as the job's") +
            (key.options.empty() ? "" : ", ") + key.options +
            (key.after.empty() ? "" : '\0' + key.after));
-  // After a zero byte the number of the call, if it is not that of the round.
+  // The round and, after a zero byte, the number of the call, if it differs from that of the round.
   out.text(key.round_text() + std::string(remark) +
            (key.call == key.round ? "" : '\0' + std::to_string(key.call)));
   out.u64(rank_status.pending);

@@ -23,8 +23,8 @@ struct RankStatus {
   /// The node of a graph at which the error arose. All ranks get the error with the lowest node,
   /// because later errors may follow from it.
   std::uint32_t local_error_at = 0;
-  /// True: conditions of the caller's program beyond its inputs are not tested on this rank yet;
-  /// all ranks learn of it together with the entry.
+  /// True: this rank has not yet tested conditions of the caller's program beyond its inputs. All
+  /// ranks learn this together with the entry.
   bool untested = false;
   /// The ranks for which this rank reports in tables; empty: itself only. A dry run folds ranks
   /// that do the same into one machine.
@@ -55,8 +55,8 @@ struct RankReport {
 /// "ranks 0-2 are the majority; " or "no majority; ", by the number of ranks in the table.
 [[nodiscard]] std::string majority_text(const std::vector<RankValue>& rank_table);
 
-/// This rank's line after a step that can fail on one rank alone (trace, compile); nullopt: the
-/// step succeeded.
+/// This rank's line of the rank table that follows a step that can fail on one rank alone (trace,
+/// compile). `failure` nullopt: the step succeeded.
 [[nodiscard]] std::string report_line(const std::optional<Status>& failure);
 /// The joint error of a table of such lines: the failure of the lowest rank that failed. `well` is
 /// the table's word for the other ranks ("traced").

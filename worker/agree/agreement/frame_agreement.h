@@ -28,7 +28,8 @@ class FrameAgreement {
   [[nodiscard]] bool is_ahead() const { return driver().is_ahead(cache_); }
 
   void use_profile(FrameProfile profile) { profile_ = std::move(profile); }
-  /// Sets the profile to start from, in place of the stored one, before the first call.
+  /// Sets the profile to start from, in place of the stored one. Requires that no call was made
+  /// yet.
   void begin_with(coordinator::Profile profile) { profile_.begin_with(std::move(profile)); }
   /// To be called before every call; acts at the first. Returns the state that the profile gave the
   /// frame.

@@ -43,7 +43,8 @@ class FrameProfile {
                Report report)
       : store_(store), key_(std::move(key)), keeps_(keeps), report_(std::move(report)) {}
 
-  /// Sets the profile to start from, in place of the stored one, before the first call.
+  /// Sets the profile to start from, in place of the stored one. Requires that no call was made
+  /// yet.
   void begin_with(coordinator::Profile profile) { given_ = std::move(profile); }
   /// To be called before every call; acts at the first. Returns the state that the frame got, if
   /// any.

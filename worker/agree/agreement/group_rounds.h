@@ -48,7 +48,7 @@ class GroupRounds {
   [[nodiscard]] CallDriver& driver() { return driver_; }
   /// Key of the current or last round.
   [[nodiscard]] const RoundKey& key() const { return key_; }
-  /// Gives `round` the next numbers and returns its key.
+  /// Begins the next round: returns `round` with its epoch and numbers.
   const RoundKey& next(const RoundKey& round);
 
   // Rounds outside of calls; errors as the driver's.

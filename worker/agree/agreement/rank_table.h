@@ -1,7 +1,7 @@
 // The rank table: the distinct values of all ranks, each with the ranks that have the value. Unlike
-// a census the table is complete: an error about inputs lists every distinct value
-// (exchange/rules.md), so its length grows with the number of distinct values. Collected on the way
-// to an error only.
+// a census the table is complete, because an error about inputs lists every distinct value
+// (exchange/rules.md). So the table's length grows with the number of distinct values. Collected on
+// the way to an error only.
 #pragma once
 
 #include <optional>

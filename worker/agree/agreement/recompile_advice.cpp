@@ -69,7 +69,7 @@ std::string counted(const std::set<std::size_t>& numbers) {
   return fmt::format("{} and {}", fmt::join(others, ", "), last);
 }
 
-/// Omits the number, so that the text is the same for all its values and reported once.
+/// Omits the number itself, so that the text is the same for all numbers and is reported once.
 std::string number_text(const shapes::Guard& guard, const SymbolDecision& symbol) {
   return fmt::format(
       "{} makes {} a number, so each of its values is an entry of its own; compute with the SymInt "

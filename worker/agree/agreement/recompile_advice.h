@@ -1,5 +1,5 @@
-// Advice to users on how a frame compiles less. It is about symbols that the frame's code fixes to
-// numbers again, and about lists of inputs that grow. No decision depends on it. Called after a
+// Advice to users on how a frame compiles less. Its subjects are symbols that the frame's code
+// fixes to numbers again, and lists of inputs that grow. No decision depends on it. Called after a
 // compile.
 #pragma once
 

@@ -31,7 +31,7 @@ ordered_json bytes_json(std::string_view bytes) {
   return {{"hex", hex}};
 }
 
-/// Text of users may be any bytes, JSON strings may not: {"hex": "…"} if it is not UTF-8.
+/// Text of users as a JSON string; {"hex": "…"} if it is not UTF-8.
 ordered_json text_json(std::string_view text) {
   std::string copy(text);
   if (is_utf8(copy)) return copy;

@@ -58,7 +58,7 @@ struct RecordHeader {
 /// opened for appending, so a crash can cut the last line at most. Single-threaded.
 class Recorder final : public CallObserver {
  public:
-  /// Called once, when the disk takes no more; the job goes on without the rest of its record.
+  /// Called once, when a write fails; the job goes on without the rest of its record.
   using Report = std::function<void(const Status&)>;
   /// Makes the directory if need be and writes the header. Errors: Environment (the directory
   /// cannot be written), BadInput (it holds a record already). They name the directory and not this
