@@ -45,7 +45,8 @@ std::string job_of(const std::string& file_name) {
   return stem.substr(0, stem.rfind('.'));
 }
 
-/// The coordinators that jobs of this host host. Removes files of coordinators that do not listen.
+/// The coordinators hosted by jobs on this host. Removes the port files of coordinators that do not
+/// listen.
 std::vector<Candidate> hosted(const Settings& settings) {
   std::vector<Candidate> out;
   std::error_code failed;

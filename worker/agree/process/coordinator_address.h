@@ -16,10 +16,10 @@ struct CoordinatorAddress {
   /// `where`: "127.0.0.1:4711"; a port file; or the name of a job on this host whose rank 0 hosts
   /// the coordinator. Empty: LOCKSTEP_COORDINATOR, else the only coordinator that listens on this
   /// host. The secret is from `token_file`, else LOCKSTEP_TOKEN, else LOCKSTEP_TOKEN_FILE, else the
-  /// port file. For a bare address this is the port file that contains the address, if any. Errors:
-  /// BadInput (an invalid address; several coordinators listen, which are named), Environment (no
-  /// such file, or no coordinator listens), Version (no secret is known, or other users can read
-  /// its file).
+  /// port file. For a bare address, the port file is the one that contains the address, if any.
+  /// Errors: BadInput (an invalid address; several coordinators listen, which are named),
+  /// Environment (no such file, or no coordinator listens), Version (no secret is known, or other
+  /// users can read its file).
   [[nodiscard]] static Result<CoordinatorAddress> find(const Settings& settings,
                                                        const std::string& where,
                                                        const std::string& token_file);

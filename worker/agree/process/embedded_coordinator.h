@@ -21,7 +21,7 @@ class EmbeddedCoordinator {
   [[nodiscard]] static Result<std::unique_ptr<EmbeddedCoordinator>> start(const Settings& settings,
                                                                           const std::string& job,
                                                                           const Log& log);
-  /// Waits, at most 5 s, until all ranks have disconnected, then stops.
+  /// Waits until all ranks have disconnected, at most 5 s, then stops.
   ~EmbeddedCoordinator();
   EmbeddedCoordinator(const EmbeddedCoordinator&) = delete;
   EmbeddedCoordinator& operator=(const EmbeddedCoordinator&) = delete;

@@ -70,7 +70,7 @@ struct Obedience {
 };
 
 /// The right to report to a coordinator. The first world that this process joins has it until that
-/// world ends. Worlds beside it are parts of the same job.
+/// world ends. Other worlds of the process are parts of the same job.
 class Voice {
  public:
   Voice() : taken_(!in_use().test_and_set()) {}
@@ -97,7 +97,8 @@ struct Reporting {
   std::unique_ptr<coordinator::Publisher> publisher;
 };
 
-/// Starts rank 0's coordinator, unless one is configured or switched off or the rank is alone.
+/// On rank 0, starts a coordinator, unless one is configured, coordinators are switched off or the
+/// rank is alone.
 std::unique_ptr<EmbeddedCoordinator> host_one(const World& world, const Settings& settings,
                                               const Log& log) {
   if (!settings.coordinator.empty() || world.all->rank().value != 0 || world.all->size() == 1)

@@ -13,8 +13,9 @@ struct Launcher {
   Kind kind = Kind::OpenMpi;
   int rank = 0, size = 1;
   std::optional<bool> one_host;  // all ranks are on one host; nullopt: not known
-  /// True: the variables by which an MPI joins the ranks are set. Without them a process is alone
-  /// to its MPI, and is meant to be: for example a child of a rank.
+  /// True: the variables by which an MPI joins the ranks are set. Without these variables an MPI
+  /// takes the process for a job of one rank, which is intended, for example, for a child of a
+  /// rank.
   bool offers_mpi = false;
   /// Identifies the launch: equal on all ranks of one host, and different for other launches on it.
   std::string id;
@@ -23,7 +24,7 @@ struct Launcher {
 /// The value of a variable; empty if it is not set.
 using Variables = std::function<std::string(const char* name)>;
 
-/// nullopt: by its variables this process was not started together with others. Slurm counts only
+/// nullopt: no variables say that this process was started together with others. Slurm counts only
 /// in a task of a step of srun: its variables are also set in a batch script, which is one process.
 [[nodiscard]] std::optional<Launcher> launcher_of(const Variables& variable);
 

@@ -25,14 +25,14 @@ class Session {
  public:
   World world;
 
-  /// Collective: the ranks compare their configurations. `build`: build_of(). Errors:
+  /// Collective: the ranks compare their configurations. `build`: build_of(). Errors: those of
   /// startup_round().
   [[nodiscard]] Result<void> compare(std::string configuration, std::string build);
   /// Collective, after compare(): makes this rank report to a coordinator, as `settings` say.
-  /// Errors: publish_progress().
+  /// Errors: those of publish_progress().
   [[nodiscard]] Result<void> publish(const Settings& settings, const Log& log);
   /// Opens this rank's file of the record, if the settings name a folder. `config` and `program`
-  /// as in RecordHeader. Errors: Recorder::open().
+  /// as in RecordHeader. Errors: those of Recorder::open().
   [[nodiscard]] Result<void> open_record(const Settings& settings, const DecisionConfig& config,
                                          std::optional<RecordHeader::Program> program,
                                          Recorder::Report report);

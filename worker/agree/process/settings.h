@@ -16,11 +16,12 @@ namespace lockstep::worker {
 
 inline constexpr std::string_view kNoCoordinator = "off";
 
-/// How a process is traced in place of being run (trace_sheet.h); set by `lockstep trace` only.
+/// How a process is traced in place of being run (trace_sheet.h); set by `lockstep trace` and
+/// `lockstep infer` only.
 struct TraceMode {
   std::string folder;       // LOCKSTEP_TRACE: where each rank writes its sheet
   std::uint64_t calls = 0;  // LOCKSTEP_TRACE_CALLS: calls after which a rank ends; 0: no limit
-  bool saves = false;       // LOCKSTEP_TRACE_SAVE: also writes the programs of its frames there
+  bool saves = false;       // LOCKSTEP_TRACE_SAVE: a rank also writes its frames' programs there
 
   /// "FOLDER/rank-00003.jsonl"
   [[nodiscard]] std::string sheet(int rank) const;
@@ -47,10 +48,10 @@ struct Settings {
   std::string launch;      // name of this start, from launcher or rendezvous; empty: not known
   std::string token;       // LOCKSTEP_TOKEN: the shared secret; never compared or printed
   std::string token_file;  // LOCKSTEP_TOKEN_FILE: file with the secret
-  /// LOCKSTEP_RENDEZVOUS: where processes meet over TCP: an address, or the path of a file.
+  /// LOCKSTEP_RENDEZVOUS, where processes meet over TCP: an address, or the path of a file.
   std::string rendezvous;
-  /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet over TCP; else the launcher's, or
-  /// kUntold.
+  /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet over TCP; if not set, the
+  /// launcher's; without a launcher kUntold.
   int rank = 0, world_size = 1;
   static constexpr int kUntold = -1;
   bool coordination = true;  // LOCKSTEP_COORDINATION=off
@@ -80,8 +81,8 @@ struct Settings {
 
 /// launcher_of() for this process's environment.
 [[nodiscard]] std::optional<Launcher> launcher_from_environment();
-/// The rank that this process will have, if known before its job starts; else 0. For lines that one
-/// rank prints for all.
+/// The rank that this process will have, if it is known before the job starts; else 0. Lets one
+/// rank print lines for all.
 [[nodiscard]] int rank_told();
 
 /// A name as part of a path: characters other than letters, digits, dots and dashes become

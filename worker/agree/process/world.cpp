@@ -85,7 +85,7 @@ collectives::WatchOptions watch_options(const WorldOptions& options, Rank self, 
 }
 
 Result<void> find_ranks(WorldOptions& options, const Settings& settings, const std::string& build) {
-  if (settings.trace) options.comm = nullptr;  // its ranks are not the traced ranks
+  if (settings.trace) options.comm = nullptr;  // a comm's ranks are not the traced ranks
   if (options.comm != nullptr) return {};
   if (settings.trace && settings.rendezvous.empty()) {
     options.mirror = WorldOptions::Mirror{Rank{settings.rank}, settings.world_size};

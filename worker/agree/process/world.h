@@ -71,7 +71,8 @@ struct WorldOptions {
     int size = 1;
   };
   std::optional<Mirror> mirror;
-  /// Number of processes that the launcher says it has started; used if MPI joins them all.
+  /// Number of processes that the launcher says it has started, if its MPI joins them; else 1.
+  /// Ignored if there is a `comm`.
   int launched = 1;
   /// Deadline of every watched wait. If a rank does not reach the start within kEdgeDeadlines
   /// deadlines, the job ends (Stuck). The same holds for the end of the job if this process started
@@ -93,8 +94,8 @@ struct WorldOptions {
 /// Collective. Errors: Environment; over TCP also those of tcp_rendezvous().
 [[nodiscard]] Result<World> join_world(const WorldOptions& options);
 
-/// Leaves the job as planned before the end of the program: over TCP, peers that wait for this rank
-/// learn of this at once. Waits as tcp_leave() does. The world must not be used again.
+/// Leaves the job on purpose before the program has ended. Over TCP, peers that wait for this rank
+/// learn this at once. Waits as tcp_leave() does. The world must not be used again.
 void leave_world(World& world, Duration patience);
 
 /// Collective over `members`, which include this rank: returns their own communicator, watched like
@@ -104,7 +105,7 @@ void leave_world(World& world, Duration patience);
                                                                             std::uint64_t id,
                                                                             std::string_view name);
 
-// Worlds without a rendezvous: for world.cpp, in world_mpi.cpp or world_single.cpp.
+// Worlds without a rendezvous. Called by world.cpp; defined in world_mpi.cpp or world_single.cpp.
 
 /// True if MPI joins processes that a launcher has started; else they must meet over TCP.
 [[nodiscard]] bool joins_by_mpi();

@@ -14,7 +14,8 @@ namespace {
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
-/// MPI, and its end within a time limit. Destroyed after the watch has entered the clean exit.
+/// An MPI session that ends within a time limit. Destroyed after the watch has entered the clean
+/// exit.
 struct Session {
   std::optional<collectives::MpiSession> mpi;
   Duration patience{0};
