@@ -35,10 +35,10 @@ class Checkpoints {
   ~Checkpoints();
 
   /// To be called after every step: advances the save in progress, if any, at the cost of one vote,
-  /// and begins another at steps that `every` divides. Returns true if it began one. `state` may
-  /// change once save() returns. A save that fails later is logged and becomes last_failure(); the
-  /// program goes on. Errors, joint: BadInput, ConstraintViolation (this state cannot be saved);
-  /// those of a failed save with `stop_on_failure`; those of votes.
+  /// and begins another at steps that `every` divides. Returns true if this call began a save.
+  /// `state` may change once save() returns. A save that fails later is logged and becomes
+  /// last_failure(); the program goes on. Errors, joint: BadInput, ConstraintViolation (this state
+  /// cannot be saved); those of a failed save with `stop_on_failure`; those of votes.
   template <class State>
   [[nodiscard]] Result<bool> save(std::int64_t step, State& state) {
     const auto turn = enter("Checkpoints::save()");
@@ -50,7 +50,8 @@ class Checkpoints {
     return false;
   }
   /// Loads the last complete checkpoint, or the one of `options.step`, into `state`. nullopt: there
-  /// is none. Errors, joint: those of restore_checkpoint(); the state is then unchanged.
+  /// is no such checkpoint. Errors, joint: those of restore_checkpoint(); the state is then
+  /// unchanged.
   template <class State>
   [[nodiscard]] Result<std::optional<Restored>> restore(State& state,
                                                         const RestoreOptions& options = {}) {

@@ -66,7 +66,8 @@ const Status& FrameRunner::unusable() {
   return *last_.error;
 }
 
-// Ends the program after the last of the requested calls: its outputs would not be used.
+// Ends the program after the last of the requested calls, because the outputs of that call would
+// not be used.
 void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>& stopped) {
   State& frame = *state_;
   if (frame.job.runs()) return;
@@ -110,7 +111,7 @@ Status FrameRunner::refuse(const Status& status) {
 void FrameRunner::restore_profile(const Observation& observation) {
   State& frame = *state_;
   if (frame.origin == State::Origin::File)
-    return;  // it makes no decisions, so sizes seen before are of no use
+    return;  // a loaded frame makes no decisions, so it needs no sizes of earlier runs
   if (frame.counts.calls == 0 && frame.counts.shared)
     if (const auto found = frame.job.learnt.find(frame.cache().name);
         found != frame.job.learnt.end())

@@ -59,7 +59,7 @@ struct SaveOptions {
   bool objects = false;
 };
 
-/// A trace that was made in another process; the same on all ranks that agree on the call.
+/// A trace that was made in another process; equal on all ranks that agree on the call.
 struct DistantTrace {
   Result<Graph> graph;
   /// Error of the round that sends the trace; if set, the call has ended.
@@ -112,8 +112,8 @@ class FrameRunner {
   /// To be used before the frame's first call, on all ranks that agree on its calls; their programs
   /// have one joint fingerprint. The ranks build the entries together. Errors: joint.
   [[nodiscard]] Result<void> start_from(SavedProgram program, const std::string& path);
-  /// Before the first call: has `tracer` trace the function; the bodies of calls are not used.
-  /// Captured variables are then not checked.
+  /// To be called before the first call: from then on `tracer` traces the function. The bodies
+  /// given to calls are not used, and captured variables are not checked.
   void trace_by(DistantTracer tracer);
   /// The time that the last call took to agree: look-up, votes and exchanges, without trace and
   /// compile.

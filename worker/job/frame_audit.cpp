@@ -5,8 +5,8 @@
 
 namespace lockstep::worker {
 
-/// Compares what this rank is about to run, or its error (`about_to_run` null), with the group. The
-/// error is joint; a finding with which the call goes on is logged.
+/// Compares what this rank is about to run, or its error (`about_to_run` null), with the group.
+/// Returns the joint error, if any. A finding is logged, and the call goes on.
 std::optional<Status> FrameRunner::audit(const Compiled* about_to_run, const Observation& seen) {
   State& frame = *state_;
   JobContext& job = frame.job;

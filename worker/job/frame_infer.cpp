@@ -130,8 +130,8 @@ Result<InferredFrame> FrameRunner::infer_over(
                        options);
 }
 
-/// Outputs of a call with which the program can go on: zeros. If a size is known only in the run,
-/// the graph is run.
+/// Outputs with which the program can go on after a call: zeros. If a size is known only in the
+/// run, the graph is run.
 Result<std::vector<Array>> FrameRunner::stand_in(const Graph& graph, const Inputs& inputs) {
   auto outputs = valueless_outputs(graph, inputs, [](const std::string&) {});
   if (!outputs) return outputs;

@@ -19,8 +19,8 @@ namespace lockstep::worker {
 
 /// A graph that can be run: a built one, or one to be interpreted.
 struct FrameRunner::Compiled {
-  Graph graph;        // if it is interpreted
-  Decision decision;  // under which it was traced
+  Graph graph;        // set if it is interpreted
+  Decision decision;  // under which the graph was traced
   shapes::Fingerprint fingerprint;
   std::uint64_t nodes = 0;
   std::string collectives;                 // one per line; what an audit compares
@@ -76,7 +76,7 @@ struct FrameRunner::State {
       key.after = std::exchange(over.last_frame, name);
     return key;
   }
-  /// Null for frames that a rank decides alone.
+  /// The store of the job's profiles, if any; null for frames that a rank decides alone.
   static coordinator::ProfileStore* profiles_of(const JobContext& job, const GroupContext& agreed) {
     return &agreed == &job.alone ? nullptr : job.profiles;
   }
@@ -104,7 +104,8 @@ struct FrameRunner::State {
     }
     return out;
   }
-  /// The frame's name for profiles: the sets of a group share a profile, as do jobs of any size.
+  /// The frame's name for profiles. It contains no ranks, so the sets of a group share a profile,
+  /// and so do jobs of any size.
   static std::string named_in(const Group& group, const std::string& frame) {
     return group.name.empty() ? frame : group.name + "/" + frame;
   }
@@ -133,7 +134,7 @@ struct FrameRunner::State {
   GroupContext& over;              // the ranks that run the frame and its collectives
   GroupContext& agreed;            // the ranks that agree on its calls: `over`, or this rank alone
   std::optional<Status> unusable;  // error of all calls on this rank; they make no round
-  std::optional<Status> taken;     // its name is taken: the joint error of all its calls
+  std::optional<Status> taken;     // the frame's name is taken: joint error of all calls
   FrameAgreement calls;
   Constraints constraints;
   shapes::ShapeOptions::Complex complex_branches;

@@ -112,7 +112,7 @@ Result<TraceReport> FrameRunner::Steps::trace(const Decision& decision) {
   }
   if (job.log.on("info") && frame_.cache().lookup(seen_) == 0)
     misfits_ = frame_.cache().explain(seen_);
-  // Ranks that wait for this one wait one deadline longer.
+  // Waiting ranks allow one deadline more than the lease, which makes kEdgeDeadlines deadlines.
   const Lease lease(job, Phase::Tracing, (kEdgeDeadlines - 1) * job.settings.deadline);
   const auto traced = [&]() -> Result<Graph> {
     if (frame_.origin == State::Origin::Function) return worker::trace(setup(decision), body_);
@@ -135,7 +135,7 @@ std::optional<Status> FrameRunner::Steps::trace_again(const Compiled& entry, int
   again.answers = &entry.traced().answers;
   const Result<Graph> graph = worker::trace(again, body_);
   if (graph && graph->fingerprint() == entry.fingerprint) return std::nullopt;
-  // The error of a failed trace begins with the frame's name, and so does the text below.
+  // The error of a failed trace begins with the frame's name, as the text below does.
   const std::string prefix = fmt::format("frame {}: ", frame_.cache().name);
   std::string what = graph ? capture_text(entry.traced(), *graph) : graph.error().message;
   if (what.starts_with(prefix)) what.erase(0, prefix.size());
@@ -237,7 +237,8 @@ std::optional<Status> FrameRunner::Steps::build(Result<Program> program) {
     job.busy_for(kBuildLimit);
   };
   const SharedUnits made = build_together(agreed.driver(), agreed.rounds->key(), program, tools);
-  // If a peer failed there is nothing to load: the commit vote reports its failure to all ranks.
+  // If a peer failed, there is nothing to load, and the commit vote reports the peer's failure to
+  // all ranks.
   if (!made.objects) return made.failure;
   const std::size_t kernels = program->kernels.size();
   auto loaded = Executable::load(std::move(*program), *made.objects, job.clock, job.device);

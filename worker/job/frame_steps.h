@@ -34,7 +34,7 @@ class FrameRunner::Steps final : public CallSteps, private TraceHost {
   /// Why entries do not fit, if none fits on this rank; for the log.
   [[nodiscard]] const std::vector<Misfit>& misfits() const { return misfits_; }
   [[nodiscard]] const std::string& story() const { return story_; }
-  /// Why this rank's trace failed with every size a symbol, if it did; in the call's entry only the
+  /// Why this rank's trace with every size a symbol failed, if it did. In the call's entry only the
   /// sizes that vary are then symbols.
   [[nodiscard]] const std::optional<Status>& refused() const { return refused_; }
 

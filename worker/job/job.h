@@ -98,9 +98,10 @@ class Job {
   /// been printed, once for all ranks, when init() returns; report() does not print it again.
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
                                                          JobOptions options = {});
-  /// Joins a process that has called MPI_Init itself, at any thread level: attach(MPI_COMM_WORLD).
-  /// A program whose calls change threads asks MPI_Init_thread for MPI_THREAD_SERIALIZED or more.
-  /// `comm` is an MPI_Comm, which is duplicated and otherwise not used.
+  /// As init(), for a process that has called MPI_Init itself, at any thread level:
+  /// attach(MPI_COMM_WORLD). A program whose calls change threads asks MPI_Init_thread for
+  /// MPI_THREAD_SERIALIZED or more. `comm` is an MPI_Comm, which is duplicated and otherwise not
+  /// used.
   template <class MpiComm>
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach(MpiComm comm, JobOptions options = {}) {
     return attach_to(&comm, std::move(options));
@@ -127,9 +128,9 @@ class Job {
   /// trace differs from the entry, the call is TraceError on all ranks, with the first difference
   /// and its line, and the entry stays.
   ///
-  /// All ranks make the same frames, each once, in the same order. A frame made in another order on
-  /// some rank is FrameMismatch at its first call; a frame whose name is taken is BadInput, and so
-  /// is one that was made during a call of another thread.
+  /// All ranks make the same frames, each once, in the same order. The first call of a frame made
+  /// in another order on some rank is FrameMismatch. All calls of a frame are BadInput if its name
+  /// was taken or it was made during a call of another thread.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
     return frame<In, Out>(std::move(name), {}, std::move(body));
@@ -255,8 +256,8 @@ class CompiledFrame {
   }
   /// Infers the classes of sizes of the frame, one for each entry, which cover a box of sizes. Each
   /// class has its guards as text, the least example, the line that separates it from the others,
-  /// and whether trace and run succeed (infer.h). The inputs are like `like`, from which the
-  /// elements of examples are taken. Traces `body` once per class, so its host code runs again.
+  /// and whether trace and run succeed (infer.h). The inputs of the examples are like `like`, and
+  /// their elements are taken from it. Traces `body` once per class, so its host code runs again.
   /// This is no call: no other rank takes part, so any rank may use it at any time. Errors:
   /// BadInput.
   [[nodiscard]] Result<InferredFrame> infer(In like, const InferOptions& options = {}) {
@@ -285,7 +286,7 @@ class CompiledFrame {
     return write_program(path, *program);
   }
   /// The time that the last call took to agree, without trace and compile; for a prefetched call,
-  /// the rest of its vote.
+  /// the time that it still waited for its vote.
   [[nodiscard]] Duration last_agreement() const { return runner_->last_agreement(); }
 
   /// True: the last call compiled a new entry.
@@ -308,7 +309,7 @@ class CompiledFrame {
   std::function<Out(In)> body_;
   InputTree tree_;
   std::vector<InputValue> values_;
-  std::map<int, Out> results_;  // per entry: the traced outputs, whose structure later outputs have
+  std::map<int, Out> results_;  // traced outputs, by entry; later outputs are filled like them
 };
 
 }  // namespace lockstep::worker

@@ -59,7 +59,7 @@ struct GroupContext {
   /// Null: collectives between devices go over `data`.
   collectives::DeviceData* device_data = nullptr;
   std::set<std::string> frames;  // names of the frames made over these ranks
-  std::string last_frame;        // the last frame on whose calls these ranks agree
+  std::string last_frame;        // the frame made last whose calls these ranks agree on
 
   [[nodiscard]] CallDriver& driver() const { return rounds->driver(); }
   [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string frame = {}) const {
@@ -82,7 +82,7 @@ struct JobContext {
   BuildTools tools;                   // for compile units
   DType low_precision = DType::BF16;  // the default type of Autocast
   RunMode mode = RunMode::Compiled;
-  std::shared_ptr<Device> device;                 // of programs; null: they run on the host
+  std::shared_ptr<Device> device;                 // runs programs; null: the host runs them
   coordinator::ProfileStore* profiles = nullptr;  // null: this job, or this rank, has none
   RankSet profile_sharers;                        // ranks that see the same profiles as this rank
   /// Profiles of the frames that all ranks share, by name. A checkpoint may restore profiles into
@@ -107,7 +107,7 @@ struct JobContext {
     const auto found = groups.find(named.name);
     return found == groups.end() ? nullptr : &found->second;
   }
-  /// The ranks that agree on the calls of a frame of that group.
+  /// The ranks that agree on the calls of a frame of the group `over`.
   [[nodiscard]] GroupContext& agreeing(GroupContext& over, Consistency consistency) {
     return !settings.coordination || consistency == Consistency::Local ? alone : over;
   }

@@ -61,7 +61,7 @@ class NcclStartup {
   explicit NcclStartup(CallDriver& driver) : driver_(driver) {}
 
   /// Reports, every 20 ms, that the startup has neither succeeded nor failed on this rank. Returns
-  /// true if it failed on another rank.
+  /// true if it failed on another rank, or the exchange failed.
   bool under_way() {
     using namespace std::chrono_literals;
     if (clock_.now() < next_) return false;

@@ -30,7 +30,7 @@ class JobGroups {
   void observe(CallObserver& observer);
   /// Records the group of this rank alone, before the first call that it decides alone.
   void record_alone();
-  /// The driver of all ranks, also with coordination off.
+  /// The driver over all ranks of the job, even with coordination off.
   [[nodiscard]] CallDriver& everyone() { return context_.everyone.driver(); }
   /// Sum over all groups.
   [[nodiscard]] CallTimes times();

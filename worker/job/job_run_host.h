@@ -10,8 +10,9 @@
 
 namespace lockstep::worker {
 
-/// Each status round has a key of its own. A step over many elements has a lease, as a compile has;
-/// its length is an upper bound per element. Single-threaded.
+/// Each status round has a key of its own. A step over many elements has a lease, as a compile has.
+/// The lease's length is the number of elements times an upper bound of the time for each.
+/// Single-threaded.
 class JobRunHost final : public RunHost {
  public:
   /// `over`: the ranks of the run's collectives. `bound` is called once the inputs have been bound:

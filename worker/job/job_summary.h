@@ -23,7 +23,7 @@ struct JobTimes {
 
 /// The summary's lines about frames, each with the ranks that have it.
 struct FrameLines {
-  std::vector<RankValue> rows;    // of the table
+  std::vector<RankValue> rows;    // rows of the table
   std::vector<RankValue> advice;  // "step: the list xs has come with …"
 };
 

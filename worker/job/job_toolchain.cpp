@@ -26,8 +26,8 @@ void JobToolchain::open_directories() {
   context_.profiles = profiles_.get();
 }
 
-/// Equal on all ranks: these settings are compared at start. Ranks that decide alone, or without
-/// history, have nothing to store.
+/// Equal on all ranks, because these settings are compared at start. Ranks have nothing to store if
+/// they decide alone or automatic_dynamic is off.
 bool JobToolchain::has_profiles() const {
   return !context_.settings.job_id.empty() && context_.settings.coordination &&
          context_.decision.automatic_dynamic;

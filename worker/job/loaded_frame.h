@@ -20,9 +20,9 @@ struct LoadOptions {
   /// The own ops and host calls that the program uses (host_definition() makes the latter).
   std::vector<OwnDefinition> own_ops{};
   std::optional<CaptureOptions> recordings{};  // as FrameOptions
-  /// True states that the function did not use the number of ranks (Job::size()), which its graphs
-  /// do not show. Then a program without collectives of the frame's group and without rank numbers
-  /// runs on any number of ranks.
+  /// True: the caller states that the function did not use the number of ranks (Job::size()); its
+  /// graphs do not show this. Then a program without collectives of the frame's group and without
+  /// rank numbers runs on any number of ranks.
   bool other_ranks = false;
 };
 
@@ -34,11 +34,12 @@ using NamedValues = std::map<std::string, Array>;
 class LoadedFrame {
  public:
   /// Makes a call; returns the outputs by name. Inputs that the caller moves are freed during the
-  /// run, each after its last reader. Errors, joint: those of a frame's call; BadInput if an input
-  /// is missing, unknown or of another kind, and if no saved entry serves the sizes, with the
-  /// reasons.
+  /// run, each after its last reader. Errors, joint: those of a frame's call; BadInput, with the
+  /// reasons, if an input is missing, unknown or of another kind, or no saved entry serves the
+  /// sizes.
   [[nodiscard]] Result<NamedValues> operator()(NamedValues inputs);
-  /// In place of a call that this rank cannot make: all ranks get the error `why`.
+  /// To be called in place of a call that this rank cannot make. All ranks get the error `why`;
+  /// returns the joint error.
   [[nodiscard]] Status refuse(const Status& why);
   /// As CompiledFrame::prefetch.
   Result<void> prefetch(const NamedValues& next);
@@ -70,8 +71,8 @@ class LoadedFrame {
   std::vector<InputValue> values_;
 };
 
-/// Implements Job::load; `program` may be the error of reading it, and messages name it `path`.
-/// `add` makes a frame of the job.
+/// Implements Job::load. `program` may be the error of reading the program; messages name the
+/// program `path`. `add` makes a frame of the job.
 [[nodiscard]] Result<LoadedFrame> load_frame(
     JobContext& job, Result<SavedProgram> program, const std::string& path,
     const LoadOptions& options,

@@ -47,7 +47,7 @@ class Inference {
  public:
   Inference(InferQuestion question, const InferOptions& options)
       : question_(std::move(question)), options_(options) {
-    // No lower bound of 2: as in an entry that has seen every size.
+    // Sizes have no lower bound of 2, as in an entry that has seen every size.
     for (SymbolDecision& symbol : question_.decision.symbols)
       if (symbol.min) symbol.min = 0;
   }
@@ -124,7 +124,8 @@ class Inference {
         example.run_error.reset();
         return;
       }
-      // Keeps the first failure, which is with the program's own elements and thus the most useful.
+      // Keeps the first failure: it is with the program's own elements, so it is the most useful
+      // one.
       if (!example.run_error) example.run_error = std::move(failed);
     }
   }

@@ -43,7 +43,7 @@ struct ExampleTrace {
 
 struct InferredFrame {
   std::string frame, group;
-  int ranks = 1;  // of its group
+  int ranks = 1;  // number of ranks in the frame's group
   shapes::SizeBox box;
   std::vector<std::string> names;  // names of the box's sides
   shapes::SizeClasses cover;

@@ -1,6 +1,6 @@
-// One rank's report of its calls to `lockstep trace`: a file of JSON lines in the folder that the
-// command names (LOCKSTEP_TRACE), internal to the two (cli/trace_report.h reads it). Also ends such
-// a rank when its program needs a value that only a run can give.
+// What one rank reports to `lockstep trace` about its calls: a file of JSON lines in the folder
+// that the command names (LOCKSTEP_TRACE). Only the command reads it (cli/trace_report.h). A sheet
+// also ends its rank when the program needs a value that only a run can give.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace lockstep::worker {
 
-/// One rank's file. Used by the thread that makes calls and rounds; stop() and excuse() also by the
-/// watchdog's thread.
+/// One rank's file. Used by the thread that makes calls and rounds. The watchdog's thread may also
+/// call stop() and excuse().
 class TraceSheet {
  public:
   /// Makes the file. Errors: BadInput (it exists already), Environment (it cannot be written).
