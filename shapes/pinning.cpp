@@ -261,7 +261,7 @@ std::vector<std::size_t> Pinning::nearest(Symbol symbol) const {
   return {taken.begin(), taken.end()};
 }
 
-std::vector<Guard> Pinning::said_about(Symbol symbol) const {
+std::vector<Guard> Pinning::predicates_about(Symbol symbol) const {
   std::vector<Guard> out;
   for (const std::size_t i : nearest(symbol))
     if (i + 1 != said_.size()) out.push_back(said_[i]);

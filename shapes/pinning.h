@@ -30,7 +30,7 @@ class Pinning {
   /// Adds a predicate that holds from here on. Returns the watched symbols that it pins.
   [[nodiscard]] std::vector<Symbol> say(const Predicate& predicate, const Location& where);
   /// The predicates, except the last, that are nearest to the symbol, in the order of say().
-  [[nodiscard]] std::vector<Guard> said_about(Symbol symbol) const;
+  [[nodiscard]] std::vector<Guard> predicates_about(Symbol symbol) const;
 
  private:
   using Point = std::map<Symbol, std::int64_t>;

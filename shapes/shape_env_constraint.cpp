@@ -121,7 +121,7 @@ void ShapeEnv::throw_pinned(const SymbolRecord& r, std::int64_t value, const Pre
   const auto arguments = dim_arguments(r.source);
   const Predicate conclusion = equal(Expr::symbol(r.symbol), value);
   std::vector<Asked> near;
-  for (const Guard& said : pinning_.said_about(r.symbol))
+  for (const Guard& said : pinning_.predicates_about(r.symbol))
     near.push_back({said.predicate, true, said.where});
   auto reasons = needed(near, &asked, conclusion);
   if (reasons.empty()) reasons = needed(linked(conclusion, &asked), &asked, conclusion);

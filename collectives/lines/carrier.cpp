@@ -15,7 +15,7 @@ constexpr std::uint64_t kTrimMirrorEvery = 512, kTrimMirrorBytes = 256 << 10;
 
 }  // namespace
 
-std::vector<Rank> heard_by(Rank head, const std::vector<Rank>& unseen, int ranks) {
+std::vector<Rank> ranks_received_by(Rank head, const std::vector<Rank>& unseen, int ranks) {
   std::vector<Rank> out;
   for (const Rank rank : unseen) {
     const int apart = std::abs(rank.value - head.value);
@@ -31,7 +31,7 @@ Carrier::~Carrier() { stop(); }
 Result<std::unique_ptr<Carrier>> Carrier::create(SharedPosts& posts, int ranks) {
   std::unique_ptr<Carrier> made(new Carrier(posts, ranks));
   std::map<Rank, std::string> places;
-  for (const Rank rank : heard_by(posts.head(), posts.unseen(), ranks)) {
+  for (const Rank rank : ranks_received_by(posts.head(), posts.unseen(), ranks)) {
     auto mirror = Mirror::create(rank, [&posts](Rank of) { return posts.is_here(of); });
     if (!mirror) return mirror.error();
     places[rank] = (*mirror)->place();
@@ -62,7 +62,8 @@ void Carrier::meet(const std::vector<std::int32_t>& heads) {
     Other other;
     for (const Rank rank : ranks)
       if (mirrors_.contains(rank)) other.ranks.push_back(rank);
-    if (head == self || (other.ranks.empty() && heard_by(head, here_, ranks_).empty())) continue;
+    if (head == self || (other.ranks.empty() && ranks_received_by(head, here_, ranks_).empty()))
+      continue;
     others_.push_back(head);
     heard_.push_back(std::move(other));
   }
@@ -165,8 +166,8 @@ void Carrier::stop() {
 }
 
 /// While notes carry its posts, a rank of this host frees only entries that notes have carried.
-void Carrier::carry(Rank rank, bool is_carried) {
-  posts_.memory_of(rank).header().is_carried.store(is_carried ? 1 : 0);
+void Carrier::carry(Rank rank, bool notes_are_sent) {
+  posts_.memory_of(rank).header().notes_are_sent.store(notes_are_sent ? 1 : 0);
 }
 
 }  // namespace lockstep::lines

@@ -27,7 +27,8 @@ inline constexpr Duration kAtLeastEvery = std::chrono::milliseconds(50);
 
 /// Returns the ranks of `unseen` whose posts the host of `head` receives: those nearest to `head`
 /// in the ring of the job's `ranks` ranks.
-[[nodiscard]] std::vector<Rank> heard_by(Rank head, const std::vector<Rank>& unseen, int ranks);
+[[nodiscard]] std::vector<Rank> ranks_received_by(Rank head, const std::vector<Rank>& unseen,
+                                                  int ranks);
 
 /// Makes and reads the notes of a host's head. Used by one thread. `posts` must outlive it.
 class Carrier {
@@ -66,7 +67,7 @@ class Carrier {
  private:
   Carrier(SharedPosts& posts, int ranks);
   [[nodiscard]] bool write(std::size_t other, const Note& note, Instant now);
-  void carry(Rank rank, bool is_carried);
+  void carry(Rank rank, bool notes_are_sent);
   void trim(Rank rank, const Group& group, const Issued& issued);
 
   struct Other {

@@ -88,12 +88,12 @@ Result<void> Issuer::check_with(const Group& group, const Issued& issued,
                                 std::optional<Elsewhere>* elsewhere) {
   for (const int member : members)
     if (!fits_with(group, issued, member, elsewhere))
-      return posts_.refuse(group.key,
-                           {Code::GraphDivergence,
-                            fmt::format("operation {} of {} is not the same on its "
-                                        "ranks, and cannot complete: end the job [{}]",
-                                        issued.number + 1, group.name,
-                                        rows(group, issued, member) + yet_to_come(group, issued))});
+      return posts_.refuse(
+          group.key, {Code::GraphDivergence,
+                      fmt::format("operation {} of {} is not the same on its "
+                                  "ranks, and cannot complete: end the job [{}]",
+                                  issued.number + 1, group.name,
+                                  rows(group, issued, member) + missing_text(group, issued))});
   return still_alive(group);
 }
 
@@ -119,7 +119,7 @@ bool Issuer::fits_with(const Group& group, const Issued& issued, int member,
   return fits(issued.entry, group.self, *theirs, member);
 }
 
-std::string Issuer::yet_to_come(const Group& group, const Issued& issued) const {
+std::string Issuer::missing_text(const Group& group, const Issued& issued) const {
   RankSet absent;
   for (std::size_t member = 0; member < group.members.size(); ++member)
     if (static_cast<int>(member) != group.self &&

@@ -70,7 +70,7 @@ class Issuer {
                                         const std::vector<int>& members,
                                         std::optional<Elsewhere>* elsewhere);
   /// "; rank 2: nothing yet": members whose entry is not known here; empty if all are known.
-  [[nodiscard]] std::string yet_to_come(const Group& group, const Issued& issued) const;
+  [[nodiscard]] std::string missing_text(const Group& group, const Issued& issued) const;
   void trim(const Group& group, const Issued& issued);
   [[nodiscard]] bool fits_with(const Group& group, const Issued& issued, int member,
                                std::optional<Elsewhere>* elsewhere) const;

@@ -110,11 +110,11 @@ Result<std::uint64_t> Lines::issue(int group, const Operation& operation) {
   auto issued = heard(on, issuer_.issue(on.group, operation));
   if (!issued) return issued.error();
   on.line = issued->line;
-  if (issued->elsewhere) tell_apart(on.group, *issued);
+  if (issued->elsewhere) report_places(on.group, *issued);
   return issued->number;
 }
 
-void Lines::tell_apart(const Group& group, const Issued& issued) {
+void Lines::report_places(const Group& group, const Issued& issued) {
   const std::pair sites{issued.entry.posted.site, issued.elsewhere->site};
   const std::lock_guard lock(telling_);
   if (apart_.size() >= kMostApart || !apart_sites_.insert(sites).second) return;
@@ -124,7 +124,7 @@ void Lines::tell_apart(const Group& group, const Issued& issued) {
   ++apart_count_;
 }
 
-const std::string* Lines::apart_text(std::uint64_t number) const {
+const std::string* Lines::place_report_text(std::uint64_t number) const {
   const std::lock_guard lock(telling_);
   return number == 0 || number > apart_.size() ? nullptr : &apart_[number - 1];
 }
@@ -173,7 +173,7 @@ Result<void> Lines::tell(LineKey key, const Operation& what) {
   return posted ? Result<void>{} : Result<void>{posted.error()};
 }
 
-Lines::Told Lines::told_by(Rank rank, LineKey key, std::uint64_t number) const {
+Lines::Told Lines::published_by(Rank rank, LineKey key, std::uint64_t number) const {
   Told told{posts_->count(rank, key), {}, {}};
   if (number == 0 || number > told.times) return told;
   if (auto entry = posts_->entry(rank, key, number - 1)) {
@@ -199,7 +199,7 @@ Result<void> Lines::look_again(Wait& wait, Instant now) {
   const WaitMoment moment = posts_->moment(now, {self_});
   if (!seen_again(wait.seen, moment, now, posts_->marks()))
     return wait.seen.since == now ? look_for_silent(wait, now) : Result<void>{};
-  if (!says_so(wait.seen, now)) return {};
+  if (!is_proven(wait.seen, now)) return {};
   // A rank that goes on after its error may next wait for one of these ranks, so the groups of all
   // their waits are refused now.
   const Status said = verdict(wait.seen.blocked, now);
@@ -208,7 +208,7 @@ Result<void> Lines::look_again(Wait& wait, Instant now) {
   return posts_->refuse(group.key, said);
 }
 
-bool Lines::says_so(const BlockedSeen& seen, Instant now) const {
+bool Lines::is_proven(const BlockedSeen& seen, Instant now) const {
   const Duration proof = posts_->is_here(seen.blocked.front().rank) ? kProof : kProofElsewhere;
   return now - seen.since >= proof &&
          std::any_of(seen.blocked.begin(), seen.blocked.end(),

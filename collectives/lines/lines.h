@@ -77,7 +77,7 @@ class Lines {
   [[nodiscard]] std::uint64_t apart() const { return apart_count_; }
   /// Text of report `number` of apart(), from 1; null: there is none. The text lives as long as
   /// this object.
-  [[nodiscard]] const std::string* apart_text(std::uint64_t number) const;
+  [[nodiscard]] const std::string* place_report_text(std::uint64_t number) const;
 
   /// Which of the ranks that the operation needs have issued it, too, as far as they are seen.
   [[nodiscard]] Arrival arrived(int group, std::uint64_t number);
@@ -91,7 +91,7 @@ class Lines {
   };
   /// What a rank posted with its `number`-th tell(), from 1. Only `times` is set if `number` is 0
   /// or if the entry is not kept or not seen.
-  [[nodiscard]] Told told_by(Rank rank, LineKey key, std::uint64_t number) const;
+  [[nodiscard]] Told published_by(Rank rank, LineKey key, std::uint64_t number) const;
 
   /// Sets the time after which a rank that others wait for is named, unless it is known to move on.
   /// Without a deadline no rank is named.
@@ -128,10 +128,10 @@ class Lines {
   [[nodiscard]] Result<void> look_again(Wait& wait, Instant now);
   [[nodiscard]] std::string waits_text(const Blocked& blocked, Instant now) const;
   /// Whether this rank now reports that the ranks of `seen` cannot go on.
-  [[nodiscard]] bool says_so(const BlockedSeen& seen, Instant now) const;
+  [[nodiscard]] bool is_proven(const BlockedSeen& seen, Instant now) const;
   [[nodiscard]] Status verdict(const std::vector<Blocked>& blocked, Instant now) const;
 
-  void tell_apart(const Group& group, const Issued& issued);
+  void report_places(const Group& group, const Issued& issued);
 
   /// Fails with Stuck if a rank that does not move on holds up `wait` for longer than the deadline.
   [[nodiscard]] Result<void> look_for_silent(const Wait& wait, Instant now);

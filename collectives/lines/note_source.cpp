@@ -38,7 +38,7 @@ std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
     note.opened.push_back({{slot.high, slot.low}, slot.members, slot.name});
     lines_.emplace_back();
   }
-  note.is_whole = tell_entries(note);
+  note.is_whole = add_entries(note);
   note.texts_begin = texts_told_;
   const std::uint32_t end = header.texts_end.load(std::memory_order_acquire);
   if (end <= kFixed - kTexts) note.texts.assign(memory_.texts() + texts_told_, end - texts_told_);
@@ -53,7 +53,7 @@ std::optional<RankNote> NoteSource::next(PeerState state, Instant now) {
   return note;
 }
 
-bool NoteSource::tell_entries(RankNote& note) {
+bool NoteSource::add_entries(RankNote& note) {
   std::size_t bytes = 0;
   for (std::uint32_t i = 0; i < lines_.size(); ++i) {
     Line& line = lines_[i];

@@ -30,7 +30,7 @@ class NoteSource {
     std::uint64_t told = 0, handed = 0;
     Window entries, values;
   };
-  [[nodiscard]] bool tell_entries(RankNote& note);
+  [[nodiscard]] bool add_entries(RankNote& note);
 
   Rank rank_;
   const PostsMemory& memory_;

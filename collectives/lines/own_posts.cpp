@@ -127,7 +127,7 @@ void OwnPosts::handed(LineId line) {
 void OwnPosts::trim(LineId id, std::uint64_t number) {
   Line& line = *lines_[id.value];
   const PostsHeader& header = memory_.header();
-  if (header.is_carried.load(std::memory_order_relaxed) != 0)
+  if (header.notes_are_sent.load(std::memory_order_relaxed) != 0)
     number = std::min(number, header.table[id.value].carried.load(std::memory_order_acquire));
   if (number == 0) return;
   const auto give_back = [&](std::uint64_t ring, std::uint64_t end, std::uint64_t& kept) {

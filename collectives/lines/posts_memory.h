@@ -55,7 +55,7 @@ struct PostsHeader {
   std::atomic<std::int32_t> issuing{0};
   std::atomic<std::uint32_t> beside{0}, refusals{0};
   std::atomic<std::uint32_t> takes_from_any{0};  // 1: the process has received from any source
-  std::atomic<std::uint32_t> is_carried{0};      // 1: notes carry these posts to other hosts
+  std::atomic<std::uint32_t> notes_are_sent{0};  // 1: notes carry these posts to other hosts
   // In the memory of a head: the text that lists the mirrors of ranks of other hosts; the mark of
   // its last note, and the last mark that all other hosts have.
   std::atomic<std::uint32_t> mirrors{0};

@@ -92,7 +92,7 @@ void SharedPosts::wait_until_told(Duration patience) const {
   const PostsHeader& header = host_header();
   const std::uint64_t mark = header.marks.load() + 1;
   const auto until = std::chrono::steady_clock::now() + patience;
-  while (own_->memory().header().is_carried.load() != 0 &&
+  while (own_->memory().header().notes_are_sent.load() != 0 &&
          header.all_have.load(std::memory_order_acquire) < mark && !memory_of(head_).has_ended() &&
          std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -223,7 +223,7 @@ Result<void> SharedPosts::post(LineId line, const Entry& entry) { return own_->p
 void SharedPosts::handed(LineId line) { own_->handed(line); }
 void SharedPosts::trim(LineId line, std::uint64_t number) {
   if (head_ != self_ && memory_of(head_).has_ended())  // notes have ended
-    own_->memory().header().is_carried.store(0);
+    own_->memory().header().notes_are_sent.store(0);
   own_->trim(line, number);
 }
 TextId SharedPosts::text(std::string_view text) { return own_->text(text); }
@@ -290,7 +290,7 @@ void SharedPosts::end_wait(int number) {
 
 void SharedPosts::issuing_threads(int change) { own_->memory().header().issuing.fetch_add(change); }
 
-void SharedPosts::threads_beside(bool are_there) {
+void SharedPosts::has_other_threads(bool are_there) {
   own_->memory().header().beside.store(are_there ? 1 : 0);
 }
 

@@ -106,7 +106,7 @@ class SharedPosts final : public Posts {
   /// Counts a thread that issues: it has begun (1) or ended (-1).
   void issuing_threads(int change);
   /// Declares whether the program has threads that have never issued anything.
-  void threads_beside(bool are_there);
+  void has_other_threads(bool are_there);
   /// Declares that this process receives from any source from now on. Then peers cannot see whether
   /// it has received a send.
   void take_from_any();

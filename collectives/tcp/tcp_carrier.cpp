@@ -169,8 +169,8 @@ void TcpCarrier::tell(Instant now, const Neighbour& to) {
     words.push_back(*std::move(word));
   }
   for (const int host : reached_by(to.host, now))
-    mesh_.say_progress(running(host, now).value_or(hosts_[static_cast<std::size_t>(host)].front()),
-                       words);
+    mesh_.send_progress(running(host, now).value_or(hosts_[static_cast<std::size_t>(host)].front()),
+                        words);
 }
 
 }  // namespace lockstep::collectives

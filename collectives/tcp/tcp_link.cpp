@@ -100,7 +100,7 @@ void TcpLink::receive() {
   if (failure == asio::error::would_block) return;
   if (failure == asio::error::eof) return end(Code::RankLost, "it has closed the connection");
   if (failure) return end(Code::RankLost, "the connection broke off (" + failure.message() + ")");
-  if (!deaf_) took(std::span(buffer).first(n));
+  if (!finishing_) took(std::span(buffer).first(n));
 }
 
 void TcpLink::read_now() {
@@ -118,7 +118,7 @@ void TcpLink::took(std::span<const std::byte> bytes) {
     events->established();
   }
   for (const SealedMessage& sealed : taken.messages) {
-    if (over_ || deaf_) return;
+    if (over_ || finishing_) return;
     auto message = decode_tcp(sealed);
     if (!message) {
       taken.refusal = Refusal::Malformed;
@@ -127,7 +127,7 @@ void TcpLink::took(std::span<const std::byte> bytes) {
     const auto events = events_;
     events->message(*std::move(message));
   }
-  if (!taken.refusal || over_ || deaf_) return;
+  if (!taken.refusal || over_ || finishing_) return;
   const auto events = events_;
   finish();
   events->ended({Code::Version, std::string(refusal_text(*taken.refusal))});
@@ -136,7 +136,7 @@ void TcpLink::took(std::span<const std::byte> bytes) {
 void TcpLink::send(const TcpMessage& message) { send(type_of(message), encode(message)); }
 
 void TcpLink::send(std::uint8_t type, std::span<const std::byte> encoded) {
-  if (!over_ && !deaf_) push(session_.seal(type, encoded));
+  if (!over_ && !finishing_) push(session_.seal(type, encoded));
 }
 
 void TcpLink::push(Bytes bytes) {
@@ -172,13 +172,13 @@ void TcpLink::flush() {
     queue_.clear();
     queued_ = sent_ = 0;
   }
-  if (deaf_) socket_.shutdown(tcp::socket::shutdown_send, failure);
+  if (finishing_) socket_.shutdown(tcp::socket::shutdown_send, failure);
 }
 
 void TcpLink::finish() {
-  if (over_ || deaf_) return;
+  if (over_ || finishing_) return;
   on({});
-  deaf_ = true;
+  finishing_ = true;
   limit(kLinger, "");
   if (!writing_) flush();
 }

@@ -93,7 +93,7 @@ class TcpLink : public std::enable_shared_from_this<TcpLink> {
   std::deque<Bytes> queue_;
   std::size_t sent_ = 0;  // bytes of the first in the queue that are sent
   std::size_t queued_ = 0;
-  bool writing_ = false, deaf_ = false, over_ = false, refused_ = false;
+  bool writing_ = false, finishing_ = false, over_ = false, refused_ = false;
   bool answered_ = false, broken_ = false;
 };
 using TcpLinkPtr = std::shared_ptr<TcpLink>;

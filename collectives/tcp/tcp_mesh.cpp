@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kBeforeRetry{50};
 /// Time allowed for a verdict to arrive after a peer is found gone: the peer may have left with a
 /// verdict.
-constexpr std::chrono::milliseconds kHearsay{300};
+constexpr std::chrono::milliseconds kVerdictGrace{300};
 /// A waiting rank spins until kSpin has passed, then yields its core until kYield has passed, then
 /// sleeps, for at most kSleep at a time.
 constexpr std::chrono::microseconds kSpin{50}, kYield{2000};
@@ -40,7 +40,7 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
                                return one.host_id == peer(self_).host_id;
                              }) > ::sysconf(_SC_NPROCESSORS_ONLN)),
       traffic_(std::move(parts.loop), *this,
-               [this](Rank rank) -> TcpPeer& { return link_to(rank); }),
+               [this](Rank rank) -> TcpPeer& { return peer_for(rank); }),
       door_(std::move(parts.door)),
       list_(std::move(parts.list)),
       inbox_(longest_message) {
@@ -54,7 +54,7 @@ TcpMesh::TcpMesh(TcpMeshParts parts, std::size_t longest_message, Duration out_o
                              "files (ulimit -n).",
                              self_.value, why)));
            }});
-  if (tree_.parent) link_to(*tree_.parent).association.open();
+  if (tree_.parent) peer_for(*tree_.parent).association.open();
 }
 
 TcpMesh::~TcpMesh() {
@@ -77,7 +77,7 @@ HostRuns TcpMesh::hosts(const std::vector<Rank>& ranks) const {
   return HostRuns(hosts);
 }
 
-TcpPeer& TcpMesh::link_to(Rank peer) {
+TcpPeer& TcpMesh::peer_for(Rank peer) {
   auto& found = peers_[peer.value];
   if (found) return *found;
   found = std::make_unique<TcpPeer>(static_cast<TcpPeer::Mesh&>(*this), traffic_.loop(),
@@ -118,7 +118,7 @@ void TcpMesh::on_first_message(const TcpLinkPtr& link, const TcpMessage& message
   }
   if (word == nullptr || word->rank == self_ || word->rank.value >= size()) return link->close();
   if (list_) list_->has(word->rank);
-  TcpPeer& one = link_to(word->rank);
+  TcpPeer& one = peer_for(word->rank);
   const Link number = one.take(link);
   one.association.introduced(number, word->attempt, word->received);
   on_connected(one);
@@ -204,7 +204,7 @@ void TcpMesh::on_ended(TcpPeer& one, Link link, const TcpLink& of, const Status&
   const Instant now = clock_.now();
   if (!one.out_of_reach || answered) one.out_of_reach = now;
   if (refused) {
-    one.pause.expires_after(kHearsay);
+    one.pause.expires_after(kVerdictGrace);
     one.pause.async_wait([this, &one, why](const boost::system::error_code& stopped) {
       traffic_.read(one);
       if (!stopped && !one.finished && !failure_) lose(one, why.message);
@@ -235,7 +235,7 @@ void TcpMesh::send(Rank to, std::uint64_t group, Part::Kind kind,
 void TcpMesh::send_piece(Rank to, std::uint64_t group, Part::Kind kind, std::uint64_t total,
                          std::span<const std::byte> piece) {
   const std::lock_guard lock(mutex_);
-  enqueue(link_to(to), group, kind, total, piece);
+  enqueue(peer_for(to), group, kind, total, piece);
 }
 
 void TcpMesh::enqueue(TcpPeer& one, std::uint64_t group, Part::Kind kind, std::uint64_t total,
@@ -263,7 +263,7 @@ std::optional<TcpMesh::Message> TcpMesh::take(Rank from, std::uint64_t group, Pa
   const std::lock_guard lock(mutex_);
   auto message = inbox_.take(from, group, kind);
   if (message || failure_) return message;
-  TcpPeer& one = link_to(from);
+  TcpPeer& one = peer_for(from);
   if (one.place >= 0) {
     traffic_.read(one);
     message = inbox_.take(from, group, kind);
@@ -312,7 +312,7 @@ Result<void> TcpMesh::wait(Duration waited) {
 Result<void> TcpMesh::move_by(bool glancing, Duration most) {
   while (urgent_.load() > 0) ::sched_yield();
   const std::lock_guard lock(mutex_);
-  if (!failure_) glancing ? traffic_.glance(awaited_) : traffic_.run(most);
+  if (!failure_) glancing ? traffic_.poll_likely(awaited_) : traffic_.run(most);
   if (failure_) return *failure_;
   return {};
 }
@@ -336,11 +336,11 @@ std::map<std::int32_t, RankProgress> TcpMesh::take_progress() {
   return std::exchange(progress_, {});
 }
 
-void TcpMesh::say_progress(Rank to, const std::vector<RankProgress>& progress) {
+void TcpMesh::send_progress(Rank to, const std::vector<RankProgress>& progress) {
   ++urgent_;
   const std::lock_guard lock(mutex_);
   --urgent_;
-  TcpPeer& one = link_to(to);
+  TcpPeer& one = peer_for(to);
   TcpLink* link = one.up();
   // Skips this report if the peer has not read the last one.
   if (link != nullptr && link->queued() == 0)
@@ -353,7 +353,7 @@ void TcpMesh::say_progress(Rank to, const std::vector<RankProgress>& progress) {
 void TcpMesh::flush() {
   const Instant since = clock_.now();
   if (departure_.verdict())
-    for (const Rank neighbour : tree_.neighbours()) link_to(neighbour).association.open();
+    for (const Rank neighbour : tree_.neighbours()) peer_for(neighbour).association.open();
   const auto waits = [&](const auto& known) {
     const TcpPeer& one = *known.second;
     return departure_.flushes(one, one.uses_ring ? traffic_.unacknowledged(one) : 0, since,

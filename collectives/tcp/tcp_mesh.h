@@ -86,7 +86,7 @@ class TcpMesh final : TcpPeer::Mesh {
   [[nodiscard]] std::map<std::int32_t, RankProgress> take_progress();
   /// Sends `progress` to one peer, if a connection to it is open and the peer reads; then polls the
   /// connections. Any thread.
-  void say_progress(Rank to, const std::vector<RankProgress>& progress);
+  void send_progress(Rank to, const std::vector<RankProgress>& progress);
   /// See tcp_tell. Any thread.
   void tell(const Status& verdict);
   /// See tcp_finish. Any thread.
@@ -96,7 +96,7 @@ class TcpMesh final : TcpPeer::Mesh {
 
  private:
   using Link = TcpPeer::Link;
-  [[nodiscard]] TcpPeer& link_to(Rank peer);
+  [[nodiscard]] TcpPeer& peer_for(Rank peer);
   [[nodiscard]] const TcpPeer* known(Rank peer) const;
   [[nodiscard]] Result<void> move_by(bool glancing, Duration most);
   void on_first_message(const TcpLinkPtr& link, const TcpMessage& message);

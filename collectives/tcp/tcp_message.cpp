@@ -38,7 +38,7 @@ void fields(auto& visit, Of<Waiting> auto& waiting) {
   visit.ranks(waiting.missing, kMostRuns, kMostRanks);
 }
 
-void fields(auto& visit, Of<TurnedAway> auto& turned) {
+void fields(auto& visit, Of<JoinRefused> auto& turned) {
   visit.kind(turned.code, Code::Internal);
   visit.line(turned.message, kSentenceBytes);
 }

@@ -44,10 +44,10 @@ struct Waiting {
   bool operator==(const Waiting&) const = default;
 };
 /// Says why the rank is refused, or why the rendezvous has failed for all.
-struct TurnedAway {
+struct JoinRefused {
   Code code = Code::Internal;
   std::string message;
-  bool operator==(const TurnedAway&) const = default;
+  bool operator==(const JoinRefused&) const = default;
 };
 /// Where to find a rank of the job.
 struct Peer {
@@ -125,7 +125,7 @@ struct Presence {
 };
 
 /// All messages, in the order of their wire types, which begin with kFirstSealedType.
-using TcpMessage = std::variant<JoinRequest, Waiting, TurnedAway, RosterPart, Introduction, Part,
+using TcpMessage = std::variant<JoinRequest, Waiting, JoinRefused, RosterPart, Introduction, Part,
                                 Acknowledgement, Verdict, RankProgress, WaitAt, Presence>;
 
 [[nodiscard]] std::uint8_t type_of(const TcpMessage& message);

@@ -39,17 +39,17 @@ class TcpRendezvous {
   [[nodiscard]] Result<void> open();
   [[nodiscard]] TcpDoor::Events at_the_door();
   void came(const TcpLinkPtr& link, const JoinRequest& request);
-  void turn_away(const TcpLinkPtr& link, Rank rank, const RendezvousMembers::Answer& answer);
+  void refuse_join(const TcpLinkPtr& link, Rank rank, const RendezvousMembers::Answer& answer);
   void keep(const TcpLinkPtr& link, Rank rank, bool sent_on);
   void forget(const RankSet& gone);
   void no_longer_below(Rank rank);
-  void heard_of(Rank child, const Presence& told);
+  void on_presence(Rank child, const Presence& told);
   void tell_parent(Rank rank, bool here);
   void look_at_children();
   void turn_away_all();
   void end_for_all();
   void drop_children();
-  void all_have_come();
+  void on_complete();
   void hand_out_roster(std::unique_ptr<TcpDoor> door);
   // As a child:
   void seek();

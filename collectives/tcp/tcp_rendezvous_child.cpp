@@ -134,7 +134,7 @@ void TcpRendezvous::said(TcpMessage message) {
   } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !to_parent_) {
     drop_children();  // reports to rank 0 that they are gone
     go_to(elsewhere->parent);
-  } else if (const auto* turned = std::get_if<TurnedAway>(&message)) {
+  } else if (const auto* turned = std::get_if<JoinRefused>(&message)) {
     fail({turned->code, turned->message, "", {}});
     turn_away_all();
   } else if (const auto* part = std::get_if<RosterPart>(&message)) {

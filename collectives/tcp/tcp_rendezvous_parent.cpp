@@ -40,7 +40,7 @@ void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
   if (at.empty()) return;  // the connection is closed already; its event `ended` follows
   RendezvousMembers::Answer answer = members_.join(request, at);
   if (failure_) answer.refusal = *failure_;
-  if (answer.refusal) return turn_away(link, request.rank, answer);
+  if (answer.refusal) return refuse_join(link, request.rank, answer);
   keep(link, request.rank, answer.wait_at.has_value());
   if (answer.wait_at) return link->send(WaitAt{*answer.wait_at});
   if (is_root()) return;
@@ -48,9 +48,9 @@ void TcpRendezvous::came(const TcpLinkPtr& link, const JoinRequest& request) {
   if (!missing_.empty()) link->send(Waiting{missing_});
 }
 
-void TcpRendezvous::turn_away(const TcpLinkPtr& link, Rank rank,
-                              const RendezvousMembers::Answer& answer) {
-  link->send(TurnedAway{answer.refusal->code, answer.refusal->message});
+void TcpRendezvous::refuse_join(const TcpLinkPtr& link, Rank rank,
+                                const RendezvousMembers::Answer& answer) {
+  link->send(JoinRefused{answer.refusal->code, answer.refusal->message});
   link->finish();
   last_trouble_ = answer.refusal->message;
   const bool of_the_job = rank.value > 0 && rank.value < options_.size;
@@ -81,7 +81,7 @@ void TcpRendezvous::keep(const TcpLinkPtr& link, Rank rank, bool sent_on) {
   link->give_up_after(kGone);
   link->on({.message =
                 [this, rank, weak = std::weak_ptr(link)](const TcpMessage& said) {
-                  if (const auto* told = std::get_if<Presence>(&said)) heard_of(rank, *told);
+                  if (const auto* told = std::get_if<Presence>(&said)) on_presence(rank, *told);
                   if (const auto* request = std::get_if<JoinRequest>(&said);
                       request != nullptr && request->rank == rank)
                     came(weak.lock(), *request);
@@ -104,7 +104,7 @@ void TcpRendezvous::forget(const RankSet& gone) {
 }
 
 /// Handles a child's report of a rank that waits with it or below it.
-void TcpRendezvous::heard_of(Rank child, const Presence& told) {
+void TcpRendezvous::on_presence(Rank child, const Presence& told) {
   if (told.rank == child || told.rank == options_.rank) return;
   const RankSet one = RankSet::of(told.rank);
   RankSet& below = children_.at(child.value).below;
@@ -137,7 +137,7 @@ void TcpRendezvous::tell_parent(Rank rank, bool here) {
 
 void TcpRendezvous::look_at_children() {
   members_.forget_gone(clock_.now() - kReturn);
-  if (is_root() && members_.complete()) return all_have_come();
+  if (is_root() && members_.complete()) return on_complete();
   if (clock_.now() - told_at_ < kEvery) return;
   told_at_ = clock_.now();
   if (is_root()) missing_ = members_.missing();
@@ -147,7 +147,7 @@ void TcpRendezvous::look_at_children() {
 
 void TcpRendezvous::turn_away_all() {
   for (auto& [rank, child] : std::exchange(children_, {})) {
-    child.link->send(TurnedAway{failure_->code, failure_->message});
+    child.link->send(JoinRefused{failure_->code, failure_->message});
     child.link->finish();
     told_.insert(Rank{rank});
     told_.insert(child.below);
@@ -164,7 +164,7 @@ void TcpRendezvous::drop_children() {
 }
 
 /// Called on rank 0, whose own address stays empty in the roster: the others know it.
-void TcpRendezvous::all_have_come() {
+void TcpRendezvous::on_complete() {
   made_.roster = members_.roster();
   made_.roster.front().listens.port = made_.door->port();
   const Nonce random = random_nonce();

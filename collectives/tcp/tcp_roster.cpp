@@ -50,7 +50,7 @@ void TcpRoster::came(const TcpLinkPtr& link, const JoinRequest& request) {
   std::optional<Status> refusal = members_.join(request, link->peer_address()).refusal;
   if (ended_) refusal = ended_;
   if (!refusal) return give(request.rank, link);
-  link->send(TurnedAway{refusal->code, refusal->message});
+  link->send(JoinRefused{refusal->code, refusal->message});
   link->finish();
 }
 

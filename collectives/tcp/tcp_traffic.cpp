@@ -8,8 +8,8 @@ namespace {
 
 /// Longest sleep while a ring is full: nothing wakes the writer when there is room again.
 constexpr std::chrono::milliseconds kNoRoom{1};
-/// glance() runs the loop at most this often.
-constexpr std::chrono::microseconds kWithout{50};
+/// poll_likely() runs the loop at most this often.
+constexpr std::chrono::microseconds kLoopInterval{50};
 
 }  // namespace
 
@@ -44,7 +44,8 @@ void TcpTraffic::read(TcpPeer& from) {
 void TcpTraffic::run_rings() {
   for (std::size_t place = 0; place < here_.size(); ++place)
     if (rings_->written(static_cast<int>(place))) read(peer_(here_[place]));
-  rings_->flush([this](int reader) { peer_(here_[static_cast<std::size_t>(reader)]).acknowledge(); });
+  rings_->flush(
+      [this](int reader) { peer_(here_[static_cast<std::size_t>(reader)]).acknowledge(); });
 }
 
 void TcpTraffic::run_loop(Duration most) {
@@ -66,13 +67,13 @@ void TcpTraffic::run(Duration most) {
   run_rings();
 }
 
-void TcpTraffic::glance(TcpPeer* awaited) {
+void TcpTraffic::poll_likely(TcpPeer* awaited) {
   if (rings_) run_rings();
   TcpLink* link = awaited == nullptr || awaited->uses_ring ? nullptr : awaited->up();
   if (link != nullptr) link->read_now();
   const bool stands = link != nullptr || (awaited != nullptr && awaited->uses_ring);
   const Instant now = clock_.now();
-  if (stands && now - loop_ran_ < kWithout) return;
+  if (stands && now - loop_ran_ < kLoopInterval) return;
   loop_ran_ = now;
   run_loop();
 }

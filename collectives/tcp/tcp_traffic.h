@@ -47,7 +47,7 @@ class TcpTraffic {
   void run_loop();
   /// Reads the rings and the connection of `awaited` (may be null), where the next message most
   /// likely arrives. Runs the loop only now and then.
-  void glance(TcpPeer* awaited);
+  void poll_likely(TcpPeer* awaited);
 
  private:
   void run_loop(Duration most);
@@ -59,7 +59,7 @@ class TcpTraffic {
   std::unique_ptr<HostRings> rings_;  // null: everything goes over connections
   std::vector<Rank> here_;            // ranks of this host, by their place in the rings
   SystemClock clock_;
-  Instant loop_ran_{0};  // last run of the loop by glance()
+  Instant loop_ran_{0};  // last run of the loop by poll_likely()
 };
 
 }  // namespace lockstep::collectives

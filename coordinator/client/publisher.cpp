@@ -72,7 +72,8 @@ struct Publisher::Thread {
   Instant waits_since{0};  // since when the rank waits in the operation of the last look
   bool configured = false;
   std::optional<SlotReport> told;
-  bool told_stays = false;  // the last report was about a wait that lasted for two looks
+  bool last_report_in_long_wait =
+      false;  // the last report was about a wait that lasted for two looks
   Instant told_at{0};
   std::mutex mutex;
   bool stopping = false;           // under mutex
@@ -91,7 +92,7 @@ struct Publisher::Thread {
 bool Publisher::Thread::worth_telling(const SlotReport& now) const {
   if (now.phase != told->phase || now.finished != told->finished) return true;
   const bool in_told_wait = now.waiting && told->waiting && now.begun == told->begun;
-  if (told_stays) return !in_told_wait;
+  if (last_report_in_long_wait) return !in_told_wait;
   return now.waiting && last_look.waiting && now.begun == last_look.begun;
 }
 
@@ -164,7 +165,8 @@ void Publisher::Thread::speak() {
   if (joined.load() && due && client->idle()) {
     if (options.feed) report.counters = options.feed->counters();
     client->send(report);
-    told_stays = report.waiting && last_look.waiting && report.begun == last_look.begun;
+    last_report_in_long_wait =
+        report.waiting && last_look.waiting && report.begun == last_look.begun;
     told = report;
     told_at = now;
   }

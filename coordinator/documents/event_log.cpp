@@ -21,7 +21,7 @@ void count(CallTally::Histogram& histogram, Duration span) {
 /// True if the rank that gives this reason had a fitting entry while other ranks had none.
 bool fits_here(std::string_view reason) { return reason.starts_with("an entry fits this rank"); }
 
-void count(CallTally& tally, const ToldCall& told) {
+void count(CallTally& tally, const ReportedCall& told) {
   const CallEvent& event = told.event;
   count(tally.compile[outcome_name(event.outcome)], event.trace + told.compile_most);
   if (event.outcome == CallEvent::Outcome::Error) {
@@ -31,7 +31,7 @@ void count(CallTally& tally, const ToldCall& told) {
   // The reason of the first rank on which no entry fitted.
   std::string_view reason;
   bool forced = false;
-  for (const ToldReason& each : told.reasons) {
+  for (const ReportedReason& each : told.reasons) {
     const bool fits = fits_here(each.text);
     forced = forced || fits;
     if (reason.empty() || (fits_here(reason) && !fits)) reason = each.text;
@@ -184,7 +184,7 @@ void EventLog::findings(const WatchedJob& job, const Service& service, Known& kn
   add(line);
 }
 
-void EventLog::call(const WatchedJob& job, const ToldCall& told) {
+void EventLog::call(const WatchedJob& job, const ReportedCall& told) {
   const CallEvent& of = told.event;
   EventLine line = event(of.outcome == CallEvent::Outcome::Error      ? "error"
                          : of.outcome == CallEvent::Outcome::Fallback ? "warning"
@@ -215,7 +215,7 @@ void EventLog::call(const WatchedJob& job, const ToldCall& told) {
 }
 
 void EventLog::calls(const WatchedJob& job, Known& known) {
-  for (const ToldCall& told : job.call_log.calls()) {
+  for (const ReportedCall& told : job.call_log.calls()) {
     if (told.serial < known.next_call) continue;
     const bool whole = told.told.size() == job.membership.size();
     if (!whole && now_ - told.first < kPatience) return;  // later calls wait as well

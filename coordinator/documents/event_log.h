@@ -61,7 +61,7 @@ class EventLog {
   void members(const WatchedJob& job, Known& known);
   void findings(const WatchedJob& job, const Service& service, Known& known);
   void calls(const WatchedJob& job, Known& known);
-  void call(const WatchedJob& job, const ToldCall& told);
+  void call(const WatchedJob& job, const ReportedCall& told);
   [[nodiscard]] EventLine event(std::string_view level, std::string_view name) const;
   void add(const EventLine& event);
 

@@ -19,9 +19,10 @@ class FindingLog {
   /// are only counted.
   static constexpr int kMostRefusals = 5;
 
-  /// `say` receives each line. Findings of the kinds in `unsaid` get no line.
-  FindingLog(std::function<void(const std::string& line)> say, std::set<Finding::Kind> unsaid)
-      : say_(std::move(say)), unsaid_(std::move(unsaid)) {}
+  /// `say` receives each line. Findings of the kinds in `silenced_kinds` get no line.
+  FindingLog(std::function<void(const std::string& line)> say,
+             std::set<Finding::Kind> silenced_kinds)
+      : say_(std::move(say)), unsaid_(std::move(silenced_kinds)) {}
 
   void refused(const std::string& line);
   /// Logs new findings, and the number of refusals that got no line. Returns, by job, the ranks

@@ -25,7 +25,7 @@ Word word_of(Code code) {
 
 std::optional<Headline> told_error(const WatchedJob& job, Instant now) {
   if (job.call_log.calls().empty()) return std::nullopt;
-  const ToldCall& last = job.call_log.calls().back();
+  const ReportedCall& last = job.call_log.calls().back();
   if (last.event.outcome != CallEvent::Outcome::Error) return std::nullopt;
   if (job.membership.anyone_live() && now - last.last > kNews) return std::nullopt;
   return Headline{word_of(last.event.code),

@@ -7,7 +7,7 @@
 namespace lockstep::coordinator {
 namespace {
 
-HistoryCall past(const ToldCall& told, HistoryTime at) {
+HistoryCall past(const ReportedCall& told, HistoryTime at) {
   const CallEvent& event = told.event;
   HistoryCall call{.serial = told.serial,
                    .at = at,
@@ -29,7 +29,7 @@ HistoryCall past(const ToldCall& told, HistoryTime at) {
     call.versions.push_back({version.ranks.text(), graph_name(version.graph),
                              std::string(outcome_name(version.outcome)),
                              error_name(version.outcome, version.code), version.decisions});
-  for (const ToldReason& reason : told.reasons)
+  for (const ReportedReason& reason : told.reasons)
     call.reasons.push_back({reason.ranks.text(), reason.text});
   return call;
 }
@@ -44,7 +44,7 @@ RunNews HistoryCollector::news_of(const Service& service, const WatchedJob& job,
   RunNews news;
   if (const auto& calls = job.call_log.calls(); !calls.empty())
     watched.calls.erase(watched.calls.begin(), watched.calls.lower_bound(calls.front().serial));
-  for (const ToldCall& call : job.call_log.calls())
+  for (const ReportedCall& call : job.call_log.calls())
     if (std::int64_t& told = watched.calls[call.serial]; told != call.told.size()) {
       told = call.told.size();
       news.calls.push_back(past(call, at(call.first)));

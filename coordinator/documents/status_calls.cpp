@@ -27,12 +27,12 @@ Json version_json(const Version& version) {
 }
 
 /// The ranks that have not reported the call; known only for calls of all ranks.
-std::string missing_of(const ToldCall& call, const WatchedJob& job) {
+std::string missing_of(const ReportedCall& call, const WatchedJob& job) {
   return call.event.group.empty() ? RankSet::all(job.membership.size()).minus(call.told).text()
                                   : std::string{};
 }
 
-Json call_json(const ToldCall& call, const WatchedJob& job, Instant now) {
+Json call_json(const ReportedCall& call, const WatchedJob& job, Instant now) {
   const CallEvent& event = call.event;
   Json out{{"serial", call.serial},
            {"frame", event.frame},
@@ -57,7 +57,7 @@ Json call_json(const ToldCall& call, const WatchedJob& job, Instant now) {
            {"versions", Json::array()},
            {"reasons", Json::array()}};
   for (const Version& version : call.versions) out["versions"].push_back(version_json(version));
-  for (const ToldReason& reason : call.reasons)
+  for (const ReportedReason& reason : call.reasons)
     out["reasons"].push_back({{"text", reason.text}, {"ranks", reason.ranks.text()}});
   return out;
 }

@@ -55,7 +55,7 @@ bool own_name(std::string_view host, std::string_view listening) {
   return address.is_loopback() || (!ignored && at.is_unspecified());
 }
 
-bool knows(const HttpRequest& request, const HttpDoor& door) {
+bool knows(const HttpRequest& request, const HttpAccess& door) {
   if (door.same_user) return true;
   const std::string wanted = "Basic " + base64("lockstep:" + door.password);
   return !door.password.empty() && request.authorization.size() == wanted.size() &&
@@ -80,7 +80,8 @@ std::string page_password(const Secret& secret) {
   return out;
 }
 
-std::variant<HttpWish, HttpAnswer> admit(const HttpRequest& request, const HttpDoor& door) {
+std::variant<AcceptedRequest, HttpAnswer> admit(const HttpRequest& request,
+                                                const HttpAccess& door) {
   if (!own_name(request.host, door.listening))
     return refused(403,
                    "This page goes by localhost or by the address at which the coordinator "
@@ -92,7 +93,7 @@ std::variant<HttpWish, HttpAnswer> admit(const HttpRequest& request, const HttpD
   if (request.method != "GET" && request.method != "HEAD")
     return refused(405, "The page is for reading: GET or HEAD.");
   for (const auto& [target, resource] : kResources)
-    if (request.target == target) return HttpWish{resource, request.method == "HEAD"};
+    if (request.target == target) return AcceptedRequest{resource, request.method == "HEAD"};
   return refused(404,
                  "There is /, /status.json, /dump.json, /metrics, /events, /updates and "
                  "/trace.json.");

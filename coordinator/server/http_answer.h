@@ -28,21 +28,21 @@ struct HttpAnswer {
 [[nodiscard]] std::string page_password(const Secret& secret);
 
 /// Facts about one connection that decide who may read the page.
-struct HttpDoor {
+struct HttpAccess {
   std::string listening;  // numeric address
   std::string password;
   bool same_user = false;  // the other side is a process of this user or of root on this machine
 };
 
-struct HttpWish {
+struct AcceptedRequest {
   Resource resource = Resource::Page;
   bool head_only = false;
 };
 /// The requested resource, or an answer that refuses it. Against DNS rebinding, the Host must be
 /// localhost, a loopback address or the address at which the server listens (any address if it
 /// listens at all addresses). Its port may differ, because of tunnels.
-[[nodiscard]] std::variant<HttpWish, HttpAnswer> admit(const HttpRequest& request,
-                                                       const HttpDoor& door);
+[[nodiscard]] std::variant<AcceptedRequest, HttpAnswer> admit(const HttpRequest& request,
+                                                              const HttpAccess& door);
 [[nodiscard]] HttpAnswer answer_of(const HttpRefusal& refusal);
 
 /// Status line and fields, up to the empty line.

@@ -29,7 +29,7 @@ std::string HttpConnection::take(std::span<const std::byte> bytes,
     answer(*refused, request->method == "HEAD");
     return refused->status == 403 || refused->status == 401 ? refused->body : std::string{};
   }
-  const auto& wish = std::get<HttpWish>(admitted);
+  const auto& wish = std::get<AcceptedRequest>(admitted);
   answer(surroundings.content(wish.resource), wish.head_only);
   return {};
 }

@@ -14,7 +14,7 @@ namespace lockstep::coordinator {
 class HttpConnection {
  public:
   struct Surroundings {
-    std::function<HttpDoor()> door;
+    std::function<HttpAccess()> door;
     std::function<HttpAnswer(Resource)> content;
   };
 

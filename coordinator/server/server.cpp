@@ -97,7 +97,7 @@ struct Server::Loop {
         looker(io),
         ender(io),
         service(options.rules),
-        finding_log(options.say, options.unsaid) {
+        finding_log(options.say, options.silenced_kinds) {
     if (!options.store.empty()) history = std::make_unique<HistoryWriter>(options.store);
   }
 
@@ -107,17 +107,17 @@ struct Server::Loop {
   void read(const LinkPtr& link);
   void took(const LinkPtr& link, std::span<const std::byte> bytes);
   void took_http(const LinkPtr& link, std::span<const std::byte> bytes);
-  [[nodiscard]] HttpDoor door(const LinkPtr& link);
+  [[nodiscard]] HttpAccess door(const LinkPtr& link);
   [[nodiscard]] HttpAnswer content(Resource resource);
-  [[nodiscard]] Sight sight() const;
+  [[nodiscard]] ServerView sight() const;
   void update_viewers();
-  void write_down();
+  void record_events();
   void send(const LinkPtr& link, Bytes bytes);
   void write(const LinkPtr& link);
   void drop(LinkPtr link, const std::string& why);
   void sweep();
   void look(Duration in);
-  void tell_verdicts();
+  void send_verdicts();
   void keep_history();
   void answer_endings();
   void finish_history();
@@ -227,7 +227,7 @@ void Server::Loop::took(const LinkPtr& link, std::span<const std::byte> bytes) {
   send(link, std::move(outcome.send));
 }
 
-HttpDoor Server::Loop::door(const LinkPtr& link) {
+HttpAccess Server::Loop::door(const LinkPtr& link) {
   const auto user = peer_user(link->socket.native_handle());
   return {endpoint.address, page_password(options.secret),
           user && (*user == ::geteuid() || *user == 0)};
@@ -239,7 +239,7 @@ HttpAnswer Server::Loop::content(Resource resource) {
   return website(resource, sight());
 }
 
-Sight Server::Loop::sight() const {
+ServerView Server::Loop::sight() const {
   return {service, event_log, rejected, about, clock.now(), std::chrono::system_clock::now()};
 }
 
@@ -350,8 +350,8 @@ void Server::Loop::look(Duration in) {
     if (stopped) return;
     for (const auto& [job, ranks] : finding_log.look(service, clock.now()))
       service.follow(job, ranks);
-    tell_verdicts();
-    write_down();
+    send_verdicts();
+    record_events();
     update_viewers();
     answer_endings();
     keep_history();
@@ -359,14 +359,14 @@ void Server::Loop::look(Duration in) {
   });
 }
 
-void Server::Loop::write_down() {
+void Server::Loop::record_events() {
   std::string lines;
   for (const std::string& line : event_log.look(service, clock.now(), sight().wall)) lines += line;
   if (options.record && !lines.empty()) options.record(lines);
 }
 
 /// Sends verdicts again at every look, because a rank obeys only while it waits.
-void Server::Loop::tell_verdicts() {
+void Server::Loop::send_verdicts() {
   for (const auto& [id, job] : service.jobs()) {
     const auto verdict = service.verdict(job, clock.now());
     if (!verdict) continue;

@@ -23,7 +23,7 @@ struct ServerOptions {
   /// Directory of the history of jobs (history_store.h); empty: no history is kept.
   std::string store;
   /// Kinds of findings that get no line; they are still in the status document.
-  std::set<Finding::Kind> unsaid;
+  std::set<Finding::Kind> silenced_kinds;
   /// Receives new events as lines of JSON (event_line.h) at every look; may be null.
   std::function<void(const std::string& lines)> record;
   /// SIGTERM and SIGINT end run().

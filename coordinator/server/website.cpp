@@ -19,7 +19,7 @@ HttpAnswer unavailable(std::string message) {
   return answer;
 }
 
-HttpAnswer website(Resource resource, const Sight& sight) {
+HttpAnswer website(Resource resource, const ServerView& sight) {
   HttpAnswer answer;
   const auto status = [&](Detail detail) {
     return status_document(sight.service, sight.about, sight.now, detail);

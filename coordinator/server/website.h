@@ -7,7 +7,7 @@
 namespace lockstep::coordinator {
 
 /// The state to show, as of one moment.
-struct Sight {
+struct ServerView {
   const Service& service;
   const EventLog& event_log;
   const RejectedFrames& rejected;
@@ -17,7 +17,7 @@ struct Sight {
 };
 
 /// The answer for a resource; for Updates, the head of the stream and its first event.
-[[nodiscard]] HttpAnswer website(Resource resource, const Sight& sight);
+[[nodiscard]] HttpAnswer website(Resource resource, const ServerView& sight);
 /// The answer 503: too many connections.
 [[nodiscard]] HttpAnswer unavailable(std::string message);
 

@@ -8,14 +8,14 @@ namespace {
 
 constexpr std::chrono::seconds kAskAgain{10};
 
-void add_version(ToldCall& call, const CallEvent& event, const RankSet& rank) {
+void add_version(ReportedCall& call, const CallEvent& event, const RankSet& rank) {
   const auto same =
       std::find_if(call.versions.begin(), call.versions.end(), [&](const Version& version) {
         return version.graph == event.graph && version.outcome == event.outcome &&
                (event.outcome != CallEvent::Outcome::Error || version.code == event.code);
       });
   if (same == call.versions.end()) {
-    if (call.versions.size() == ToldCall::kMostVersions)
+    if (call.versions.size() == ReportedCall::kMostVersions)
       call.other_versions.insert(rank);
     else
       call.versions.push_back({event.graph, event.outcome, event.code, event.decisions, rank});
@@ -25,16 +25,16 @@ void add_version(ToldCall& call, const CallEvent& event, const RankSet& rank) {
   same->ranks.insert(rank);
 }
 
-void add_reason(ToldCall& call, const CallEvent& event, const RankSet& rank) {
-  for (ToldReason& reason : call.reasons)
+void add_reason(ReportedCall& call, const CallEvent& event, const RankSet& rank) {
+  for (ReportedReason& reason : call.reasons)
     if (reason.text == event.reason) return reason.ranks.insert(rank);
-  if (call.reasons.size() == ToldCall::kMostReasons)
+  if (call.reasons.size() == ReportedCall::kMostReasons)
     call.other_reasons.insert(rank);
   else
     call.reasons.push_back({event.reason, rank});
 }
 
-void count(ToldFrame& frame, const CallEvent& event) {
+void count(ReportedFrame& frame, const CallEvent& event) {
   frame.compiled += event.outcome == CallEvent::Outcome::Compiled ? 1 : 0;
   frame.fallbacks += event.outcome == CallEvent::Outcome::Fallback ? 1 : 0;
   frame.errors += event.outcome == CallEvent::Outcome::Error ? 1 : 0;
@@ -42,7 +42,7 @@ void count(ToldFrame& frame, const CallEvent& event) {
 
 }  // namespace
 
-ToldCall& CallLog::call_of(const CallEvent& event, Instant now) {
+ReportedCall& CallLog::call_of(const CallEvent& event, Instant now) {
   const Key key{event.epoch, event.group, event.call, event.frame};
   if (const auto known = serials_.find(key); known != serials_.end())
     return calls_[static_cast<std::size_t>(known->second - calls_.front().serial)];
@@ -52,12 +52,12 @@ ToldCall& CallLog::call_of(const CallEvent& event, Instant now) {
     calls_.pop_front();
   }
   serials_.emplace(key, next_);
-  ToldCall& call = calls_.emplace_back();
+  ReportedCall& call = calls_.emplace_back();
   call.serial = next_++;
   call.event = event;
   call.first = now;
   if (frames_.size() < kMostFrames || frames_.contains(event.frame)) {
-    ToldFrame& frame = frames_[event.frame];
+    ReportedFrame& frame = frames_[event.frame];
     count(frame, event);
     frame.last = call.serial;
   }
@@ -65,7 +65,7 @@ ToldCall& CallLog::call_of(const CallEvent& event, Instant now) {
 }
 
 void CallLog::take(Rank rank, const CallEvent& event, Instant now) {
-  ToldCall& call = call_of(event, now);
+  ReportedCall& call = call_of(event, now);
   const RankSet self = RankSet::of(rank);
   if (!call.told.empty() && rank < call.told.lowest()) call.event = event;
   call.told.insert(self);

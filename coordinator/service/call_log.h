@@ -25,27 +25,27 @@ struct Version {
   RankSet ranks;
 };
 
-struct ToldReason {
+struct ReportedReason {
   std::string text;
   RankSet ranks;
 };
 
 /// One call, combined from the reports of its ranks.
-struct ToldCall {
+struct ReportedCall {
   static constexpr std::size_t kMostVersions = 64, kMostReasons = 16;
   std::uint64_t serial = 0;               // order of first reports in the job, from 0
   CallEvent event;                        // the report of the lowest rank so far
   RankSet told;                           // ranks that have reported the call
   Instant first{0}, last{0};              // times of the first and the latest report
   std::vector<Version> versions;          // at most kMostVersions
-  std::vector<ToldReason> reasons;        // at most kMostReasons, in order of arrival
+  std::vector<ReportedReason> reasons;    // at most kMostReasons, in order of arrival
   RankSet other_versions, other_reasons;  // ranks of versions and reasons past the limits
   Duration compile_most{0}, waited_most{0};
   Rank compile_slowest{};
 };
 
 /// Counts of the calls of one frame. A call that many ranks report counts once.
-struct ToldFrame {
+struct ReportedFrame {
   std::uint64_t compiled = 0, fallbacks = 0, errors = 0;
   std::uint64_t last = 0;  // serial of the latest call
 };
@@ -64,21 +64,21 @@ class CallLog {
   void configure(std::string text) { configuration_ = std::move(text); }
 
   /// The latest kMostCalls calls, oldest first; their serials have no gaps.
-  [[nodiscard]] const std::deque<ToldCall>& calls() const { return calls_; }
+  [[nodiscard]] const std::deque<ReportedCall>& calls() const { return calls_; }
   /// Counts of frames by name, for at most kMostFrames frames; further frames are not counted.
-  [[nodiscard]] const std::map<std::string, ToldFrame>& frames() const { return frames_; }
+  [[nodiscard]] const std::map<std::string, ReportedFrame>& frames() const { return frames_; }
   /// The text of a graph; nullptr: it was not received, or has been dropped.
   [[nodiscard]] const std::string* graph_text(const shapes::Fingerprint& graph) const;
   [[nodiscard]] const std::string& configuration() const { return configuration_; }
 
  private:
   using Key = std::tuple<std::uint64_t, std::string, std::uint64_t, std::string>;
-  [[nodiscard]] ToldCall& call_of(const CallEvent& event, Instant now);
+  [[nodiscard]] ReportedCall& call_of(const CallEvent& event, Instant now);
 
-  std::deque<ToldCall> calls_;
+  std::deque<ReportedCall> calls_;
   std::map<Key, std::uint64_t> serials_;  // serials in calls_, by epoch, group, call and frame
   std::uint64_t next_ = 0;
-  std::map<std::string, ToldFrame> frames_;
+  std::map<std::string, ReportedFrame> frames_;
   struct Graph {
     std::optional<std::string> text;
     Instant asked{0};

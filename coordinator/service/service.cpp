@@ -67,7 +67,7 @@ Result<Membership::Admission> Service::join(const Identity& identity, Connection
   return admission;
 }
 
-WatchedJob* Service::spoken_for(ConnectionId connection, Rank& rank) {
+WatchedJob* Service::job_of_connection(ConnectionId connection, Rank& rank) {
   const auto speaker = speakers_.find(connection);
   if (speaker == speakers_.end()) return nullptr;
   rank = speaker->second.rank;
@@ -76,7 +76,7 @@ WatchedJob* Service::spoken_for(ConnectionId connection, Rank& rank) {
 
 void Service::report(ConnectionId connection, const SlotReport& report, Instant now) {
   Rank rank{};
-  WatchedJob* job = spoken_for(connection, rank);
+  WatchedJob* job = job_of_connection(connection, rank);
   if (job == nullptr) return;
   job->progress.take(job->membership.member(rank)->identity, report, now);
   job->timeline.report(rank, report, now);
@@ -86,7 +86,7 @@ void Service::report(ConnectionId connection, const SlotReport& report, Instant 
 std::optional<shapes::Fingerprint> Service::told(ConnectionId connection, const CallEvent& event,
                                                  Instant now) {
   Rank rank{};
-  WatchedJob* job = spoken_for(connection, rank);
+  WatchedJob* job = job_of_connection(connection, rank);
   if (job == nullptr) return std::nullopt;
   job->call_log.take(rank, event, now);
   job->timeline.told(rank, event, now);
@@ -95,7 +95,7 @@ std::optional<shapes::Fingerprint> Service::told(ConnectionId connection, const 
 
 void Service::graph(ConnectionId connection, GraphText graph) {
   Rank rank{};
-  if (WatchedJob* job = spoken_for(connection, rank))
+  if (WatchedJob* job = job_of_connection(connection, rank))
     job->call_log.take_graph(graph.graph, std::move(graph.text));
 }
 
@@ -106,13 +106,13 @@ void Service::follow(const std::string& job, const RankSet& ranks) {
 
 void Service::configure(ConnectionId connection, Configuration configuration) {
   Rank rank{};
-  if (WatchedJob* job = spoken_for(connection, rank))
+  if (WatchedJob* job = job_of_connection(connection, rank))
     job->call_log.configure(std::move(configuration.text));
 }
 
 void Service::ending(ConnectionId connection, const Ending& ending) {
   Rank rank{};
-  WatchedJob* job = spoken_for(connection, rank);
+  WatchedJob* job = job_of_connection(connection, rank);
   if (job == nullptr || job->ending) return;
   job->ending = JobVerdict{ending.code, ending.message};
   if (ending.message.empty()) job->ending->message = code_name(ending.code);

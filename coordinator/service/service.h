@@ -78,7 +78,7 @@ class Service {
   [[nodiscard]] Result<WatchedJob*> job_of(const Identity& identity, Instant now);
   [[nodiscard]] bool make_room();
   /// The job and the rank to which the connection belongs; nullptr: it belongs to no rank.
-  [[nodiscard]] WatchedJob* spoken_for(ConnectionId connection, Rank& rank);
+  [[nodiscard]] WatchedJob* job_of_connection(ConnectionId connection, Rank& rank);
   Rules rules_;
   std::map<std::string, WatchedJob> jobs_;  // by id
   std::map<ConnectionId, Speaker> speakers_;

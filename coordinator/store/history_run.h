@@ -26,7 +26,7 @@ struct HistoryReason {
   bool operator==(const HistoryReason&) const = default;
 };
 
-/// A call that compiled, fell back or failed (ToldCall).
+/// A call that compiled, fell back or failed (ReportedCall).
 struct HistoryCall {
   std::uint64_t serial = 0;  // within its run, from 0
   HistoryTime at;            // when the first rank reported it

@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   app.add_option("--losses", options.losses,
                  "Write the loss of each step to this file, all digits");
   // All ranks read the same options and files; one rank prints what is wrong with them.
-  const bool first = rank_told() == 0;
+  const bool first = rank_if_known() == 0;
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

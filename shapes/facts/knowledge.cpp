@@ -42,7 +42,7 @@ Range divided(const Range& r, std::int64_t c) {
 // True if the expression may replace an unbacked symbol: at most one of its terms has unbacked
 // symbols, and this term is a single symbol. Sums of several unbacked symbols stay as the user
 // wrote them.
-bool stands_for_little(const Expr& target) {
+bool may_replace_unbacked(const Expr& target) {
   int unbacked = 0;
   for (const auto& term : target.terms()) {
     const Expr e = Expr::of_terms({term});
@@ -264,7 +264,7 @@ std::optional<Expr> Knowledge::target_for(Symbol symbol, const Expr& zero) const
   const auto holds = target.symbols();
   if (!symbol.unbacked && target.has_unbacked()) return std::nullopt;
   const bool earlier = holds.empty() || holds.back() < symbol;
-  if (symbol.unbacked && (!earlier || !stands_for_little(target))) return std::nullopt;
+  if (symbol.unbacked && (!earlier || !may_replace_unbacked(target))) return std::nullopt;
   if (targets_ == Targets::Linear && !is_linear_in_one(target)) return std::nullopt;
   const auto ranges = symbol_ranges();
   if (!range(symbol).contains(Prover(facts_, ranges).bounds(target))) return std::nullopt;

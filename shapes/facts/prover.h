@@ -60,15 +60,15 @@ class Prover {
   class Combination;
   /// What the least value of a Combination says about e, if its terms are independent of each
   /// other.
-  struct Outlook {
+  struct LeastValue {
     bool never_negative = false;  // true: e is never negative
     std::vector<const Expr::Term*>
-        in_the_way;  // the first term without a bound; if all have one, the terms that may vary
+        blocking_terms;  // the first term without a bound; if all have one, the terms that may vary
   };
   void narrow_by_pairs(const Expr& e, Signs& out);
   bool never_negative_given_two(const Expr& e);
   bool never_negative_given_two(const Expr& e, const Expr::Term& t, const Expr& d, int& pairs);
-  Outlook outlook(const Combination& sum);
+  LeastValue outlook(const Combination& sum);
   std::vector<Expr> directions_with(const Expr::Term& monomial) const;
 
   const Facts& facts_;

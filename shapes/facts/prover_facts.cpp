@@ -124,15 +124,15 @@ void Prover::narrow_by_pairs(const Expr& e, Signs& out) {
   if (out.zero && !out.positive && never_negative_given_two(-e - 1)) out.zero = false;
 }
 
-Prover::Outlook Prover::outlook(const Combination& sum) {
-  Outlook out;
+Prover::LeastValue Prover::outlook(const Combination& sum) {
+  LeastValue out;
   Wide least = sum.constant();
   bool fits = true;
   for (const auto& [monomial, coefficient] : sum.parts()) {
     const Range range = monomial_range(*monomial);
     const std::int64_t end = coefficient > 0 ? range.lower : range.upper;
     if (end == (coefficient > 0 ? Range::kMin : Range::kMax)) return {false, {monomial}};
-    if (range.lower != range.upper) out.in_the_way.push_back(monomial);
+    if (range.lower != range.upper) out.blocking_terms.push_back(monomial);
     Wide product = 0;
     fits = fits && multiply_wide(coefficient, end, product) && add_wide(least, product, least);
   }
@@ -165,7 +165,7 @@ bool Prover::never_negative_given_fact(const Expr& e) {
 
 bool Prover::never_negative_given_two(const Expr& e) {
   int pairs = kMaxPairs;
-  for (const Expr::Term* t : outlook(Combination(1, e)).in_the_way) {
+  for (const Expr::Term* t : outlook(Combination(1, e)).blocking_terms) {
     for (const Expr& d : directions_with(*t)) {
       if (never_negative_given_two(e, *t, d, pairs)) return true;
       if (pairs <= 0 || !spend(e)) return false;
@@ -184,9 +184,9 @@ bool Prover::never_negative_given_two(const Expr& e, const Expr::Term& t, const 
   if (!reduce(one)) return false;
   Combination without_t(one.m, e);
   without_t.subtract(one.k1, d, known);
-  const Outlook rest = outlook(without_t);
+  const LeastValue rest = outlook(without_t);
   if (rest.never_negative && is_bounded(one.k1, known)) return true;
-  for (const Expr::Term* u : rest.in_the_way) {
+  for (const Expr::Term* u : rest.blocking_terms) {
     const Wide e_u = coefficient_in(e, *u), d_u = coefficient_in(d, *u);
     for (const Expr& other : directions_with(*u)) {
       if (other == d) continue;

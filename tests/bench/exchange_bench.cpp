@@ -2,9 +2,9 @@
 // observation to the dims that are dynamic for the group. The floor is one MPI_Allreduce of as many
 // 64-bit words as the joined vector has, with an operation that does the work of its three columns.
 //
-// "mixed" is the same where ranks see different sources whose names have travelled before: the
-// roster, then the vector. Prints a table and writes Google-Benchmark JSON; scripts/bench_upstream
-// sets it against upstream's way.
+// "mixed" is the same where ranks see different sources whose names have exchanged_states before:
+// the roster, then the vector. Prints a table and writes Google-Benchmark JSON;
+// scripts/bench_upstream sets it against upstream's way.
 //
 // usage: scripts/mpirun -n RANKS exchange_bench [--batches N] [--sources N,N] [--out FILE]
 #include <algorithm>

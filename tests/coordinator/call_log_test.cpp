@@ -34,7 +34,7 @@ TEST(CallLog, RanksThatToldTheSame_AreOneVersion) {
     history.take(Rank{r}, event, seconds(r));
   }
   ASSERT_EQ(history.calls().size(), 1U);
-  const ToldCall& call = history.calls()[0];
+  const ReportedCall& call = history.calls()[0];
   EXPECT_EQ(call.told, RankSet::all(4));
   EXPECT_EQ(call.event.reason, "tokens.size(0) is 0") << "that of the lowest rank";
   ASSERT_EQ(call.versions.size(), 2U);
@@ -91,10 +91,10 @@ TEST(CallLog, RandomTelling_IsBoundedAndComplete) {
   EXPECT_GT(texts, 0);
   EXPECT_LE(texts, static_cast<int>(CallLog::kMostGraphs));
   for (std::size_t i = 0; i < history.calls().size(); ++i) {
-    const ToldCall& call = history.calls()[i];
+    const ReportedCall& call = history.calls()[i];
     EXPECT_EQ(call.serial, history.calls().front().serial + i);
-    EXPECT_LE(call.versions.size(), ToldCall::kMostVersions);
-    EXPECT_LE(call.reasons.size(), ToldCall::kMostReasons);
+    EXPECT_LE(call.versions.size(), ReportedCall::kMostVersions);
+    EXPECT_LE(call.reasons.size(), ReportedCall::kMostReasons);
     const auto& told = oracle.at(call.event.call);
     RankSet everyone;
     for (const Version& version : call.versions)

@@ -41,7 +41,8 @@ std::string basic(const std::string& user_and_password) {
 }
 
 /// What is answered where all that is let in gets "content".
-std::string answer_to(std::string_view request, const HttpDoor& door, std::size_t step = 100'000) {
+std::string answer_to(std::string_view request, const HttpAccess& door,
+                      std::size_t step = 100'000) {
   HttpConnection connection;
   const Bytes bytes = bytes_of(request);
   for (std::size_t at = 0; at < bytes.size() && !connection.answered(); at += step)
@@ -57,8 +58,8 @@ std::string answer_to(std::string_view request, const HttpDoor& door, std::size_
     out += text_of(part);
   return out;
 }
-const HttpDoor kOpen{"127.0.0.1", "0123456789abcdef0123456789abcdef", true};
-const HttpDoor kClosed{"127.0.0.1", "0123456789abcdef0123456789abcdef", false};
+const HttpAccess kOpen{"127.0.0.1", "0123456789abcdef0123456789abcdef", true};
+const HttpAccess kClosed{"127.0.0.1", "0123456789abcdef0123456789abcdef", false};
 
 int status_of(const std::string& answer) {
   return answer.starts_with("HTTP/1.1 ") ? std::stoi(answer.substr(9, 3)) : 0;
@@ -104,7 +105,7 @@ TEST(HttpAnswer, OtherNames_AreTurnedAway) {
   for (const char* host : {"evil.example", "evil.example:4711", "localhost.evil.example",
                            "127.0.0.1.evil.example", "10.0.0.1:4711", "", "[::1", "@localhost"})
     EXPECT_EQ(status_of(answer_to(get("/", host), kOpen)), 403) << host;
-  const HttpDoor outside{"10.0.0.1", "p", true}, anywhere{"0.0.0.0", "p", true};
+  const HttpAccess outside{"10.0.0.1", "p", true}, anywhere{"0.0.0.0", "p", true};
   EXPECT_EQ(status_of(answer_to(get("/", "10.0.0.1:4711"), outside)), 200);
   EXPECT_EQ(status_of(answer_to(get("/", "10.0.0.2:4711"), outside)), 403);
   EXPECT_EQ(status_of(answer_to(get("/", "10.0.0.2:4711"), anywhere)), 200);
@@ -122,7 +123,7 @@ TEST(HttpAnswer, OtherUsers_NeedThePassword) {
   EXPECT_EQ(with(basic("lockstep:")), 401);
   EXPECT_EQ(with("Authorization: Bearer " + kClosed.password + "\r\n"), 401);
   EXPECT_EQ(with(basic("lockstep:" + kClosed.password) + basic("lockstep:x")), 400);
-  const HttpDoor without{"127.0.0.1", "", false};
+  const HttpAccess without{"127.0.0.1", "", false};
   EXPECT_EQ(status_of(answer_to(get("/", "localhost", basic("lockstep:")), without)), 401);
 }
 

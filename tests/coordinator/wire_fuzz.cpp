@@ -135,7 +135,7 @@ void http(bool same_user, std::span<const std::byte> bytes, std::size_t step) {
     bytes = bytes.subspan(part.size());
     asked.append(reinterpret_cast<const char*>(part.data()), part.size());
     (void)connection.take(part, {[&] {
-                                   return HttpDoor{"127.0.0.1", "0123456789abcdef", same_user};
+                                   return HttpAccess{"127.0.0.1", "0123456789abcdef", same_user};
                                  },
                                  [](Resource) {
                                    HttpAnswer answer;

@@ -40,9 +40,7 @@ struct Named {
   }
 };
 
-std::shared_ptr<Options> factor(double value) {
-  return std::make_shared<Options>(Options{value});
-}
+std::shared_ptr<Options> factor(double value) { return std::make_shared<Options>(Options{value}); }
 
 class OpaqueJob : public JobRanks {
  protected:
@@ -190,7 +188,7 @@ struct Boxed {
 };
 
 /// Memory whose end can be seen.
-struct Watched final : FarMemory {
+struct Watched final : DeviceMemory {
   Result<void> fetch(void* to, std::size_t bytes) const override {
     std::fill_n(static_cast<std::byte*>(to), bytes, std::byte{0});
     return {};
@@ -199,7 +197,7 @@ struct Watched final : FarMemory {
 
 TEST_F(OpaqueJob, InputsThatAreMoved_AreFreedDuringTheRun_WhateverHoldsThem) {
   auto memory = std::make_shared<const Watched>();
-  const std::weak_ptr<const FarMemory> watched = memory;
+  const std::weak_ptr<const DeviceMemory> watched = memory;
   bool gone = false;
   auto step = job->frame<Boxed, Y>("step", [&](const Boxed& in) {
     const auto look = [&](std::span<const Array> values, Array& out) {

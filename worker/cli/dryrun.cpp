@@ -43,7 +43,8 @@ struct Options {
   std::optional<std::string> report, trace, csv, network, sweep;
 };
 
-constexpr std::string_view kTwoMinds = "--compare and --no-counterfactual do not go together.";
+constexpr std::string_view kConflictingOptions =
+    "--compare and --no-counterfactual do not go together.";
 
 /// Returns the folder of calibrated networks; empty if there is no cache directory.
 std::string networks_folder(const Settings& settings) {
@@ -189,7 +190,7 @@ int replay(const Options& options, const std::string& networks) {
         kUsage);
   if (!options.network && (options.trace || options.csv))
     return complain("--trace and --csv need times: with a record, those of --network.", kUsage);
-  if (options.compare && options.no_counterfactual) return complain(kTwoMinds, kUsage);
+  if (options.compare && options.no_counterfactual) return complain(kConflictingOptions, kUsage);
   simulator::RecordQuestions questions{.counterfactual = !options.no_counterfactual,
                                        .compare = options.compare,
                                        .cost = {},
@@ -315,7 +316,7 @@ int run(const Options& options) {
   if (options.sweep && !options.report &&
       (options.sweep->starts_with("ranks=") ? options.ranks.has_value() : options.seed.has_value()))
     return complain("--sweep and --ranks, or --seed, say the same thing twice.", kUsage);
-  if (options.compare && options.no_counterfactual) return complain(kTwoMinds, kUsage);
+  if (options.compare && options.no_counterfactual) return complain(kConflictingOptions, kUsage);
   return run(options, read, *scenario);
 }
 

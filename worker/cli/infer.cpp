@@ -52,7 +52,7 @@ bool is_own(const std::string& path) {
 }
 
 /// Returns why the recorded program is not started; empty: it is.
-std::string hindrance(const InferOptions& options, const RankRecord& record) {
+std::string why_not_started(const InferOptions& options, const RankRecord& record) {
   if (options.no_program) return "the program was not to be started";
   if (!record.header.program)
     return "the record does not tell how the program was started; record it again";
@@ -97,7 +97,7 @@ std::string how_it_ended(const Result<RanksEnd>& ended, double limit) {
 
 ProgramAnswer ask_program(const InferOptions& options, const RankRecord& record,
                           const std::vector<RecordedClasses>& recorded, const shapes::Range& box) {
-  ProgramAnswer out{{}, hindrance(options, record)};
+  ProgramAnswer out{{}, why_not_started(options, record)};
   if (!out.reason.empty() || recorded.empty()) return out;
   const Scratch scratch("lockstep-infer");
   if (scratch.path().empty())

@@ -20,17 +20,17 @@ namespace lockstep::worker::cli {
 namespace {
 
 /// Blocks signals that end the process, while this object lives.
-class Undisturbed {
+class SignalsBlocked {
  public:
-  Undisturbed() {
+  SignalsBlocked() {
     sigset_t ends;
     sigemptyset(&ends);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);
     pthread_sigmask(SIG_BLOCK, &ends, &before_);
   }
-  Undisturbed(const Undisturbed&) = delete;
-  Undisturbed& operator=(const Undisturbed&) = delete;
-  ~Undisturbed() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:
   sigset_t before_;
@@ -75,7 +75,7 @@ Result<void> write_whole(std::string_view what, const std::string& path, std::st
     if (out.is_open() && write_all(out.fd(), text)) return {};
     return not_written(what, path, errno);
   }
-  const Undisturbed undisturbed;
+  const SignalsBlocked undisturbed;
   if (const auto fault = write_whole_file(file, text, {.mode = mode}))
     return not_written(what, path, fault->number);
   return {};

@@ -127,7 +127,7 @@ Result<std::unique_ptr<ControllerLink>> ControllerLink::open(
   const Instant until = socket->clock.now() + patience;
   while (!socket->ended && !socket->session.established() && socket->clock.now() < until) {
     const Duration left = until - socket->clock.now();
-    socket->run_for(interrupted ? std::min(left, kBetweenQuestions) : left);
+    socket->run_for(interrupted ? std::min(left, kInterruptPollInterval) : left);
     if (interrupted && interrupted())
       return Status{Code::Gone,
                     fmt::format("the workers at {}: the wait for them was interrupted", to.text())};

@@ -14,7 +14,7 @@
 namespace lockstep::worker {
 
 /// Interval at which a wait asks `interrupted`.
-inline constexpr Duration kBetweenQuestions = std::chrono::milliseconds(50);
+inline constexpr Duration kInterruptPollInterval = std::chrono::milliseconds(50);
 
 /// One connection, from start to end. Single-threaded.
 class ControllerLink {

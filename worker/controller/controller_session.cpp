@@ -52,7 +52,7 @@ void ControllerSession::hear(Reply reply) {
     if (!failed_) failed_ = std::move(failed->why);
   } else if (auto* verdict = std::get_if<Verdict>(&reply)) {
     if (!over_) over_ = std::move(verdict->why);
-  } else if (const auto* asked = std::get_if<TraceAsked>(&reply)) {
+  } else if (const auto* asked = std::get_if<TraceRequest>(&reply)) {
     const auto found = tracers_.find(asked->frame);
     TraceAnswer answer{asked->number, {}, {}, {}};
     tracing_ = true;
@@ -71,12 +71,12 @@ void ControllerSession::hear(Reply reply) {
 
 /// Answers arrive in the order of the questions, those of interrupted waits first.
 void ControllerSession::take_answer(Reply reply) {
-  if (unheard_.empty()) {
+  if (interrupted_questions_.empty()) {
     answer_ = std::move(reply);
     return;
   }
-  const Handle first = unheard_.front();
-  unheard_.pop_front();
+  const Handle first = interrupted_questions_.front();
+  interrupted_questions_.pop_front();
   if (const auto* called = std::get_if<Called>(&reply))
     for (std::size_t i = 0; i < called->outputs.size(); ++i) dropped_->add(after(first, i));
 }
@@ -91,7 +91,7 @@ Result<void> ControllerSession::wait(const std::string& what) {
     const Instant since = std::max(link_->heard(), Instant{0});
     const Duration left = since + options_.deadline - clock_.now();
     if (left > Duration{0})
-      link_->wait(options_.interrupted ? std::min(left, kBetweenQuestions) : left);
+      link_->wait(options_.interrupted ? std::min(left, kInterruptPollInterval) : left);
     listen();
   }
   if (answer_) return {};
@@ -115,7 +115,7 @@ Result<void> ControllerSession::wait(const std::string& what) {
 
 bool ControllerSession::interrupted() {
   const Instant now = clock_.now();
-  if (!options_.interrupted || now - asked_ < kBetweenQuestions) return false;
+  if (!options_.interrupted || now - asked_ < kInterruptPollInterval) return false;
   asked_ = now;
   return options_.interrupted();
 }

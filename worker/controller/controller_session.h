@@ -28,7 +28,7 @@ struct ControllerOptions {
 };
 
 /// Answers a request for a trace. The result is sent back unchanged.
-using AnswerTrace = std::function<TraceAnswer(const TraceAsked&)>;
+using AnswerTrace = std::function<TraceAnswer(const TraceRequest&)>;
 
 /// One call at a time: callers hold the turn (enter()).
 class ControllerSession {
@@ -104,11 +104,11 @@ class ControllerSession {
   std::deque<OnItsWay> on_their_way_;
   std::size_t bytes_ = 0;
   std::map<FrameNumber, AnswerTrace> tracers_;
-  std::optional<Reply> answer_;   // answer to the question for which answer() waits
-  std::deque<Handle> unheard_;    // `first` of each question whose wait was interrupted
-  Instant asked_{0};              // last call of options_.interrupted
-  std::optional<Status> failed_;  // first failure that no call has returned yet
-  std::optional<Status> over_;    // the workers have ended, or are silent
+  std::optional<Reply> answer_;               // answer to the question for which answer() waits
+  std::deque<Handle> interrupted_questions_;  // `first` of each question whose wait was interrupted
+  Instant asked_{0};                          // last call of options_.interrupted
+  std::optional<Status> failed_;              // first failure that no call has returned yet
+  std::optional<Status> over_;                // the workers have ended, or are silent
   bool tracing_ = false;
 };
 
@@ -117,7 +117,7 @@ Result<Answer> ControllerSession::answer(const std::string& what, Handle first) 
   while (!answer_) {
     auto waited = wait(what);
     if (waited) continue;
-    unheard_.push_back(first);
+    interrupted_questions_.push_back(first);
     return waited.error();
   }
   Reply told = *std::exchange(answer_, std::nullopt);

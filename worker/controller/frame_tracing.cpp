@@ -15,7 +15,7 @@ namespace {
 /// first question without a vote ends the trace.
 class WorkersAnswer final : public TraceHost {
  public:
-  WorkersAnswer(const TraceAsked& asked, const Decision& decision)
+  WorkersAnswer(const TraceRequest& asked, const Decision& decision)
       : asked_(asked), decision_(decision) {}
   Result<bool> group_any(bool mine, const shapes::Predicate& predicate) override {
     if (asked_.workers == 1) return mine;
@@ -29,7 +29,7 @@ class WorkersAnswer final : public TraceHost {
   [[nodiscard]] std::string take_question() { return std::move(question_); }
 
  private:
-  const TraceAsked& asked_;
+  const TraceRequest& asked_;
   const Decision& decision_;
   std::size_t next_ = 0;
   std::string question_;
@@ -44,7 +44,7 @@ std::string inputs_key(const std::vector<SourceSpec>& sources) {
   return out;
 }
 
-Result<WantedTrace> wanted_trace(const TraceAsked& asked) {
+Result<WantedTrace> wanted_trace(const TraceRequest& asked) {
   auto entries = decode_starts(std::as_bytes(std::span(asked.decision)));
   if (!entries) return entries.error();
   if (entries->size() != 1)
@@ -57,7 +57,7 @@ Result<WantedTrace> wanted_trace(const TraceAsked& asked) {
   return out;
 }
 
-MadeTrace trace_for(const std::string& frame, const TraceAsked& asked, const WantedTrace& wanted,
+MadeTrace trace_for(const std::string& frame, const TraceRequest& asked, const WantedTrace& wanted,
                     const RecordFrame& record) {
   WorkersAnswer host(asked, wanted.decision);
   const auto workers = static_cast<int>(asked.workers);
@@ -73,7 +73,7 @@ MadeTrace trace_for(const std::string& frame, const TraceAsked& asked, const Wan
   return {std::move(graph), host.take_question()};
 }
 
-TraceAnswer answer_with(const std::string& frame, const TraceAsked& asked,
+TraceAnswer answer_with(const std::string& frame, const TraceRequest& asked,
                         const WantedTrace& wanted, MadeTrace made) {
   TraceAnswer out{asked.number, {}, {}, std::move(made.question)};
   if (!out.question.empty()) return out;

@@ -23,17 +23,17 @@ struct WantedTrace {
   std::string key;  // inputs_key()
 };
 /// Errors: BadInput (not a request for a trace).
-[[nodiscard]] Result<WantedTrace> wanted_trace(const TraceAsked& asked);
+[[nodiscard]] Result<WantedTrace> wanted_trace(const TraceRequest& asked);
 
 struct MadeTrace {
   Result<Graph> graph;
   std::string question;  // the trace's question to all workers, in place of a graph; empty: none
 };
 /// Errors of the graph: TraceError.
-[[nodiscard]] MadeTrace trace_for(const std::string& frame, const TraceAsked& asked,
+[[nodiscard]] MadeTrace trace_for(const std::string& frame, const TraceRequest& asked,
                                   const WantedTrace& wanted, const RecordFrame& record);
 /// Returns the answer with the graph, the reason why there is none, or the question.
-[[nodiscard]] TraceAnswer answer_with(const std::string& frame, const TraceAsked& asked,
+[[nodiscard]] TraceAnswer answer_with(const std::string& frame, const TraceRequest& asked,
                                       const WantedTrace& wanted, MadeTrace made);
 
 }  // namespace lockstep::worker

@@ -19,10 +19,10 @@ Result<void> RemoteCalls::prepare(RemoteInputs& inputs) {
     why.message = fmt::format("{}: {}", name_, why.message);
     return why;
   }
-  take_moved(inputs);
+  claim_moved(inputs);
   for (auto& [input, array] : inputs.own)
     if (auto put = put_own(inputs.inputs[input], array); !put) {
-      let_go(inputs.inputs);
+      drop_moved(inputs.inputs);
       return put;
     }
   inputs.own.clear();
@@ -31,7 +31,7 @@ Result<void> RemoteCalls::prepare(RemoteInputs& inputs) {
 
 /// Takes over the handles that the walk has released: the call itself tells the workers to drop
 /// them.
-void RemoteCalls::take_moved(RemoteInputs& inputs) {
+void RemoteCalls::claim_moved(RemoteInputs& inputs) {
   std::set<Handle> moved;
   for (CallInput& input : inputs.inputs) {
     if (input.kind != Kind::Tensor || input.tensor == Handle{}) continue;
@@ -58,7 +58,7 @@ Result<void> RemoteCalls::put_own(CallInput& input, const Array& array) {
 }
 
 /// Drops the moved inputs of a call that was not sent.
-void RemoteCalls::let_go(const std::vector<CallInput>& inputs) {
+void RemoteCalls::drop_moved(const std::vector<CallInput>& inputs) {
   std::set<Handle> moved;
   for (const CallInput& input : inputs)
     if (input.moved) moved.insert(input.tensor);
@@ -87,7 +87,7 @@ Result<std::vector<Array>> RemoteCalls::issue(RemoteInputs inputs, const OutputS
   call.names = names_digest(shape.names);
   std::vector<Array> out = arrays(call.first, shape);
   if (auto given = session_.give(call, what(call.call)); !given) {
-    let_go(call.inputs);
+    drop_moved(call.inputs);
     return given.error();
   }
   return out;
@@ -100,7 +100,7 @@ Result<RemoteCalls::Ended> RemoteCalls::run(RemoteInputs inputs) {
   call.tell = true;
   const std::string text = what(call.call);
   if (auto given = session_.give(call, text); !given) {
-    let_go(call.inputs);
+    drop_moved(call.inputs);
     return given.error();
   }
   auto called = session_.answer<Called>(text, call.first);

@@ -43,9 +43,9 @@ class RemoteCalls {
   [[nodiscard]] ControllerSession& session() const { return session_; }
 
  private:
-  void take_moved(RemoteInputs& inputs);
+  void claim_moved(RemoteInputs& inputs);
   [[nodiscard]] Result<void> put_own(CallInput& input, const Array& array);
-  void let_go(const std::vector<CallInput>& inputs);
+  void drop_moved(const std::vector<CallInput>& inputs);
   [[nodiscard]] CallFrame call_of(RemoteInputs inputs);
   [[nodiscard]] std::string what(std::uint64_t call) const {
     return fmt::format("call {} of {}", call, name_);

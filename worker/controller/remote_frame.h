@@ -24,7 +24,7 @@ class RemoteFrame {
               std::function<Out(In)> body)
       : state_(std::make_shared<State>(session, name, frame, std::move(body))) {
     session.trace_by(frame,
-                     [state = state_](const TraceAsked& asked) { return state->answer(asked); });
+                     [state = state_](const TraceRequest& asked) { return state->answer(asked); });
   }
 
   /// Returns handles at once, before the call has run. The first call with a new structure of
@@ -80,7 +80,7 @@ class RemoteFrame {
       examples.emplace(key, std::move(example));
       return {};
     }
-    MadeTrace trace(const TraceAsked& asked, const WantedTrace& wanted) {
+    MadeTrace trace(const TraceRequest& asked, const WantedTrace& wanted) {
       const auto example = examples.find(wanted.key);
       if (example == examples.end())
         return {Status{Code::TraceError,
@@ -98,7 +98,7 @@ class RemoteFrame {
       if (made_trace.graph) latest = Made{*std::move(out), output_shape(*made_trace.graph)};
       return made_trace;
     }
-    TraceAnswer answer(const TraceAsked& asked) {
+    TraceAnswer answer(const TraceRequest& asked) {
       const auto wanted = wanted_trace(asked);
       if (!wanted) return {asked.number, wanted.error(), {}, {}};
       MadeTrace now = trace(asked, *wanted);

@@ -34,7 +34,7 @@ class DroppedHandles {
 
 /// The far memory of a tensor that the workers hold. They hold it until the last copy of the tensor
 /// in this process is destroyed.
-class RemoteTensor final : public FarMemory {
+class RemoteTensor final : public DeviceMemory {
  public:
   RemoteTensor(Handle handle, std::shared_ptr<DroppedHandles> dropped)
       : handle_(handle), dropped_(std::move(dropped)) {}

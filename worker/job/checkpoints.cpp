@@ -9,7 +9,7 @@ namespace lockstep::worker {
 namespace {
 
 /// Joins payloads that have a text per rank, in rank order.
-Bytes one_behind_the_other(std::span<const std::byte> lower, std::span<const std::byte> higher) {
+Bytes append_payloads(std::span<const std::byte> lower, std::span<const std::byte> higher) {
   Bytes out(lower.begin(), lower.end());
   out.insert(out.end(), higher.begin(), higher.end());
   return out;
@@ -56,11 +56,11 @@ class Checkpoints::JobRanks final : public CheckpointRanks {
   [[nodiscard]] Result<void> settle(const std::optional<Status>& failed) override {
     return rounds().status_round(context_.everyone.round(RoundKey::Kind::Settle), status(failed));
   }
-  [[nodiscard]] Result<std::vector<Bytes>> tell_all(Bytes mine) override;
+  [[nodiscard]] Result<std::vector<Bytes>> all_gather(Bytes mine) override;
   [[nodiscard]] Result<void> talk(collectives::TreeTalk& mine) override {
     return rounds().driver().talk(mine);
   }
-  void at_work() override {
+  void report_busy() override {
     constexpr std::chrono::milliseconds kOften{100};
     constexpr std::chrono::seconds kLong{10};
     const Instant now = context_.clock.now();
@@ -81,10 +81,10 @@ class Checkpoints::JobRanks final : public CheckpointRanks {
   Instant said_{0};
 };
 
-Result<std::vector<Bytes>> Checkpoints::JobRanks::tell_all(Bytes mine) {
+Result<std::vector<Bytes>> Checkpoints::JobRanks::all_gather(Bytes mine) {
   ByteWriter word;
   word.text({reinterpret_cast<const char*>(mine.data()), mine.size()});
-  const auto all = rounds().driver().tree_join(std::move(word).take(), one_behind_the_other);
+  const auto all = rounds().driver().tree_join(std::move(word).take(), append_payloads);
   if (!all) return all.error();
   std::vector<Bytes> out;
   ByteReader in(*all);

@@ -48,9 +48,9 @@ std::string FrameRunner::last_text() const {
   const int rank = state_->job.rank();
   switch (last_.kind) {
     case CallOutcome::Kind::Reused:
-      return CompileMark{rank, state_->index, last_.entry, 0}.text() + " reused";
+      return CompileLabel{rank, state_->index, last_.entry, 0}.text() + " reused";
     case CallOutcome::Kind::Compiled:
-      return CompileMark{rank, state_->index, last_.entry, 0}.text() + " compiled";
+      return CompileLabel{rank, state_->index, last_.entry, 0}.text() + " compiled";
     case CallOutcome::Kind::Fallback:
       return fmt::format("[r{}|{}] interpreted", rank, state_->index);
     case CallOutcome::Kind::Error:
@@ -62,13 +62,13 @@ std::string FrameRunner::last_text() const {
 const Status& FrameRunner::unusable() {
   last_ = {CallOutcome::Kind::Error, -1, *state_->unusable};
   ++state_->counts.calls, ++state_->counts.errors;
-  tell_trace(nullptr);
+  write_trace(nullptr);
   return *last_.error;
 }
 
 // Ends the program after the last of the requested calls, because the outputs of that call would
 // not be used.
-void FrameRunner::tell_trace(const Compiled* traced, const std::optional<Status>& stopped) {
+void FrameRunner::write_trace(const Compiled* traced, const std::optional<Status>& stopped) {
   State& frame = *state_;
   if (frame.job.runs()) return;
   TraceSheet* sheet = frame.job.sheet;
@@ -95,7 +95,7 @@ Status FrameRunner::refuse(const Status& status) {
     last_ = {CallOutcome::Kind::Error, -1, status};
     ++state_->counts.calls, ++state_->counts.errors;
     if (auto joint = audit(nullptr, nothing)) last_.error = std::move(joint);
-    tell_trace(nullptr);
+    write_trace(nullptr);
     return *last_.error;
   }
   const JobContext& job = state_->job;
@@ -104,7 +104,7 @@ Status FrameRunner::refuse(const Status& status) {
     job.watch->end_job(status);
   last_ = {CallOutcome::Kind::Error, -1, refused.error};
   ++state_->counts.calls, ++state_->counts.errors;
-  tell_trace(nullptr);
+  write_trace(nullptr);
   return *last_.error;
 }
 
@@ -167,7 +167,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     return refuse(*broken);
   const bool has_function = frame.origin == State::Origin::Function;
   if (job.mode == RunMode::Inferred && has_function)
-    if (auto told = tell_classes(observation, values, body); !told) return told.error();
+    if (auto told = write_classes(observation, values, body); !told) return told.error();
   restore_profile(observation);
   if (const auto broken = frame.calls.broken(observation)) return refuse(*broken);
   Steps steps(frame, observation, body);
@@ -179,7 +179,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
       if (auto joint = audit(nullptr, observation)) last_.error = std::move(joint);
     frame.spare = std::move(observation);
     const Compiled tried = steps.take();
-    tell_trace(&tried);
+    write_trace(&tried);
     return *last_.error;
   }
   Compiled interpreted;
@@ -214,7 +214,7 @@ Result<std::vector<Array>> FrameRunner::call(Observation observation,
     last_.error = stopped;
     if (auto joint = audit(stopped ? nullptr : chosen, observation)) stopped = std::move(joint);
   }
-  tell_trace(chosen, stopped);
+  write_trace(chosen, stopped);
   Result<std::vector<Array>> outputs = std::vector<Array>{};
   if (stopped)
     outputs = *std::move(stopped);
@@ -229,7 +229,7 @@ void FrameRunner::say_compiled(const Steps& steps) {
   State& frame = *state_;
   const JobContext& job = frame.job;
   const int rank = job.rank();
-  const CompileMark mark{rank, frame.index, last_.entry, steps.refused() ? 1 : 0};
+  const CompileLabel mark{rank, frame.index, last_.entry, steps.refused() ? 1 : 0};
   const Entry& entry = frame.cache().entries[static_cast<std::size_t>(last_.entry)];
   for (const Misfit& misfit : steps.misfits())
     job.log.line("info", mark,
@@ -256,7 +256,7 @@ void FrameRunner::say_compiled(const Steps& steps) {
   }
 }
 
-void FrameRunner::say_advice(const CompileMark& mark, const Steps& steps) {
+void FrameRunner::say_advice(const CompileLabel& mark, const Steps& steps) {
   State& frame = *state_;
   std::vector<std::string>& told = frame.counts.advice;
   std::vector<std::string> advice = recompile_advice(frame.cache().entries);

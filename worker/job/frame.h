@@ -23,7 +23,7 @@ namespace lockstep::worker {
 struct JobContext;
 struct FrameCounts;
 struct SavedProgram;
-struct CompileMark;
+struct CompileLabel;
 class TraceSheet;
 
 /// The ranks that run a frame, and what they must agree on. The same on all ranks of the group.
@@ -139,7 +139,7 @@ class FrameRunner {
                                                const std::function<void()>& inputs_bound);
   /// In jobs that only trace (`lockstep trace`): writes the call that has just been agreed, and its
   /// error, if any.
-  void tell_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
+  void write_trace(const Compiled* traced, const std::optional<Status>& stopped = std::nullopt);
   /// In jobs that save their traces: writes the program so far.
   void save_traced(TraceSheet& sheet) const;
   [[nodiscard]] std::optional<std::vector<SymbolDecision>> known_symbols(
@@ -149,12 +149,12 @@ class FrameRunner {
       const std::function<void(Trace&)>& body, const InferOptions& options,
       const std::optional<std::vector<SymbolDecision>>& symbols);
   [[nodiscard]] Result<std::vector<Array>> stand_in(const Graph& graph, const Inputs& inputs);
-  [[nodiscard]] Result<void> tell_classes(const Observation& observation,
-                                          std::span<const InputValue> values,
-                                          const std::function<void(Trace&)>& body);
+  [[nodiscard]] Result<void> write_classes(const Observation& observation,
+                                           std::span<const InputValue> values,
+                                           const std::function<void(Trace&)>& body);
   void say_compiled(const Steps& steps);
   void say_loaded(int entry, const Steps& steps);
-  void say_advice(const CompileMark& mark, const Steps& steps);
+  void say_advice(const CompileLabel& mark, const Steps& steps);
   std::unique_ptr<State> state_;
   CallOutcome last_;
   Duration agreement_{0};

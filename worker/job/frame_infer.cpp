@@ -145,9 +145,9 @@ Result<std::vector<Array>> FrameRunner::stand_in(const Graph& graph, const Input
 }
 
 /// Writes this frame's classes of sizes if they were requested for inputs of this structure.
-Result<void> FrameRunner::tell_classes(const Observation& observation,
-                                       std::span<const InputValue> values,
-                                       const std::function<void(Trace&)>& body) {
+Result<void> FrameRunner::write_classes(const Observation& observation,
+                                        std::span<const InputValue> values,
+                                        const std::function<void(Trace&)>& body) {
   State& frame = *state_;
   InferMode& mode = *frame.job.infer;
   const std::string structure = structure_of(observation);

@@ -24,7 +24,7 @@ double milliseconds(Duration d) { return std::chrono::duration<double, std::mill
 std::string collectives_text(const Graph& graph) {
   std::string out;
   for (const Node& node : graph.nodes) {
-    if (!meets_peers(node)) continue;
+    if (!runs_collectives(node)) continue;
     if (!node.bodies.empty()) out += fmt::format("{}\n", op_row(node.op).name);
     for (const auto& body : node.bodies) out += collectives_text(*body);
     if (!node.bodies.empty()) continue;

@@ -95,7 +95,7 @@ struct Job::State final : RoundObserver {
   [[nodiscard]] GroupContext& agreeing() {
     return context.agreeing(context.everyone, Consistency::SameGraph);
   }
-  void comes_to(const RoundKey& call) override { context.note(call.text()); }
+  void reaches_call(const RoundKey& call) override { context.note(call.text()); }
   void began(const RoundKey& round) override { context.note(round.text()); }
   void ended(const RoundKey& round, const Result<void>& result) override;
   [[nodiscard]] Result<void> status_round(RoundKey::Kind kind, const RankStatus& rank_status = {});
@@ -234,7 +234,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
       .comm = comm, .deadline = settings->deadline, .report_dir = report_folder(*settings)};
   joining.before_end = [sheet = context.sheet,
                         told = std::move(options.before_end)](const Status& verdict) {
-    if (sheet != nullptr) sheet->excuse(verdict);
+    if (sheet != nullptr) sheet->stop_if_peer_stopped(verdict);
     if (sheet != nullptr) sheet->failed("a wait", verdict);
     if (told) told(verdict);
   };

@@ -28,7 +28,7 @@ Result<void> JobGroups::open() {
 
 GroupRounds* JobGroups::open(collectives::Communicator& ranks, RankSet self) {
   GroupRounds& rounds = rounds_.emplace_back(ranks, std::move(self), context_.decision, 1);
-  rounds.observe(heard_by_);
+  rounds.observe(round_observer_);
   for (CallObserver* observer : observers_) rounds.driver().observe(*observer);
   return &rounds;
 }

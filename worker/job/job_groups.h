@@ -20,7 +20,7 @@ class JobGroups {
  public:
   /// All arguments must outlive this object. `rounds` observes the rounds of all groups.
   JobGroups(const World& world, JobContext& context, RoundObserver& rounds)
-      : world_(world), context_(context), heard_by_(rounds) {}
+      : world_(world), context_(context), round_observer_(rounds) {}
 
   /// Fills in context.everyone and context.alone.
   [[nodiscard]] Result<void> open();
@@ -43,7 +43,7 @@ class JobGroups {
   const World& world_;
   std::vector<CallObserver*> observers_;
   JobContext& context_;
-  RoundObserver& heard_by_;
+  RoundObserver& round_observer_;
   std::vector<std::unique_ptr<collectives::Communicator>> own_;  // besides the world's
   std::deque<GroupRounds> rounds_;                               // of all groups
   std::set<std::string> names_;

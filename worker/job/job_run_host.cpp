@@ -16,7 +16,7 @@ Result<void> JobRunHost::settle(const std::optional<LocalFailure>& mine) {
   return all;
 }
 
-void JobRunHost::works_on(std::int64_t elements) {
+void JobRunHost::announce_step_size(std::int64_t elements) {
   constexpr Duration kPerElement = std::chrono::microseconds(1);  // upper bound for a step
   if (elements > 0 || leased_) job_.busy_for(elements * kPerElement);
   leased_ = elements > 0;

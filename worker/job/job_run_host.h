@@ -21,12 +21,12 @@ class JobRunHost final : public RunHost {
       : job_(job), agreed_(agreed), over_(over), bound_(std::move(bound)) {}
 
   Result<void> settle(const std::optional<LocalFailure>& mine) override;
-  ~JobRunHost() override { works_on(0); }
+  ~JobRunHost() override { announce_step_size(0); }
   JobRunHost(const JobRunHost&) = delete;
   JobRunHost& operator=(const JobRunHost&) = delete;
 
   void poke() override { job_.poke(); }
-  void works_on(std::int64_t elements) override;
+  void announce_step_size(std::int64_t elements) override;
   void bound() override { bound_(); }
   collectives::Communicator* group(std::string_view name) override;
   [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override;

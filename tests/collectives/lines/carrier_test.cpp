@@ -276,7 +276,7 @@ TEST(Carrier, NotesThatDoNotFollow_EndWhatIsKnownOfTheirHost) {
 TEST(Carrier, InALargeJob_ThoseNearestByRankAreHeard) {
   std::vector<Rank> unseen;
   for (int rank = 8; rank < 4096; ++rank) unseen.push_back(Rank{rank});
-  const auto heard = heard_by(Rank{0}, unseen, 4096);
+  const auto heard = ranks_received_by(Rank{0}, unseen, 4096);
   EXPECT_EQ(heard.front(), Rank{8});
   EXPECT_EQ(heard.back(), Rank{4095});
   EXPECT_EQ(heard.size(), static_cast<std::size_t>(kMostElsewhere - 7));

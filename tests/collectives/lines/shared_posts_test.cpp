@@ -97,11 +97,11 @@ TEST(SharedPosts, WhoHasToldMore_IsAheadOfNobody) {
   const WaitMoment moment = ranks[0]->posts().moment({}, {Rank{1}, Rank{0}}, true);
   EXPECT_TRUE(moment.ranks.at(Rank{0}).ahead_of.empty());
   EXPECT_TRUE(moment.ranks.at(Rank{1}).ahead_of.empty());
-  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 0).times, 2U);
-  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 1).texts.kind, "frame");
-  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 2).texts.kind, "next");
-  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {5, 5}, 3).texts.kind, "");
-  EXPECT_EQ(ranks[0]->told_by(Rank{1}, {6, 6}, 1).times, 0U);
+  EXPECT_EQ(ranks[0]->published_by(Rank{1}, {5, 5}, 0).times, 2U);
+  EXPECT_EQ(ranks[0]->published_by(Rank{1}, {5, 5}, 1).texts.kind, "frame");
+  EXPECT_EQ(ranks[0]->published_by(Rank{1}, {5, 5}, 2).texts.kind, "next");
+  EXPECT_EQ(ranks[0]->published_by(Rank{1}, {5, 5}, 3).texts.kind, "");
+  EXPECT_EQ(ranks[0]->published_by(Rank{1}, {6, 6}, 1).times, 0U);
 }
 
 TEST(SharedPosts, EqualOperationsAtOtherPlaces_AreIssuedAndToldOnce) {
@@ -125,12 +125,12 @@ TEST(SharedPosts, EqualOperationsAtOtherPlaces_AreIssuedAndToldOnce) {
   both("train.py:3", "");
   both("train.py:3", "train.py:9", true);
   EXPECT_EQ(ranks[1]->apart(), 0U);
-  EXPECT_EQ(ranks[1]->apart_text(1), nullptr);
+  EXPECT_EQ(ranks[1]->place_report_text(1), nullptr);
   both("train.py:3", "eval.py:7");
   both("train.py:3", "eval.py:7");
   EXPECT_EQ(ranks[0]->apart(), 0U) << "it came first, and saw nothing";
   ASSERT_EQ(ranks[1]->apart(), 1U);
-  EXPECT_EQ(*ranks[1]->apart_text(1),
+  EXPECT_EQ(*ranks[1]->place_report_text(1),
             "operation 4 of group 1 is the same on its ranks, at different places of the program "
             "[rank 0: all_reduce sum f32[4] at train.py:3; rank 1: all_reduce sum f32[4] at "
             "eval.py:7]");

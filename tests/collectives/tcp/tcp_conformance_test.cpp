@@ -136,7 +136,7 @@ TEST(TcpMesh, FarewellByARing_IsHeardByWhoeverSeesTheEnd) {
   meshes[1]->send(Rank{0}, kWorldGroup, Part::Kind::Bare, {});
   meshes[1].reset();
   for (int i = 0; i < 100; ++i) {  // as a watchdog does while this rank computes
-    meshes[0]->say_progress(Rank{1}, {RankProgress{}});
+    meshes[0]->send_progress(Rank{1}, {RankProgress{}});
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_EQ(meshes[0]->failure(), std::nullopt);
@@ -509,7 +509,7 @@ TEST(TcpMesh, ProgressToldByOtherThreads_HoldsUpNoVoteAndArrives) {
       RankProgress mine{.rank = Rank{r}, .state = {}, .begun = {}};
       mine.state.event = "call 3";
       while (!over.load() || heard.load() < 2) {
-        meshes[static_cast<std::size_t>(r)]->say_progress(Rank{1 - r}, {mine});
+        meshes[static_cast<std::size_t>(r)]->send_progress(Rank{1 - r}, {mine});
         for (const auto& [rank, told] : meshes[static_cast<std::size_t>(r)]->take_progress())
           heard += rank == 1 - r && told.state.event == "call 3" ? 1 : 0;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

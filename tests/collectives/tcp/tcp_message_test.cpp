@@ -53,7 +53,7 @@ std::vector<std::pair<std::string, TcpMessage>> messages() {
       {"JoinRequest", request},
       {"JoinRequest.wrong", wrong},
       {"Waiting", Waiting{missing}},
-      {"TurnedAway", TurnedAway{Code::Version, "another build"}},
+      {"JoinRefused", JoinRefused{Code::Version, "another build"}},
       {"RosterPart",
        RosterPart{
            some_id(), 256, {{{"10.0.0.1", 4000}, "n1", 5, 4711}, {{"::1", 65'535}, "", 0, 1}}}},
@@ -117,7 +117,8 @@ TEST(TcpMessages, ValuesOutOfRange_AreNone) {
   EXPECT_FALSE(altered(some_progress(), times + 7, 0x7F)) << "three hundred years";
   EXPECT_FALSE(altered(some_progress(), times + 24 + 2, 1)) << "more groups than bytes";
   EXPECT_FALSE(altered(WaitAt{{"n", 1}}, 7, 1)) << "port 65,537";
-  EXPECT_FALSE(altered(TurnedAway{}, 0, static_cast<std::uint8_t>(Code::Internal) + 1)) << "a code";
+  EXPECT_FALSE(altered(JoinRefused{}, 0, static_cast<std::uint8_t>(Code::Internal) + 1))
+      << "a code";
   EXPECT_FALSE(altered(Part{7, Part::Kind::Data, 4, 5, 6, bytes_of("abcd")}, 9, 3))
       << "more bytes than the whole";
   EXPECT_FALSE(altered(Part{}, 8, static_cast<std::uint8_t>(Part::Kind::Farewell) + 1)) << "a kind";
@@ -148,8 +149,8 @@ TEST(TcpMessages, TextsThatAreTooLong_AreCut_AndTheTableOfAVerdictToo) {
 }
 
 TEST(TcpMessages, TextsThatSteerTerminals_AreMadeHarmless) {
-  const auto back = there_and_back(TurnedAway{Code::BadInput, "a\033[2J\n\x7F"});
-  EXPECT_EQ(std::get<TurnedAway>(*back).message, "a [2J  ");
+  const auto back = there_and_back(JoinRefused{Code::BadInput, "a\033[2J\n\x7F"});
+  EXPECT_EQ(std::get<JoinRefused>(*back).message, "a [2J  ");
 }
 
 TEST(TcpMessages, SpansOfMoreThanTenYears_AreWrittenAsTen) {

@@ -55,7 +55,7 @@ struct Seeker {
                                  [this](TcpMessage message) {
                                    if (auto* part = std::get_if<RosterPart>(&message))
                                      peers = part->peers;
-                                   if (auto* away = std::get_if<TurnedAway>(&message))
+                                   if (auto* away = std::get_if<JoinRefused>(&message))
                                      turned_away = away->message;
                                    heard = true;
                                  },

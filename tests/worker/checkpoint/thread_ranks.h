@@ -76,7 +76,7 @@ class ThreadRanks final : public CheckpointRanks {
     if (!all) return all.error();
     return {};
   }
-  [[nodiscard]] Result<std::vector<Bytes>> tell_all(Bytes mine) override {
+  [[nodiscard]] Result<std::vector<Bytes>> all_gather(Bytes mine) override {
     std::vector<Bytes> out;
     for (auto& word : meeting_.exchange(rank_, {std::move(mine), {}})) out.push_back(word.bytes);
     return out;
@@ -97,7 +97,7 @@ class ThreadRanks final : public CheckpointRanks {
     }
     return {};
   }
-  void at_work() override {}
+  void report_busy() override {}
   /// Bytes that talks have brought to this rank.
   [[nodiscard]] std::size_t heard() const { return heard_; }
 

@@ -88,14 +88,14 @@ std::string checkpoint_in(const std::filesystem::path& scratch) {
       if (failed) return *failed;
       return {};
     }
-    [[nodiscard]] Result<std::vector<Bytes>> tell_all(Bytes mine) override {
+    [[nodiscard]] Result<std::vector<Bytes>> all_gather(Bytes mine) override {
       return std::vector<Bytes>{std::move(mine)};
     }
     [[nodiscard]] Result<void> talk(collectives::TreeTalk& mine) override {
       (void)mine.word();  // nobody else is there
       return {};
     }
-    void at_work() override {}
+    void report_busy() override {}
   } alone;
   Tensor x = Array::zeros(DType::F32, {2, 3});
   double rate = 0.5;

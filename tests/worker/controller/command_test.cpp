@@ -49,8 +49,8 @@ std::vector<Command> commands() {
           TraceAnswer{25, kWhy, "program", "question"}};
 }
 
-TraceAsked asked() {
-  TraceAsked out{.number = 4, .frame = FrameNumber{1}, .decision = "bytes", .workers = 4};
+TraceRequest asked() {
+  TraceRequest out{.number = 4, .frame = FrameNumber{1}, .decision = "bytes", .workers = 4};
   ObservationBuilder seen;
   seen.tensor("x", {3, 2}, DType::F64).integer("n", 5).real("rate").boolean("on", true);
   out.seen = seen.build();
@@ -93,7 +93,7 @@ TEST(ControllerMessages, Replies_OfEachTypeGoThereAndBack) {
     EXPECT_EQ(back->index(), reply.index());
     EXPECT_EQ(encode(*back), bytes) << reply.index();
   }
-  const auto back = std::get<TraceAsked>(*decode_reply(encode(Reply(asked()))));
+  const auto back = std::get<TraceRequest>(*decode_reply(encode(Reply(asked()))));
   EXPECT_EQ(back.seen.list->sources(), asked().seen.list->sources());
   EXPECT_EQ(back.seen.values, asked().seen.values);
 }

@@ -93,7 +93,7 @@ TEST(DevicePool, BlockThatIsPartedWith_OutlivesThePool) {
     DevicePool pool(device);
     const auto first = pool.take(1000), second = pool.take(1000);
     ASSERT_TRUE(first && *first && second && *second);
-    kept = pool.part_with(**first);
+    kept = pool.release_to_caller(**first);
     EXPECT_EQ(pool.used(), 1024U);
   }
   EXPECT_EQ(device->live_bytes(), 1024U);

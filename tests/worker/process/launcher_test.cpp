@@ -188,10 +188,10 @@ TEST_F(Environment, RankAndSizeOfThoseThatMeet_MayComeFromTheLauncher) {
   const auto from_launcher = Settings::from_environment();
   ASSERT_TRUE(from_launcher);
   EXPECT_EQ(std::pair(from_launcher->rank, from_launcher->world_size), std::pair(1, 3));
-  EXPECT_EQ(rank_told(), 1);
+  EXPECT_EQ(rank_if_known(), 1);
   set("LOCKSTEP_RANK", "2");
   EXPECT_EQ(Settings::from_environment()->rank, 2);
-  EXPECT_EQ(rank_told(), 2);
+  EXPECT_EQ(rank_if_known(), 2);
   set("LOCKSTEP_WORLD_SIZE", "2");
   EXPECT_FALSE(Settings::from_environment()) << "rank 2 of 2";
   set("LOCKSTEP_RANK", "x");
@@ -213,9 +213,9 @@ TEST_F(Environment, ARendezvousWithoutARank_IsAskedForWhereProcessesMeet) {
 
 TEST_F(Environment, WithoutALauncherOrARendezvous_ItIsRankZero) {
   set("LOCKSTEP_RANK", "3");
-  EXPECT_EQ(rank_told(), 0) << "it goes with LOCKSTEP_RENDEZVOUS";
+  EXPECT_EQ(rank_if_known(), 0) << "it goes with LOCKSTEP_RENDEZVOUS";
   for (const auto& [name, value] : kOpenMpi) set(name, value);
-  EXPECT_EQ(rank_told(), 2);
+  EXPECT_EQ(rank_if_known(), 2);
 }
 
 TEST_F(Environment, PathOfAFile_IsARendezvous) {

@@ -89,7 +89,7 @@ TEST(ProgramDifference, OfANodeInTheMiddle_IsThatNodeAndWhoReadsIt) {
   graph.nodes.insert(graph.nodes.begin() + 1, abs);
   graph.nodes[2].inputs = {1};
   graph.outputs[0].node = 2;
-  ASSERT_EQ(flaw_of(other), std::nullopt);
+  ASSERT_EQ(first_error(other), std::nullopt);
   const auto found = differences(program, other);
   ASSERT_EQ(found.size(), 2U) << differences_text(found);
   EXPECT_EQ(found[0], (ProgramDifference{"entry 0, node", "", "%1: f32[s0] = abs(%0)"}));

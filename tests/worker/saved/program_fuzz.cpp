@@ -24,7 +24,7 @@ void require_sentence(const Status& error) {
 void read(std::span<const std::byte> bytes) {
   const auto program = decode_program(bytes, {.known = {}, .stand_ins = true});
   if (!program) return require_sentence(program.error());
-  require(!flaw_of(*program), "a program with a flaw");
+  require(!first_error(*program), "a program with a flaw");
   const auto again = encode(*program);
   require(again.has_value(), "a program that cannot be written");
   const auto same = decode_program(*again, {.known = {}, .stand_ins = true});

@@ -173,7 +173,7 @@ TEST(SavedProgram, DamagedBytesBehindARightSeal_AreRefusedOrAProgram) {
         ASSERT_NE(refusal(sealed, own), "");
         continue;
       }
-      ASSERT_EQ(flaw_of(*made), std::nullopt) << "byte " << at;
+      ASSERT_EQ(first_error(*made), std::nullopt) << "byte " << at;
       ASSERT_TRUE(encode(*made)) << "byte " << at;
       (void)start_entries(*made);
     }
@@ -261,7 +261,7 @@ TEST(SavedProgram, WithAFlaw_IsRefusedByWhatItIs) {
   for (const auto& [said, make] : flaws) {
     SavedProgram program = test::small_program();
     make(program);
-    const auto flaw = flaw_of(program);
+    const auto flaw = first_error(program);
     EXPECT_NE(flaw.value_or("").find(said), std::string::npos)
         << said << ": " << flaw.value_or("nothing");
     EXPECT_FALSE(encode(program)) << said;

@@ -92,7 +92,7 @@ class Agreement {
   void prefetch(std::string_view frame, Observation observation, RankStatus rank_status = {});
   /// Returns and clears the error that only this rank has so far, for a caller that reports it to
   /// the peers by other means than the next round.
-  [[nodiscard]] std::optional<Status> take_unheard() {
+  [[nodiscard]] std::optional<Status> take_unreported_error() {
     return std::exchange(local_error_, std::nullopt);
   }
   /// True if the vote of the next call of `frame` has been cast.

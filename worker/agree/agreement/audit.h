@@ -81,7 +81,7 @@ class AuditLedger {
 };
 
 /// The first line in which the texts of ranks differ.
-struct Parting {
+struct FirstDifference {
   bool of_collectives = false;  // else of programs
   std::size_t line = 0;
   std::vector<RankValue> texts;  // that line on each rank
@@ -115,7 +115,7 @@ class AuditMachine {
   AuditedCall own_;
   std::vector<RankValue> rank_table_;  // empty until collected
   std::vector<Evidence> evidence_;     // empty until joined
-  std::optional<Parting> parting_;
+  std::optional<FirstDifference> parting_;
   Action action_;
   std::optional<AuditOutcome> outcome_;
 };

@@ -118,12 +118,13 @@ std::string by_ranks(const std::vector<Sets>& sets, Text text) {
   return out;
 }
 
-std::string parting_text(const Parting& parting) {
+std::string parting_text(const FirstDifference& parting) {
   return by_ranks(parting.texts, [&](auto i) { return parting.texts[i].value; });
 }
 
 /// How the lists of collectives differ; from their texts, if there are any.
-std::string collectives_text(const std::vector<Set>& sets, const std::optional<Parting>& parting) {
+std::string collectives_text(const std::vector<Set>& sets,
+                             const std::optional<FirstDifference>& parting) {
   if (parting)
     return fmt::format("collective {} is not the same ({})", parting->line + 1,
                        parting_text(*parting));
@@ -204,7 +205,7 @@ AuditVerdict judge_places(const std::vector<RankValue>& rank_table, const std::v
 
 AuditVerdict judge_collectives(const std::vector<Line>& lines,
                                const std::vector<Evidence>& evidence,
-                               const std::optional<Parting>& parting) {
+                               const std::optional<FirstDifference>& parting) {
   const auto sets = sets_by([](const Line& l) { return l.collectives; }, lines, evidence);
   const auto cause = cause_between(sets);
   const std::string where = collectives_text(sets, parting);
@@ -225,7 +226,7 @@ AuditVerdict judge_collectives(const std::vector<Line>& lines,
 }
 
 AuditVerdict judge_programs(const std::vector<Line>& lines, const std::vector<Evidence>& evidence,
-                            const std::optional<Parting>& parting) {
+                            const std::optional<FirstDifference>& parting) {
   const auto sets = sets_by([](const Line& l) { return l.program; }, lines, evidence);
   const auto cause = cause_between(sets);
   const bool unknown =
@@ -300,11 +301,11 @@ void describe(Evidence& evidence, const AuditedCall& own) {
   evidence.collectives_lines = line_digests(own.collectives_text);
 }
 
-std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
-                                    const std::vector<Evidence>& evidence) {
+std::optional<FirstDifference> find_parting(const std::vector<RankValue>& rank_table,
+                                            const std::vector<Evidence>& evidence) {
   const Reading said = read(rank_table);
   if (said.troubled || said.elsewhere) return std::nullopt;
-  Parting out{said.collectives_differ, 0, {}};
+  FirstDifference out{said.collectives_differ, 0, {}};
   std::size_t longest = 0;
   const auto digests = [&](const Evidence& of) -> const std::vector<std::uint32_t>& {
     return out.of_collectives ? of.collectives_lines : of.program_lines;
@@ -320,7 +321,7 @@ std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
   return std::nullopt;
 }
 
-std::string parting_line(const Parting& parting, const AuditedCall& own) {
+std::string parting_line(const FirstDifference& parting, const AuditedCall& own) {
   std::string line =
       line_of(parting.of_collectives ? own.collectives_text : body(own.program_text), parting.line);
   std::replace(line.begin(), line.end(), '\t', ' ');
@@ -329,7 +330,7 @@ std::string parting_line(const Parting& parting, const AuditedCall& own) {
 
 std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
                                   const std::vector<Evidence>& evidence,
-                                  const std::optional<Parting>& parting) {
+                                  const std::optional<FirstDifference>& parting) {
   const Reading said = read(rank_table);
   if (said.troubled || said.elsewhere) return judge_places(rank_table, said.lines, said.troubled);
   if (said.collectives_differ) return judge_collectives(said.lines, evidence, parting);

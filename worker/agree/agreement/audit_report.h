@@ -26,17 +26,17 @@ struct AuditVerdict {
 };
 /// Adds to a rank's evidence the parts of its texts that are sent.
 void describe(Evidence& evidence, const AuditedCall& own);
-/// Finds the first line in which the ranks' texts differ; leaves Parting::texts empty. Compares the
-/// texts of collectives if the collectives differ, else those of programs. nullopt: no line
-/// differs, there are no texts, or a rank has a local error or is in another call.
-[[nodiscard]] std::optional<Parting> find_parting(const std::vector<RankValue>& rank_table,
-                                                  const std::vector<Evidence>& evidence);
+/// Finds the first line in which the ranks' texts differ; leaves FirstDifference::texts empty.
+/// Compares the texts of collectives if the collectives differ, else those of programs. nullopt: no
+/// line differs, there are no texts, or a rank has a local error or is in another call.
+[[nodiscard]] std::optional<FirstDifference> find_parting(const std::vector<RankValue>& rank_table,
+                                                          const std::vector<Evidence>& evidence);
 /// The line of this rank's text at `parting`; "(none)" past the end of the text.
-[[nodiscard]] std::string parting_line(const Parting& parting, const AuditedCall& own);
+[[nodiscard]] std::string parting_line(const FirstDifference& parting, const AuditedCall& own);
 /// The verdict on audited calls. Requires all_audited(rank_table). `evidence`: of the lines of the
 /// rank table. nullopt: all ranks run the same program, though not all know its collectives.
 [[nodiscard]] std::optional<AuditVerdict> judge(const std::vector<RankValue>& rank_table,
                                                 const std::vector<Evidence>& evidence,
-                                                const std::optional<Parting>& parting);
+                                                const std::optional<FirstDifference>& parting);
 
 }  // namespace lockstep::worker

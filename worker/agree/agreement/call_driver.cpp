@@ -310,7 +310,7 @@ void CallDriver::begin(std::uint64_t round, std::uint64_t call) {
   group_.start(ahead_->vote);
 }
 
-void CallDriver::move_vote() {
+void CallDriver::poll_vote() {
   // A transport error is returned again by the wait for this vote.
   const auto ended = group_.poll();
   if (!ended || *ended) ahead_->vote_is = CallAhead::VoteIs::Arrived;

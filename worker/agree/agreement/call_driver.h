@@ -132,7 +132,7 @@ class CallDriver {
   void begin(std::uint64_t round, std::uint64_t call);
   /// Advances the vote in flight, if any. Never blocks.
   void poke() {
-    if (ahead_ && ahead_->vote_is == CallAhead::VoteIs::Out) move_vote();
+    if (ahead_ && ahead_->vote_is == CallAhead::VoteIs::Out) poll_vote();
   }
   /// Drops the frame's oldest promise whose vote is not cast yet, if any; the call is then made
   /// without a promise.
@@ -229,7 +229,7 @@ class CallDriver {
   [[nodiscard]] bool has_pending_vote() const {
     return ahead_ && ahead_->vote_is != CallAhead::VoteIs::Agreed;
   }
-  void move_vote();
+  void poll_vote();
   [[nodiscard]] Result<void> await_vote();
   /// Waits for the pending vote, before any other round. Errors: the joint error, to which this
   /// rank reports `rank_status`, if the vote is not unanimous.

@@ -49,13 +49,13 @@ Result<void> GroupRounds::leave(const RoundKey& close, const Status& gone, Peers
   return told ? gone : told.error();
 }
 
-bool GroupRounds::come_to(const RoundKey& call, const CodeCache& cache) {
+bool GroupRounds::reach_call(const RoundKey& call, const CodeCache& cache) {
   const bool ahead = driver_.is_ahead(cache);
   if (ahead)
     key_ = driver_.ahead_key();
   else
     next(call);
-  if (observer_ != nullptr) observer_->comes_to(key_);
+  if (observer_ != nullptr) observer_->reaches_call(key_);
   return ahead;
 }
 

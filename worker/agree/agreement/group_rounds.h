@@ -19,7 +19,7 @@ class RoundObserver {
  public:
   virtual ~RoundObserver() = default;
   /// Called when this rank reaches a call of a frame.
-  virtual void comes_to(const RoundKey& call) { (void)call; }
+  virtual void reaches_call(const RoundKey& call) { (void)call; }
   // Rounds outside of calls.
   virtual void began(const RoundKey& round) = 0;
   virtual void ended(const RoundKey& round, const Result<void>& result) {
@@ -71,7 +71,7 @@ class GroupRounds {
   [[nodiscard]] CallOutcome call(const RoundKey& call, CodeCache& cache, Seen&& observation,
                                  RankStatus rank_status, CallSteps& steps,
                                  const Agreed& agreed = {}) {
-    const bool ahead = come_to(call, cache);
+    const bool ahead = reach_call(call, cache);
     if (ahead) driver_.renew_scalars(observation);
     CallOutcome outcome = ahead ? driver_.take(steps)
                                 : driver_.call(key_, cache, std::forward<Seen>(observation),
@@ -96,7 +96,7 @@ class GroupRounds {
 
  private:
   /// Sets `key_` to the key of the frame's next call. Returns true if that call is ahead.
-  bool come_to(const RoundKey& call, const CodeCache& cache);
+  bool reach_call(const RoundKey& call, const CodeCache& cache);
   /// Casts the vote of the next promised call, if no call is ahead.
   void begin_next() {
     if (const RoundKey* call = driver_.due()) driver_.begin(next_++, calls_[call->frame]++);

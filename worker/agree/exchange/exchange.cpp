@@ -119,7 +119,7 @@ Dynamism SourceCell::state() const {
 
 FrameState joined_state(const JointObservation& joint, const FrameState& own, bool history) {
   FrameState out;
-  if (history) out = joint.travelled ? *joint.travelled : own;
+  if (history) out = joint.exchanged_states ? *joint.exchanged_states : own;
   for (const SourceCell& cell : joint.sources) {
     Dynamism state = cell.state();
     if (state != Dynamism{}) out.insert_or_assign(std::string(cell.name), std::move(state));

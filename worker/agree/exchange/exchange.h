@@ -81,8 +81,8 @@ struct SourceCell {
 struct JointObservation {
   std::vector<SourceCell> sources;  // by the bytes of their names
   FieldCells fields;
-  bool same_list = false;               // all ranks have one list
-  std::optional<FrameState> travelled;  // the joined states of the ranks, if they were sent
+  bool same_list = false;                      // all ranks have one list
+  std::optional<FrameState> exchanged_states;  // the joined states of the ranks, if they were sent
 
   std::vector<DimCell> cells;         // storage of the sources' `number` and `dims`
   std::shared_ptr<const void> names;  // storage of the sources' names

@@ -211,16 +211,16 @@ std::optional<JointObservation> read_mixed_payload(
   out.names = dictionary;
   Reader reader(*columns, *dictionary, out);
   if ((columns->sections() & kStored) != 0) {
-    out.travelled.emplace();
-    state = &*out.travelled;
+    out.exchanged_states.emplace();
+    state = &*out.exchanged_states;
   }
   for (std::size_t i = 0; i < dictionary->names().size(); ++i) {
     if (auto cell = reader.source(i)) out.sources.push_back(*cell);
-    if (out.travelled) {
+    if (out.exchanged_states) {
       Dynamism stored = reader.stored(i);
       if (stored != Dynamism{})
-        out.travelled->emplace_hint(out.travelled->end(), dictionary->names()[i].name,
-                                    std::move(stored));
+        out.exchanged_states->emplace_hint(out.exchanged_states->end(), dictionary->names()[i].name,
+                                           std::move(stored));
     }
     if (!reader.sound) return std::nullopt;
   }

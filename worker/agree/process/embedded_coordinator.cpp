@@ -39,7 +39,7 @@ coordinator::ServerOptions options_of(const Settings& settings, const Log& log) 
   options.store = settings.stores_dir();
   options.signals = false;
   // The watchdogs of the host detect the end of a process and end the job with a report.
-  options.unsaid = {Kind::Lost, Kind::Absent};
+  options.silenced_kinds = {Kind::Lost, Kind::Absent};
   options.say = [log](const std::string& line) { log.line("info", "lockstep: " + line); };
   return options;
 }

@@ -60,7 +60,7 @@ std::optional<CoordinatorAddress> read(const Bytes& bytes) {
 }
 
 /// Passes verdicts of the coordinator to the watchdog while the watchdog exists.
-struct Obedience {
+struct VerdictRelay {
   std::mutex mutex;
   collectives::Watch* watch = nullptr;  // null: the job is ending, or the ranks use TCP
   void obey(const Status& verdict) {
@@ -139,7 +139,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
   if (!at || world.watch == nullptr) return nobody;
   auto feed = std::make_shared<coordinator::Feed>();
   if (self.value == 0) feed->configure(configuration);
-  const auto obedience = std::make_shared<Obedience>();
+  const auto obedience = std::make_shared<VerdictRelay>();
   // Over TCP the watchdogs see all ranks themselves, and sooner than the coordinator.
   if (world.mesh == nullptr) obedience->watch = world.watch.get();
   auto publisher = coordinator::Publisher::start(

@@ -17,7 +17,7 @@ void write_whole(std::string_view text) {
 
 }  // namespace
 
-std::string CompileMark::text() const {
+std::string CompileLabel::text() const {
   std::string out = fmt::format("[r{}|{}/{}", rank, frame, entry);
   if (attempt > 0) out += fmt::format("_{}", attempt);
   return out + "]";
@@ -33,7 +33,7 @@ void Log::line(std::string_view topic, std::string_view text) const {
   if (on(topic)) write_whole(fmt::format("{}\n", text));
 }
 
-void Log::line(std::string_view topic, const CompileMark& mark, std::string_view text) const {
+void Log::line(std::string_view topic, const CompileLabel& mark, std::string_view text) const {
   if (!on(topic)) return;
   const std::string prefix =
       ::isatty(STDERR_FILENO) ? fmt::format(fmt::fg(fmt::terminal_color::cyan), "{}", mark.text())

@@ -9,7 +9,7 @@ namespace lockstep::worker {
 
 /// The compile that a log line is about: "[r3|0/1_1]" is rank 3, frame 0, its second compile, one
 /// restart.
-struct CompileMark {
+struct CompileLabel {
   int rank = 0, frame = 0, entry = 0, attempt = 0;
   [[nodiscard]] std::string text() const;
 };
@@ -22,7 +22,7 @@ class Log {
   [[nodiscard]] bool on(std::string_view topic) const;
   /// Writes if the topic is on. `text` may have several lines.
   void line(std::string_view topic, std::string_view text) const;
-  void line(std::string_view topic, const CompileMark& mark, std::string_view text) const;
+  void line(std::string_view topic, const CompileLabel& mark, std::string_view text) const;
 
  private:
   std::set<std::string> topics_ = {"info"};

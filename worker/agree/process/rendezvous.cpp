@@ -63,8 +63,8 @@ Result<std::optional<collectives::TcpOptions>> rendezvous_of(const Settings& set
         fmt::format("{}= is not understood; it takes a whole number from {} up.", name, least),
         name);
   };
-  if (settings.rank == Settings::kUntold) return untold("LOCKSTEP_RANK", 0);
-  if (settings.world_size == Settings::kUntold) return untold("LOCKSTEP_WORLD_SIZE", 1);
+  if (settings.rank == Settings::kUnset) return untold("LOCKSTEP_RANK", 0);
+  if (settings.world_size == Settings::kUnset) return untold("LOCKSTEP_WORLD_SIZE", 1);
   auto options =
       tcp_options_of(Rank{settings.rank}, settings.world_size, settings, std::move(build));
   if (settings.rendezvous.starts_with('/')) {

@@ -9,7 +9,7 @@
 
 #include <lockstep/coordinator/store/artifact_store.h>
 #include <lockstep/coordinator/store/profile_store.h>
-#include <lockstep/worker/agree/agreement/call_teller.h>
+#include <lockstep/worker/agree/agreement/call_reporter.h>
 #include <lockstep/worker/agree/agreement/record.h>
 #include <lockstep/worker/agree/process/log.h>
 #include <lockstep/worker/agree/process/settings.h>
@@ -40,14 +40,14 @@ class Session {
   /// Null: no coordinator follows the calls.
   [[nodiscard]] const std::shared_ptr<coordinator::Feed>& feed() const { return feed_; }
   /// Null: no coordinator follows the calls.
-  [[nodiscard]] CallTeller* teller() const { return teller_.get(); }
+  [[nodiscard]] CallReporter* teller() const { return teller_.get(); }
   /// Null: there is no record.
   [[nodiscard]] Recorder* recorder() const { return recorder_.get(); }
 
  private:
   std::string configuration_, build_;
   std::shared_ptr<coordinator::Feed> feed_;
-  std::unique_ptr<CallTeller> teller_;
+  std::unique_ptr<CallReporter> teller_;
   std::unique_ptr<Recorder> recorder_;
 };
 

@@ -80,13 +80,13 @@ Result<void> read_rendezvous(Settings& settings) {
   // A command that is no rank needs neither number; for ranks rendezvous_of() requires both.
   const auto told = [&](int Launcher::*which) {
     if (launcher) return std::optional((*launcher).*which);
-    return settings.trace ? std::nullopt : std::optional(Settings::kUntold);
+    return settings.trace ? std::nullopt : std::optional(Settings::kUnset);
   };
   const auto rank = whole_number("LOCKSTEP_RANK", 0, told(&Launcher::rank));
   if (!rank) return rank.error();
   const auto size = whole_number("LOCKSTEP_WORLD_SIZE", 1, told(&Launcher::size));
   if (!size) return size.error();
-  if (*size != Settings::kUntold && *rank >= *size)
+  if (*size != Settings::kUnset && *rank >= *size)
     return bad("LOCKSTEP_RANK", std::to_string(*rank),
                fmt::format("a number below LOCKSTEP_WORLD_SIZE, which is {}", *size));
   settings.rank = *rank;
@@ -197,7 +197,7 @@ std::optional<Launcher> launcher_from_environment() {
   return launcher_of([](const char* name) { return variable(name); });
 }
 
-int rank_told() {
+int rank_if_known() {
   const auto launcher = launcher_from_environment();
   const int launched = launcher ? launcher->rank : 0;
   if (variable("LOCKSTEP_RENDEZVOUS").empty()) return launched;

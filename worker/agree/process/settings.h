@@ -51,9 +51,9 @@ struct Settings {
   /// LOCKSTEP_RENDEZVOUS, where processes meet over TCP: an address, or the path of a file.
   std::string rendezvous;
   /// LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE of processes that meet over TCP; if not set, the
-  /// launcher's; without a launcher kUntold.
+  /// launcher's; without a launcher kUnset.
   int rank = 0, world_size = 1;
-  static constexpr int kUntold = -1;
+  static constexpr int kUnset = -1;
   bool coordination = true;  // LOCKSTEP_COORDINATION=off
   /// LOCKSTEP_CHECK_CAPTURES: number of hits of a frame after which its function is traced again
   /// (Job::frame); 0: never.
@@ -83,7 +83,7 @@ struct Settings {
 [[nodiscard]] std::optional<Launcher> launcher_from_environment();
 /// The rank that this process will have, if it is known before the job starts; else 0. Lets one
 /// rank print lines for all.
-[[nodiscard]] int rank_told();
+[[nodiscard]] int rank_if_known();
 
 /// A name as part of a path: characters other than letters, digits, dots and dashes become
 /// underscores.

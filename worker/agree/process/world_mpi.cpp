@@ -26,7 +26,7 @@ struct Session {
   Session& operator=(const Session&) = delete;
   ~Session() {
     const collectives::CallDeadline deadline(
-        patience, [this] { return nobody_came(); },
+        patience, [this] { return end_timed_out(); },
         [this] {
           if (board) board->end_report();
         });
@@ -34,7 +34,7 @@ struct Session {
   }
 
   /// The verdict: ranks without a clean exit on the board have not reached the end.
-  [[nodiscard]] Status nobody_came() const {
+  [[nodiscard]] Status end_timed_out() const {
     Status verdict{Code::Stuck, ""};
     RankSet missing;
     if (board != nullptr) {
@@ -60,7 +60,7 @@ struct Session {
   }
 };
 
-Status nobody_started(Duration patience) {
+Status start_timed_out(Duration patience) {
   return {
       Code::Stuck,
       fmt::format("The start has waited for {:g} s for ranks that did not come to it; before all "
@@ -86,7 +86,7 @@ bool joins_by_mpi() { return true; }
 Result<World> join_launched(const WorldOptions& options) {
   const void* comm = options.comm;
   const Duration patience = kEdgeDeadlines * options.deadline;
-  const collectives::CallDeadline deadline(patience, [=] { return nobody_started(patience); });
+  const collectives::CallDeadline deadline(patience, [=] { return start_timed_out(patience); });
   auto opened = collectives::MpiSession::open();
   if (!opened) return opened.error();
   World world;

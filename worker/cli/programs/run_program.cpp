@@ -171,7 +171,7 @@ class ProgramRun {
 
 int run_job(const RunOptions& options) {
   // An error that rank 0 can find by itself is reported before the ranks meet.
-  if (const int rank = rank_told(); rank == 0) {
+  if (const int rank = rank_if_known(); rank == 0) {
     if (auto read = read_program(of_rank(options.file, 0), {.known = {}, .stand_ins = true}); !read)
       return complain(read.error().message + ".", exit_code(read.error().code));
   }

@@ -23,7 +23,7 @@ using shapes::Expr;
 constexpr std::size_t kUnitBytes = 6 * 1024;
 constexpr std::size_t kMaxUnits = 8;
 // Most counts that one thread of a device checks.
-constexpr std::int64_t kMaxToldCounts = 1024;
+constexpr std::int64_t kMaxReportedCounts = 1024;
 
 Status unsupported(const Node& node, std::string_view what) {
   return bad_input(fmt::format("{} at {} has dtype {}, {}; cast to f32 or f64",
@@ -232,7 +232,7 @@ class Generator {
         return std::nullopt;
     }
     const auto count = node(node(id).inputs[0]).meta.sizes[0].constant();
-    if (!count || *count > kMaxToldCounts) return std::nullopt;
+    if (!count || *count > kMaxReportedCounts) return std::nullopt;
     return static_cast<std::uint32_t>(*count);
   }
 

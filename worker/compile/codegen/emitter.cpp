@@ -309,12 +309,12 @@ Emitter::NumberSum Emitter::number_sum(NodeId id) const {
 
 std::string Emitter::NumberSum::add(std::string_view total, std::string_view lost,
                                     std::string_view value) const {
-  return is_exact ? fmt::format("add_kept({}, {}, {});", total, lost, value)
+  return is_exact ? fmt::format("add_compensated({}, {}, {});", total, lost, value)
                   : fmt::format("{} += (double){};", total, value);
 }
 
 std::string Emitter::NumberSum::value(std::string_view total, std::string_view lost) const {
-  return is_exact ? fmt::format("with_kept({}, {})", total, lost)
+  return is_exact ? fmt::format("compensated_total({}, {})", total, lost)
                   : fmt::format("({}){}", type, total);
 }
 

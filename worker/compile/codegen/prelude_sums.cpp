@@ -6,12 +6,12 @@ namespace {
 // All targets: joins of rows (sums/join_order.h), and sums and products (sums/sum_order.h); `P` is
 // true for products. Totals are in f64.
 constexpr std::string_view kSums =
-    R"(inline void add_kept(double& total, double& lost, double x) {
+    R"(inline void add_compensated(double& total, double& lost, double x) {
   const double sum = total + x, mine = sum - total;
   lost += (total - (sum - mine)) + (x - mine);
   total = sum;
 }
-inline double with_kept(double total, double lost) { return lost - lost == 0.0 ? total + lost : total; }
+inline double compensated_total(double total, double lost) { return lost - lost == 0.0 ? total + lost : total; }
 struct Terms { double batch, kept[64]; long terms; int depth; };
 template <bool P, class T> inline void join(T& a, const T& b) {
   if constexpr (P) a *= b;

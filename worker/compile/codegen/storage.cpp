@@ -143,7 +143,7 @@ bool repeats_outside(const Graph& graph, const Node& node) {
   return false;
 }
 
-bool squeezes(const Graph& graph, const Node& node) {
+bool only_drops_ones(const Graph& graph, const Node& node) {
   return long_sizes(graph.nodes[node.inputs[0]].meta.sizes) == long_sizes(node.meta.sizes);
 }
 
@@ -198,7 +198,7 @@ void choose_storage(const Graph& graph, Plan& plan) {
     const Node& node = graph.nodes[id];
     plan.storage[id] = node.op == Op::Reshape ? plan.storage[node.inputs[0]] : id;
     if (!plan.live[id]) continue;
-    if (node.op == Op::Reshape && !squeezes(graph, node) && !is_single(node) &&
+    if (node.op == Op::Reshape && !only_drops_ones(graph, node) && !is_single(node) &&
         !plan.in_memory(node.inputs[0]) && !plan.flat[node.inputs[0]])
       plan.stored[plan.storage[id]] = true;
     if (repeats_outside(graph, node) && cost[node.inputs[0]] > kRecompute &&

@@ -35,7 +35,7 @@ void DevicePool::give_back(DeviceAddress block) {
   kept_ += bytes;
 }
 
-std::shared_ptr<const DeviceBlock> DevicePool::part_with(DeviceAddress block) {
+std::shared_ptr<const DeviceBlock> DevicePool::release_to_caller(DeviceAddress block) {
   auto found = blocks_.extract(block);
   used_ -= found.mapped().bytes;
   return std::move(found.mapped().memory);

@@ -13,7 +13,7 @@
 namespace lockstep::worker {
 
 /// Owns memory of a device, and keeps the device open.
-class DeviceBlock final : public FarMemory {
+class DeviceBlock final : public DeviceMemory {
  public:
   DeviceBlock(std::shared_ptr<Device> device, DeviceAddress address)
       : device_(std::move(device)), address_(address) {}
@@ -58,7 +58,7 @@ class DevicePool {
   /// Requires that the block is in use.
   void give_back(DeviceAddress block);
   /// Hands the block over to the caller.
-  [[nodiscard]] std::shared_ptr<const DeviceBlock> part_with(DeviceAddress block);
+  [[nodiscard]] std::shared_ptr<const DeviceBlock> release_to_caller(DeviceAddress block);
   /// Bytes of the blocks in use, of unused blocks, and the largest sum of both.
   [[nodiscard]] std::size_t used() const { return used_; }
   [[nodiscard]] std::size_t kept() const { return kept_; }

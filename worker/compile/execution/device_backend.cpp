@@ -273,7 +273,8 @@ class DeviceBackend final : public Backend {
     Value& value = values_[at];
     if (value.array) return value.array.reshaped(std::move(sizes));
     if (value.pooled) {
-      value.array = Array::far(program_.buffers[at].dtype, sizes, pool_->part_with(value.address));
+      value.array =
+          Array::far(program_.buffers[at].dtype, sizes, pool_->release_to_caller(value.address));
       value.pooled = false;
     } else {
       value.array = Array(program_.buffers[at].dtype, sizes);

@@ -130,7 +130,7 @@ class Executable::Loaded {
       const Step& step = program_.steps[i];
       host.poke();
       if (values_.most_elements() > RunHost::kQuickElements)
-        host.works_on(computes(step) ? values_.most_elements() : 0);
+        host.announce_step_size(computes(step) ? values_.most_elements() : 0);
       const bool asserts = step.kind == Step::Kind::Assert;
       if (is_seen(step)) joint_.fail_on_input(step.node);
       if (!joint_.failed() && !asserts && step.kind != Step::Kind::HostSync)
@@ -365,7 +365,7 @@ class Executable::Loaded {
 
   /// Runs a Control step; its numbers are in numbers_. Errors: those that all ranks return.
   Result<void> control(const Step& step, collectives::Communicator& communicator, RunHost& host) {
-    const bool together = meets_peers(node(step));
+    const bool together = runs_collectives(node(step));
     auto done = backend_->finish();
     if (done) done = joint_.well();
     if (done) {

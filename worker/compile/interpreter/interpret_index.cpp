@@ -89,8 +89,8 @@ void join_rows(const NodeCall& call, Array& out) {
         continue;
       }
       double total = 0, lost = 0;
-      for (std::int64_t k = 0; k < n; ++k) add_kept(total, lost, value(k));
-      *to++ = static_cast<T>(std::is_same_v<T, double> ? with_kept(total, lost) : total);
+      for (std::int64_t k = 0; k < n; ++k) add_compensated(total, lost, value(k));
+      *to++ = static_cast<T>(std::is_same_v<T, double> ? compensated_total(total, lost) : total);
     }
 }
 

@@ -38,9 +38,10 @@ class Interpretation {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const OpClass kind = op_row(graph_.nodes[id].op).kind;
       host_.poke();
-      if (most_elements_ > RunHost::kQuickElements) host_.works_on(0);  // the rank may wait next
-      if (meets_peers(graph_.nodes[id]) || kind == OpClass::HostSync) joint_.fail_on_input(id);
-      if (meets_peers(graph_.nodes[id]))
+      if (most_elements_ > RunHost::kQuickElements)
+        host_.announce_step_size(0);  // the rank may wait next
+      if (runs_collectives(graph_.nodes[id]) || kind == OpClass::HostSync) joint_.fail_on_input(id);
+      if (runs_collectives(graph_.nodes[id]))
         for (const JointAct act : points_.acts_before(graph_, id))
           if (auto done = carry_out(act, id); !done) return done.error();
       if (joint_.failed() && kind == OpClass::Collective)
@@ -163,7 +164,7 @@ class Interpretation {
     }
     most_elements_ = std::max(most_elements_, *count);
     if (most_elements_ > RunHost::kQuickElements)
-      host_.works_on(op_row(node.op).kind == OpClass::Collective ? 0 : most_elements_);
+      host_.announce_step_size(op_row(node.op).kind == OpClass::Collective ? 0 : most_elements_);
     for (const shapes::Expr& expr : node.exprs) {
       const auto value = expr.evaluate(valuation());
       if (!value) {
@@ -288,7 +289,7 @@ class Interpretation {
       return {};
     };
     const auto done = run_control(call, communicator_, host_);
-    if (!done && meets_peers(control.node())) return done;
+    if (!done && runs_collectives(control.node())) return done;
     if (!done) joint_.fail(control.id, done.error());
     return {};
   }

@@ -21,8 +21,8 @@ class BodyHost final : public RunHost {
   }
   [[nodiscard]] bool reaches_all() const override { return outer_.reaches_all(); }
   void poke() override { outer_.poke(); }
-  void works_on(std::int64_t elements) override {
-    if (ends_) outer_.works_on(elements);
+  void announce_step_size(std::int64_t elements) override {
+    if (ends_) outer_.announce_step_size(elements);
   }
   collectives::Communicator* group(std::string_view name) override { return outer_.group(name); }
   [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override {
@@ -44,7 +44,7 @@ class ControlRun {
       : call_(call),
         node_(call.graph.nodes[call.id]),
         communicator_(communicator),
-        together_(meets_peers(node_)),
+        together_(runs_collectives(node_)),
         outer_(host),
         host_(host, together_, node_.op != Op::While) {
     const std::size_t first = node_.op == Op::Cond ? 1 : 0;
@@ -197,7 +197,7 @@ class ControlRun {
   [[nodiscard]] std::string first_meeting() const {
     for (const auto& body : node_.bodies)
       for (const Node& node : body->nodes)
-        if (meets_peers(node) || node.op == Op::HostCall) return collective_label(node);
+        if (runs_collectives(node) || node.op == Op::HostCall) return collective_label(node);
     return "a collective";
   }
 

@@ -43,7 +43,7 @@ Result<void> JointRun::settle() {
 
 Status JointRun::told() {
   const auto settled = settle();
-  return settled ? told_but_not_found(graph_) : settled.error();
+  return settled ? missing_failure_error(graph_) : settled.error();
 }
 
 void JointRun::check_splits(NodeId node, std::span<const std::int64_t> splits,
@@ -95,7 +95,7 @@ Result<bool> JointRun::exchange(const Exchange& of, const NodeBuffers& buffers) 
 
 Result<void> JointRun::take_part(const Exchange& of, const std::optional<NodeBuffers>& sizes,
                                  const StartZeros& start) {
-  if (!of.told_later || !host_->reaches_all() || !sizes) return failure_->status;
+  if (!of.reported_later || !host_->reaches_all() || !sizes) return failure_->status;
   const Node& node = graph_.nodes[of.node];
   const auto group = ranks(of.node);
   if (!group) return group.error();

@@ -30,7 +30,7 @@ class JointRun {
     NodeId node = 0;
     std::string_view label;
     bool carries_status = false;  // ErrorSync::Piggybacked
-    bool told_later = false;      // a later status follows: ErrorSyncPoints::told_from(node)
+    bool reported_later = false;  // a later status follows: ErrorSyncPoints::told_from(node)
   };
 
   /// `graph` outlives it.

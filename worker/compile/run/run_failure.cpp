@@ -185,7 +185,7 @@ Status device_memory_failure(const Graph& graph, NodeId node, const std::string&
                   device, bytes, op_row(of.op).name, place(of), graph.name, used));
 }
 
-Status told_but_not_found(const Graph& graph) {
+Status missing_failure_error(const Graph& graph) {
   return internal_error(
       fmt::format("a rank of frame {} told of a failure with its counts, but none has "
                   "one; this is a bug of lockstep",

@@ -46,7 +46,7 @@ inline constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
                                            std::size_t used);
 
 /// Internal: a counts exchange reported a failure, but the status round found none.
-[[nodiscard]] Status told_but_not_found(const Graph& graph);
+[[nodiscard]] Status missing_failure_error(const Graph& graph);
 
 /// True if all counts are at least 0 and their sum is `rows`.
 [[nodiscard]] bool counts_add_up(std::span<const std::int64_t> counts, std::int64_t rows);

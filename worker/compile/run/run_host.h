@@ -48,7 +48,7 @@ class RunHost {
   static constexpr std::int64_t kQuickElements = std::int64_t{1} << 24;
   /// Announces the number of elements that the next step goes over; 0 if it does not compute.
   /// Called in runs that have steps of more than kQuickElements.
-  virtual void works_on(std::int64_t elements) { (void)elements; }
+  virtual void announce_step_size(std::int64_t elements) { (void)elements; }
   /// Called once the inputs are bound: from then on the run holds the inputs that it needs, and the
   /// caller may release its own references.
   virtual void bound() {}

@@ -19,13 +19,13 @@ namespace lockstep::worker {
 
 /// Adds x without error except for the rounding of `lost` itself: total + lost is the exact sum so
 /// far (Knuth's two-sum).
-inline void add_kept(double& total, double& lost, double x) {
+inline void add_compensated(double& total, double& lost, double x) {
   const double sum = total + x, mine = sum - total;
   lost += (total - (sum - mine)) + (x - mine);
   total = sum;
 }
 /// Returns total + lost. If `total` is not finite, `lost` is invalid and ignored.
-[[nodiscard]] inline double with_kept(double total, double lost) {
+[[nodiscard]] inline double compensated_total(double total, double lost) {
   return lost - lost == 0 ? total + lost : total;
 }
 

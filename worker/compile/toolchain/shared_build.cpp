@@ -36,9 +36,9 @@ class SharedBuild {
   /// Result of a step: go on; stop, with made_.failure set if this rank reports the reason; or all
   /// ranks have all objects.
   enum class Next : std::uint8_t { GoOn, Stop, Complete };
-  Next look_around(const Result<Program>& program);
+  Next first_vote(const Result<Program>& program);
   Next build_missing(const Program& program);
-  Next send_around();
+  Next distribute();
 
   void take_from_store(Unit& unit);
   void keep(const Unit& unit);
@@ -49,7 +49,7 @@ class SharedBuild {
   [[nodiscard]] Result<void> pass_on(const shapes::Fingerprint& key, const UnitArtifact& artifact);
   void receive(Unit& unit, const UnitArtifact& artifact, const Bytes& bytes);
   [[nodiscard]] Unit* find(const shapes::Fingerprint& key);
-  [[nodiscard]] bool has_voted(const Unit& unit) const;
+  [[nodiscard]] bool has_agreed_object(const Unit& unit) const;
   Next stop(Status failure) {
     if (!made_.failure) made_.failure = std::move(failure);
     return Next::Stop;
@@ -73,9 +73,9 @@ class SharedBuild {
 };
 
 SharedUnits SharedBuild::run(const Result<Program>& program) {
-  Next next = look_around(program);
+  Next next = first_vote(program);
   if (next == Next::GoOn) next = build_missing(*program);
-  if (next == Next::GoOn) next = send_around();
+  if (next == Next::GoOn) next = distribute();
   if (tools_.store != nullptr) tools_.store->note_uses();
   if (next == Next::Stop) return std::move(made_);
   auto& objects = made_.objects.emplace();
@@ -84,7 +84,7 @@ SharedUnits SharedBuild::run(const Result<Program>& program) {
 }
 
 /// The first vote. It is the only one if all ranks have the same objects.
-SharedBuild::Next SharedBuild::look_around(const Result<Program>& program) {
+SharedBuild::Next SharedBuild::first_vote(const Result<Program>& program) {
   shapes::FingerprintBuilder held;
   bool all = true;
   if (program) {
@@ -177,11 +177,11 @@ void SharedBuild::build(const Program& program, int number) {
 
 /// Requires that every unit has a holder and a digest. A rank that shares a store with the holder
 /// takes the object from it; objects that some rank still lacks are broadcast.
-SharedBuild::Next SharedBuild::send_around() {
+SharedBuild::Next SharedBuild::distribute() {
   for (Unit& unit : units_) {
-    if (has_voted(unit)) continue;
+    if (has_agreed_object(unit)) continue;
     take_from_store(unit);
-    if (!has_voted(unit)) unit.object.clear();
+    if (!has_agreed_object(unit)) unit.object.clear();
   }
   const auto keys = lacking();
   if (!keys) return stop(keys.error());
@@ -267,7 +267,7 @@ Unit* SharedBuild::find(const shapes::Fingerprint& key) {
 }
 
 /// True if this rank has the object that the ranks agreed on.
-bool SharedBuild::has_voted(const Unit& unit) const {
+bool SharedBuild::has_agreed_object(const Unit& unit) const {
   const auto row = table_.find(unit.key);
   return !unit.object.empty() && row != table_.end() && row->second.artifact &&
          unit.digest == row->second.artifact->digest;

@@ -80,14 +80,14 @@ std::optional<shapes::Fingerprint> key_for(const Said& said, const std::vector<S
   return std::nullopt;
 }
 
-bool all_do_without(const std::vector<Said>& all) {
+bool none_has_compiler(const std::vector<Said>& all) {
   return std::ranges::none_of(all,
                               [](const Said& one) { return one.toolchain || one.needs_toolchain; });
 }
 
 /// Returns the error of the ranks for which there is no key, if any.
-std::optional<Status> left_alone(const std::vector<RankValue>& values,
-                                 const std::vector<Said>& all) {
+std::optional<Status> unserved_error(const std::vector<RankValue>& values,
+                                     const std::vector<Said>& all) {
   std::optional<Status> error;
   std::vector<RankValue> table;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -140,8 +140,8 @@ Result<std::optional<shapes::Fingerprint>> agree_toolchain(CallDriver& driver, c
   const std::vector<RankValue> values = rank_table_values(*rank_table);
   std::vector<Said> all;
   for (const RankValue& value : values) all.push_back(read(value.value));
-  if (all_do_without(all)) return std::optional<shapes::Fingerprint>{};
-  if (auto alone = left_alone(values, all)) return *std::move(alone);
+  if (none_has_compiler(all)) return std::optional<shapes::Fingerprint>{};
+  if (auto alone = unserved_error(values, all)) return *std::move(alone);
   if (const auto found = key_for(said, all)) return found;
   return internal_error("the ranks' toolchains cannot be read");
 }

@@ -122,11 +122,11 @@ struct EndJob {
   Status why;
   bool operator==(const EndJob&) const = default;
 };
-/// The answer to TraceAsked: one entry as a saved program, the reason why there is none, or the
+/// The answer to TraceRequest: one entry as a saved program, the reason why there is none, or the
 /// trace's question to all workers, which then ask for the trace again. Not in order with the
 /// commands: the workers wait for it within a call.
 struct TraceAnswer {
-  std::uint64_t number = 0;  // TraceAsked::number
+  std::uint64_t number = 0;  // TraceRequest::number
   std::optional<Status> failure;
   std::string program;
   std::string question;  // encode_question

@@ -29,7 +29,7 @@ void fields(auto& /*visit*/, Of<Alive> auto& /*x*/) {}
 void fields(auto& visit, Of<CommandsDone> auto& x) { visit.number(x.done); }
 void fields(auto& visit, Of<Failed> auto& x) { kStatus(visit, x.why); }
 
-void fields(auto& visit, Of<TraceAsked> auto& x) {
+void fields(auto& visit, Of<TraceRequest> auto& x) {
   visit.number(x.number);
   visit.number(x.frame);
   visit.bytes(x.decision);

@@ -56,7 +56,7 @@ struct Failed {
   bool operator==(const Failed&) const = default;
 };
 /// No entry of the frame serves a call: the controller must trace the function under this decision.
-struct TraceAsked {
+struct TraceRequest {
   std::uint64_t number = 0;  // number of the request
   FrameNumber frame{};
   std::string decision;       // an entry without guards, as records keep it (encode_starts)
@@ -73,7 +73,7 @@ struct Called {
   std::vector<std::string> outputs;  // names, in order
   /// How the entry was traced, with the graph's fingerprint, for a controller that did not trace
   /// it.
-  std::optional<TraceAsked> traced;
+  std::optional<TraceRequest> traced;
   shapes::Fingerprint graph;
 };
 struct TensorAnswer {
@@ -100,7 +100,7 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-using Reply = std::variant<Held, Refused, Alive, CommandsDone, Failed, Called, TraceAsked,
+using Reply = std::variant<Held, Refused, Alive, CommandsDone, Failed, Called, TraceRequest,
                            TensorAnswer, SizesAnswer, Done, Verdict>;
 
 [[nodiscard]] Bytes encode(const Reply& reply);

@@ -28,7 +28,7 @@ class WorkerFrame {
 
   /// How an entry was traced, by this controller or an earlier one.
   struct Traced {
-    TraceAsked asked;
+    TraceRequest asked;
     shapes::Fingerprint graph;
     std::vector<std::string> outputs;  // names, in order
   };

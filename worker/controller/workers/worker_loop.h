@@ -53,7 +53,7 @@ class WorkerLoop {
   void keep(const CallFrame& call, WorkerFrame::Outputs outputs);
   [[nodiscard]] DistantTrace trace(FrameNumber frame, const TraceSetup& setup);
   /// Gives `asked` a number; worker 0 sends it. Returns the controller's answer on all workers.
-  [[nodiscard]] Result<TraceAnswer> ask_for_trace(TraceAsked& asked, const TraceSetup& setup);
+  [[nodiscard]] Result<TraceAnswer> ask_for_trace(TraceRequest& asked, const TraceSetup& setup);
   [[nodiscard]] TensorAnswer own_answer(const FetchTensor& fetch, const Array& array) const;
   void fail(const Status& why) { reply(Failed{why}); }
   void reply(const Reply& reply) {

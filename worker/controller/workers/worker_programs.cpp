@@ -111,7 +111,7 @@ Result<void> WorkerLoop::on(const MakeFrame& make) {
   return {};
 }
 
-Result<TraceAnswer> WorkerLoop::ask_for_trace(TraceAsked& asked, const TraceSetup& setup) {
+Result<TraceAnswer> WorkerLoop::ask_for_trace(TraceRequest& asked, const TraceSetup& setup) {
   asked.number = ++questions_;
   Bytes answer;
   if (lead_) {
@@ -141,12 +141,12 @@ Result<TraceAnswer> WorkerLoop::ask_for_trace(TraceAsked& asked, const TraceSetu
 /// All workers call this at the same point of the call. Worker 0 asks the controller, and all use
 /// the answer. If the trace asks all workers, they vote, and the function is traced again.
 DistantTrace WorkerLoop::trace(FrameNumber frame, const TraceSetup& setup) {
-  TraceAsked asked{.frame = frame,
-                   .decision = decision_bytes(setup.decision),
-                   .seen = *setup.observation,
-                   .workers = static_cast<std::uint32_t>(job_.size()),
-                   .specialize_float = setup.specialize_float,
-                   .low_precision = setup.low_precision};
+  TraceRequest asked{.frame = frame,
+                     .decision = decision_bytes(setup.decision),
+                     .seen = *setup.observation,
+                     .workers = static_cast<std::uint32_t>(job_.size()),
+                     .specialize_float = setup.specialize_float,
+                     .low_precision = setup.low_precision};
   asked.seen.marks.clear(), asked.seen.orders.clear(), asked.seen.fields.clear();
   for (;;) {
     auto answer = ask_for_trace(asked, setup);

@@ -23,7 +23,7 @@ Array array_of(const TensorBytes& tensor) {
   return out;
 }
 
-Status gone_from(const Status& why, std::string_view what) {
+Status with_context(const Status& why, std::string_view what) {
   return {why.code, fmt::format("{}: {}", what, why.message), why.source, why.groups};
 }
 
@@ -67,7 +67,8 @@ Result<void> WorkerLoop::on(const ReadTensors& read) {
   auto own = read_own(read, job_.rank());
   std::optional<Status> mine;
   if (!own)
-    mine = gone_from(own.error(), fmt::format("worker {} cannot read {}", job_.rank(), read.path));
+    mine =
+        with_context(own.error(), fmt::format("worker {} cannot read {}", job_.rank(), read.path));
   const auto failure = first_failure(workers(), mine);
   if (!failure) return failure.error();
   if (*failure) fail(**failure);

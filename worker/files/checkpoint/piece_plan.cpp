@@ -154,7 +154,7 @@ bool PiecePlan::lower_has(std::size_t place, std::initializer_list<const Source*
 }
 
 Bytes PiecePlan::answer(bool left) {
-  if (!answered_ && !failure_) failure_ = flaw_of(all_);  // this rank heads the tree
+  if (!answered_ && !failure_) failure_ = first_error(all_);  // this rank heads the tree
   answered_ = true;
   ByteWriter out;
   out.u8(failure_ ? 1 : 0);
@@ -175,7 +175,7 @@ Bytes PiecePlan::answer(bool left) {
 
 Result<std::vector<bool>> PiecePlan::writes() const {
   // In a tree of one rank answer() is never called.
-  const auto flaw = answered_ || failure_ ? failure_ : flaw_of(all_);
+  const auto flaw = answered_ || failure_ ? failure_ : first_error(all_);
   if (flaw) return *flaw;
   std::vector<bool> out;
   for (const std::size_t at : order_) out.push_back(!lower_has(own_.places[at], {&left_}));
@@ -183,7 +183,7 @@ Result<std::vector<bool>> PiecePlan::writes() const {
 }
 
 /// Requires that pieces of one tensor are adjacent.
-std::optional<Status> PiecePlan::flaw_of(const std::vector<Held>& all) {
+std::optional<Status> PiecePlan::first_error(const std::vector<Held>& all) {
   for (auto at = all.begin(); at != all.end();) {
     const auto end = std::find_if(
         at, all.end(), [&](const Held& held) { return held.piece.name != at->piece.name; });

@@ -43,7 +43,7 @@ class PiecePlan final : public collectives::TreeTalk {
     std::vector<std::size_t> places;
   };
   [[nodiscard]] static bool before(const Piece& a, const Piece& b);
-  [[nodiscard]] static std::optional<Status> flaw_of(const std::vector<Held>& all);
+  [[nodiscard]] static std::optional<Status> first_error(const std::vector<Held>& all);
   [[nodiscard]] bool lower_has(std::size_t place,
                                std::initializer_list<const Source*> beside) const;
   void join();

@@ -16,8 +16,8 @@ Status bad_piece(const std::string& path, const std::string& what) {
 }  // namespace
 
 PieceReader::PieceReader(std::string folder, const CheckpointIndex& index,
-                         std::function<void()> at_work)
-    : folder_(std::move(folder)), index_(index), at_work_(std::move(at_work)) {
+                         std::function<void()> report_busy)
+    : folder_(std::move(folder)), index_(index), at_work_(std::move(report_busy)) {
   if (!at_work_) at_work_ = [] {};
 }
 

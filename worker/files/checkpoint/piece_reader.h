@@ -23,8 +23,9 @@ struct PartMemory {
 /// naming file and tensor (damaged, or not as the index says), Environment.
 class PieceReader {
  public:
-  /// `index` outlives it. `at_work` is called at each read() and at each slab of a verify().
-  PieceReader(std::string folder, const CheckpointIndex& index, std::function<void()> at_work = {});
+  /// `index` outlives it. `report_busy` is called at each read() and at each slab of a verify().
+  PieceReader(std::string folder, const CheckpointIndex& index,
+              std::function<void()> report_busy = {});
 
   /// Reads the elements that `piece` and `into` have in common, and no others.
   [[nodiscard]] Result<void> read(const IndexedTensor& tensor, const IndexedPiece& piece,

@@ -24,11 +24,11 @@ class CheckpointRanks {
   /// Returns success if no rank has failed; else all ranks return the same error.
   [[nodiscard]] virtual Result<void> settle(const std::optional<Status>& failed = {}) = 0;
   /// Gathers a payload from every rank, in rank order.
-  [[nodiscard]] virtual Result<std::vector<Bytes>> tell_all(Bytes mine) = 0;
+  [[nodiscard]] virtual Result<std::vector<Bytes>> all_gather(Bytes mine) = 0;
   /// Sends a message from each rank up the tree, and an answer to each rank back down.
   [[nodiscard]] virtual Result<void> talk(collectives::TreeTalk& mine) = 0;
   /// Reports that this rank is busy, so that peers that wait do not report it as stuck.
-  virtual void at_work() = 0;
+  virtual void report_busy() = 0;
 };
 
 }  // namespace lockstep::worker

@@ -43,7 +43,7 @@ Result<std::string> agree_on_folder(CheckpointRanks& ranks, const std::string& f
   if (auto all = ranks.settle(failed); !all) return all.error();
   ByteWriter word;
   word.text(*mine);
-  const auto told = ranks.tell_all(std::move(word).take());
+  const auto told = ranks.all_gather(std::move(word).take());
   if (!told) return told.error();
   return ByteReader(told->front()).text();
 }
@@ -124,7 +124,7 @@ Result<Wants> tell_wants(CheckpointRanks& ranks, const std::vector<Piece>& mine,
   word.text({reinterpret_cast<const char*>(pieces.data()), pieces.size()});
   word.u32(static_cast<std::uint32_t>(leaves.values().size()));
   for (const StateValue& leaf : leaves.values()) word.text(leaf.value.name);
-  const auto told = ranks.tell_all(std::move(word).take());
+  const auto told = ranks.all_gather(std::move(word).take());
   if (!told) return told.error();
   Wants out;
   for (const Bytes& bytes : *told) {
@@ -180,7 +180,7 @@ class Loader {
         index_(index),
         wants_(wants),
         verify_(verify),
-        reader_(std::move(folder), index, [&ranks] { ranks.at_work(); }) {}
+        reader_(std::move(folder), index, [&ranks] { ranks.report_busy(); }) {}
 
   /// Returns one array per piece of this rank, in order.
   [[nodiscard]] Result<std::vector<Array>> load();

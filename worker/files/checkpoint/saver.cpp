@@ -149,7 +149,7 @@ Result<void> CheckpointSaver::advance(bool to_the_end) {
   while (phase_ != Phase::Idle) {
     if (to_the_end) {
       while (work_.busy()) {
-        ranks_.at_work();
+        ranks_.report_busy();
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
     } else {

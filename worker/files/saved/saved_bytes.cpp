@@ -60,8 +60,8 @@ SavedEntry entry_of(TextReader& texts, GraphReader& graphs, const StoredEntry& f
 
 /// Throws StoredFlaw unless the program keeps all rules and its graphs have the stored
 /// fingerprints.
-void need_sound(const SavedProgram& program, const std::vector<StoredEntry>& from) {
-  if (const auto flaw = flaw_of(program)) throw StoredFlaw(*flaw);
+void require_valid(const SavedProgram& program, const std::vector<StoredEntry>& from) {
+  if (const auto flaw = first_error(program)) throw StoredFlaw(*flaw);
   for (std::size_t i = 0; i < from.size(); ++i)
     if (program.entries[i].graph.fingerprint() != from[i].fingerprint)
       throw StoredFlaw("a graph does not have the fingerprint that stands beside it");
@@ -87,14 +87,14 @@ SavedProgram program_of(StoredProgram from, const OwnOps& own) {
   if (from.packed.size() > 1) throw StoredFlaw("objects are packed for two machines");
   if (!from.packed.empty())
     out.packed = PackedFor{from.packed[0].toolchain, texts.text(from.packed[0].processor)};
-  need_sound(out, from.entries);
+  require_valid(out, from.entries);
   return out;
 }
 
 }  // namespace
 
 Result<Bytes> encode(const SavedProgram& program) {
-  if (const auto flaw = flaw_of(program)) return bad_input("cannot be saved: " + *flaw);
+  if (const auto flaw = first_error(program)) return bad_input("cannot be saved: " + *flaw);
   Bytes bytes = coordinator::pack(kProgramKind, stored_form(program));
   // Finds an unreadable program now, not when it is loaded.
   if (auto again = decode_program(bytes, {.known = {}, .stand_ins = true}); !again)

@@ -154,7 +154,7 @@ class Flaws {
 
 }  // namespace
 
-std::optional<std::string> flaw_of(const SavedProgram& program) {
+std::optional<std::string> first_error(const SavedProgram& program) {
   try {
     return Flaws(program).find();
   } catch (const std::exception& error) {  // sizes that exceed 64 bits, a body without outputs

@@ -75,7 +75,7 @@ struct OwnOps {
 
 /// Returns what is wrong with a program; nullopt if its ranks can run it. Reads nothing that it has
 /// not checked: the program may come from anywhere.
-[[nodiscard]] std::optional<std::string> flaw_of(const SavedProgram& program);
+[[nodiscard]] std::optional<std::string> first_error(const SavedProgram& program);
 
 /// Returns the groups that collectives, uniform sizes and rank numbers of the graph name, bodies
 /// included.

@@ -98,7 +98,7 @@ std::uint32_t GraphWriter::add(const Graph& graph) {
 GraphReader::GraphReader(TextReader& texts, const StoredProgram& from, const OwnOps& own)
     : texts_(texts), from_(from), own_(own), taken_(from.graphs.size(), false) {}
 
-void GraphReader::need_fresh(std::uint32_t number) {
+void GraphReader::take_once(std::uint32_t number) {
   if (number >= taken_.size())
     throw StoredFlaw(fmt::format("it asks for graph {} of {}", number, taken_.size()));
   if (taken_[number]) throw StoredFlaw(fmt::format("graph {} has two places", number));
@@ -106,7 +106,7 @@ void GraphReader::need_fresh(std::uint32_t number) {
 }
 
 Graph GraphReader::take(std::uint32_t number) {
-  need_fresh(number);
+  take_once(number);
   if (flag_of(from_.graphs[number].is_body))
     throw StoredFlaw(fmt::format("graph {} is a body of a node", number));
   return graph_of(from_.graphs[number], number, 0);
@@ -116,7 +116,7 @@ std::shared_ptr<const Graph> GraphReader::body_of(std::uint32_t number, std::uin
                                                   int depth) {
   if (number >= within)
     throw StoredFlaw(fmt::format("graph {} does not stand before its node's", number));
-  need_fresh(number);
+  take_once(number);
   if (!flag_of(from_.graphs[number].is_body))
     throw StoredFlaw(fmt::format("graph {} is no body of a node", number));
   if (depth > kMostBodies)

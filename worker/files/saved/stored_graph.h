@@ -22,8 +22,8 @@ class GraphWriter {
   StoredProgram& out_;
 };
 
-/// Takes graphs out of a stored form. Checks what a Graph needs to be built; flaw_of() checks the
-/// rest.
+/// Takes graphs out of a stored form. Checks what a Graph needs to be built; first_error() checks
+/// the rest.
 class GraphReader {
  public:
   /// All arguments outlive the reader.
@@ -40,7 +40,7 @@ class GraphReader {
   [[nodiscard]] Node node_of(const StoredNode& from, std::uint32_t graph, int depth);
   [[nodiscard]] std::shared_ptr<const Graph> body_of(std::uint32_t number, std::uint32_t within,
                                                      int depth);
-  void need_fresh(std::uint32_t number);
+  void take_once(std::uint32_t number);
   [[nodiscard]] std::shared_ptr<const OwnDefinition> own_of(const StoredNode& from,
                                                             const Node& node);
   TextReader& texts_;

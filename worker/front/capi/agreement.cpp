@@ -378,7 +378,8 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
     Builder builder(group, build, context);
     const auto agreed = agreement->core->agree(plain(frame), observed(observation),
                                                std::ref(builder), std::move(rank_status));
-    if (const auto unheard = agreement->core->take_unheard()) group.world.end_job(*unheard);
+    if (const auto unheard = agreement->core->take_unreported_error())
+      group.world.end_job(*unheard);
     if (!group.seen(agreed)) return agreed.error();
     auto& made = agreement->decisions[frame];
     if (agreed->entry < 0)

@@ -155,7 +155,7 @@ uint64_t lockstep_lines_apart(const lockstep_lines* given) {
 }
 
 const char* lockstep_lines_apart_text(const lockstep_lines* given, uint64_t number) {
-  const std::string* text = given == nullptr ? nullptr : given->core->apart_text(number);
+  const std::string* text = given == nullptr ? nullptr : given->core->place_report_text(number);
   return text == nullptr ? nullptr : text->c_str();
 }
 
@@ -181,7 +181,7 @@ int lockstep_lines_told(lockstep_lines* given, lockstep_fingerprint key, int32_t
       return bad_input("told is NULL, or its struct_size is another");
     if (rank < 0) return bad_input("the rank is below 0");
     thread_local lines::Lines::Told last;
-    last = given->core->told_by(Rank{rank}, {key.high, key.low}, number);
+    last = given->core->published_by(Rank{rank}, {key.high, key.low}, number);
     *told = {sizeof *told,
              last.times,
              last.texts.kind.c_str(),
@@ -233,7 +233,7 @@ void lockstep_wait_end(lockstep_wait* wait) {
 }
 
 void lockstep_lines_threads_beside(lockstep_lines* given, int are_there) {
-  if (given != nullptr) given->core->posts().threads_beside(are_there != 0);
+  if (given != nullptr) given->core->posts().has_other_threads(are_there != 0);
 }
 
 void lockstep_lines_take_from_any(lockstep_lines* given) {

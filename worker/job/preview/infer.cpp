@@ -92,7 +92,7 @@ class Inference {
     Decision decision = question_.decision;
     Observation seen = question_.observation;
     put(point, decision, seen);
-    TraceReliance reliance;
+    TraceConditions reliance;
     TraceSetup setup = question_.setup(decision, seen);
     setup.reliance = &reliance;
     Result<Graph> graph = trace(setup, question_.body);

@@ -37,7 +37,7 @@ struct ExampleTrace {
   std::optional<Status> error;         // of the trace
   std::optional<Status> run_error;     // of the run; the trace succeeded
   std::string not_run;                 // why the graph was not run; the trace succeeded
-  std::vector<std::string> given;      // TraceReliance::values, true for these inputs
+  std::vector<std::string> given;      // TraceConditions::values, true for these inputs
   std::shared_ptr<const Graph> graph;  // null: error
 };
 

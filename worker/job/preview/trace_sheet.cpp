@@ -150,7 +150,7 @@ void TraceSheet::stop(const std::string& why, bool for_a_peer) {
   ::_exit(0);
 }
 
-void TraceSheet::excuse(const Status& verdict) {
+void TraceSheet::stop_if_peer_stopped(const Status& verdict) {
   if (verdict.code != Code::Stuck && verdict.code != Code::RankLost) return;
   RankSet first, any;
   for (std::int32_t r = 0; r < size_; ++r) {

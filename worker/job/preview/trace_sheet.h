@@ -22,7 +22,7 @@
 namespace lockstep::worker {
 
 /// One rank's file. Used by the thread that makes calls and rounds. The watchdog's thread may also
-/// call stop() and excuse().
+/// call stop() and stop_if_peer_stopped().
 class TraceSheet {
  public:
   /// Makes the file. Errors: BadInput (it exists already), Environment (it cannot be written).
@@ -56,7 +56,7 @@ class TraceSheet {
   [[noreturn]] void stop(const std::string& why);
   /// Called with the verdict with which the process is about to leave. If the verdict's cause is a
   /// peer that has stopped, stops this rank, too; else returns.
-  void excuse(const Status& verdict);
+  void stop_if_peer_stopped(const Status& verdict);
 
  private:
   class Line;

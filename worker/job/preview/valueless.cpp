@@ -12,7 +12,7 @@ namespace lockstep::worker {
 namespace {
 
 /// An output of a graph that did not run.
-class Missing final : public FarMemory {
+class Missing final : public DeviceMemory {
  public:
   Missing(std::string what, NeededValue needed)
       : what_(std::move(what)), needed_(std::move(needed)) {}
@@ -26,8 +26,8 @@ class Missing final : public FarMemory {
   NeededValue needed_;
 };
 
-std::shared_ptr<const FarMemory> missing(const Graph& graph, const std::string& output,
-                                         std::string_view what, const NeededValue& needed) {
+std::shared_ptr<const DeviceMemory> missing(const Graph& graph, const std::string& output,
+                                            std::string_view what, const NeededValue& needed) {
   return std::make_shared<Missing>(
       fmt::format("output '{}' of {} has no {}", output, graph.name, what), needed);
 }

@@ -27,14 +27,14 @@ class Sweep {
   }
   /// Resets the line and autocast, also when a rule throws.
   ~Sweep() {
-    trace_.stand_at(std::nullopt);
+    trace_.set_line(std::nullopt);
     trace_.set_autocast(autocast_);
   }
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
   void run(const Tensor& loss) {
-    trace_.stand_at(trace_.node(loss.node()).where);
+    trace_.set_line(trace_.node(loss.node()).where);
     grads_[loss.node()] = ones_like(loss);
     walk();
   }
@@ -71,7 +71,7 @@ class Sweep {
           node.op == Op::Own        ? "give it one, or "
           : node.op == Op::HostCall ? "give it one by custom_backward, or "
                                     : ""));
-    trace_.stand_at(node.where);
+    trace_.set_line(node.where);
     const std::vector<Tensor> grads = rule(back);
     for (std::size_t i = 0; i < grads.size(); ++i)
       if (back.wanted[i] && grads[i].traced())
@@ -89,16 +89,16 @@ class Sweep {
       any = any || call.grads.back().traced();
     }
     if (!any) return;
-    trace_.stand_at(own.where);
+    trace_.set_line(own.where);
     for (std::size_t i = 0; i < call.grads.size(); ++i)
       if (!call.grads[i].traced()) call.grads[i] = zeros_like(call.outputs[i]);
     for (const NodeId id : own.inputs) {
       call.inputs.push_back(tensor(id));
       call.wanted.push_back(wanted_[id]);
     }
-    trace_.stand_at(std::nullopt);  // the function records its own lines
+    trace_.set_line(std::nullopt);  // the function records its own lines
     const std::vector<Tensor> grads = own.backward(call);
-    trace_.stand_at(own.where);
+    trace_.set_line(own.where);
     if (grads.size() != own.inputs.size())
       throw TraceUsageError(
           fmt::format("{}: {}: {} gradients for {} inputs; give one "

@@ -17,14 +17,14 @@ using Tensors = std::vector<Tensor>;
 using SharedBody = std::shared_ptr<const TracedBody>;
 
 /// A body in progress, abandoned if its function throws.
-class BodyUnderWay {
+class BodyInProgress {
  public:
-  explicit BodyUnderWay(Trace& trace) : trace_(trace) { trace.begin_body(); }
-  ~BodyUnderWay() {
+  explicit BodyInProgress(Trace& trace) : trace_(trace) { trace.begin_body(); }
+  ~BodyInProgress() {
     if (open_) trace_.abandon_body();
   }
-  BodyUnderWay(const BodyUnderWay&) = delete;
-  BodyUnderWay& operator=(const BodyUnderWay&) = delete;
+  BodyInProgress(const BodyInProgress&) = delete;
+  BodyInProgress& operator=(const BodyInProgress&) = delete;
   Tensors inputs(const Tensors& like) {
     Tensors out;
     for (const Tensor& tensor : like) out.push_back(trace_.body_input(meta_of(tensor)));
@@ -44,7 +44,7 @@ class BodyUnderWay {
 
 SharedBody traced_body(Trace& trace, std::string_view what, const Tensors& inputs,
                        const std::function<Tensors(const Tensors&)>& f, const Line& where) {
-  BodyUnderWay body(trace);
+  BodyInProgress body(trace);
   return body.end(what, f(body.inputs(inputs)), where);
 }
 

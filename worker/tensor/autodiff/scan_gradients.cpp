@@ -38,7 +38,7 @@ Tensor with_gradient_of(const std::function<Tensor(const Pair&)>& fast,
   const auto own = custom_backward(
       [fast](const Pair& in) { return Pair{fast(in)}; },
       [plain, line](const BackwardCall& call) {
-        call.inputs[0].trace()->stand_at(line);  // grad() has reset the line
+        call.inputs[0].trace()->set_line(line);  // grad() has reset the line
         Pair apart;                              // copies, cut off from the incoming gradient
         for (const Tensor& x : call.inputs)
           apart.push_back(

@@ -49,7 +49,7 @@ Array Array::over(DType dtype, std::vector<std::int64_t> sizes, void* memory) {
 }
 
 Array Array::far(DType dtype, std::vector<std::int64_t> sizes,
-                 std::shared_ptr<const FarMemory> memory) {
+                 std::shared_ptr<const DeviceMemory> memory) {
   Array array;
   array.dtype_ = dtype;
   array.sizes_ = std::move(sizes);
@@ -57,7 +57,7 @@ Array Array::far(DType dtype, std::vector<std::int64_t> sizes,
   return array;
 }
 
-Array Array::unsized(DType dtype, std::shared_ptr<const FarMemory> memory) {
+Array Array::unsized(DType dtype, std::shared_ptr<const DeviceMemory> memory) {
   Array array = far(dtype, {}, std::move(memory));
   array.unsized_ = true;
   return array;
@@ -68,7 +68,7 @@ void Array::refuse_sizes() const {
   throw std::runtime_error(refused ? "its sizes are not known" : refused.error().message);
 }
 
-void Array::bring_home() const {
+void Array::fetch_to_host() const {
   if (storage_->host) return;
   auto host = allocate(bytes());
   if (auto fetched = storage_->far->fetch(host.get(), bytes()); !fetched)

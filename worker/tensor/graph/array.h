@@ -15,9 +15,9 @@
 namespace lockstep::worker {
 
 /// Elements outside the host's memory: on a device.
-class FarMemory {
+class DeviceMemory {
  public:
-  virtual ~FarMemory() = default;
+  virtual ~DeviceMemory() = default;
   /// Copies the first `bytes` to the host. Errors: the device's.
   [[nodiscard]] virtual Result<void> fetch(void* to, std::size_t bytes) const = 0;
 };
@@ -43,10 +43,10 @@ class Array {
   [[nodiscard]] static Array over(DType dtype, std::vector<std::int64_t> sizes, void* memory);
   /// Elements on a device.
   [[nodiscard]] static Array far(DType dtype, std::vector<std::int64_t> sizes,
-                                 std::shared_ptr<const FarMemory> memory);
+                                 std::shared_ptr<const DeviceMemory> memory);
   /// Elements on a device whose number is not known on the host: asking for sizes or elements gives
   /// the memory's error.
-  [[nodiscard]] static Array unsized(DType dtype, std::shared_ptr<const FarMemory> memory);
+  [[nodiscard]] static Array unsized(DType dtype, std::shared_ptr<const DeviceMemory> memory);
   /// A view of the same storage with other sizes. Requires the same number of elements.
   [[nodiscard]] Array reshaped(std::vector<std::int64_t> sizes) const;
   [[nodiscard]] Array clone() const;
@@ -61,17 +61,17 @@ class Array {
   /// The elements on the host.
   [[nodiscard]] void* data() {
     if (storage_ == nullptr) return nullptr;
-    if (storage_->far) bring_home();
+    if (storage_->far) fetch_to_host();
     storage_->far.reset();
     return storage_->host.get();
   }
   [[nodiscard]] const void* data() const {
     if (storage_ == nullptr) return nullptr;
-    if (storage_->far) bring_home();
+    if (storage_->far) fetch_to_host();
     return storage_->host.get();
   }
   /// The elements' place on a device; null if only the host has them.
-  [[nodiscard]] std::shared_ptr<const FarMemory> far_memory() const {
+  [[nodiscard]] std::shared_ptr<const DeviceMemory> far_memory() const {
     return storage_ ? storage_->far : nullptr;
   }
   template <class T>
@@ -90,9 +90,9 @@ class Array {
  private:
   struct Storage {
     std::shared_ptr<std::byte> host;  // null: not fetched yet
-    std::shared_ptr<const FarMemory> far;
+    std::shared_ptr<const DeviceMemory> far;
   };
-  void bring_home() const;
+  void fetch_to_host() const;
   void refuse_sizes() const;
   DType dtype_ = DType::F32;
   bool unsized_ = false;

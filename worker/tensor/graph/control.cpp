@@ -152,10 +152,10 @@ std::span<const NodeId> body_operands(const Node& node) {
   return std::span(node.inputs).subspan(node.op == Op::Cond ? 1 : 0);
 }
 
-bool meets_peers(const Node& node) {
+bool runs_collectives(const Node& node) {
   if (op_row(node.op).kind == OpClass::Collective) return true;
   const auto together = [](const Node& inner) {
-    return inner.op == Op::HostCall || meets_peers(inner);
+    return inner.op == Op::HostCall || runs_collectives(inner);
   };
   return std::ranges::any_of(
       node.bodies, [&](const auto& body) { return std::ranges::any_of(body->nodes, together); });

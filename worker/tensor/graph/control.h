@@ -23,7 +23,7 @@ namespace lockstep::worker {
 
 /// True if the node is a collective, or a body holds a collective or host call: ranks have to reach
 /// it together.
-[[nodiscard]] bool meets_peers(const Node& node);
+[[nodiscard]] bool runs_collectives(const Node& node);
 
 /// The results of a node with bodies, in the order of Result::ints[0]. A scan has the last carries,
 /// then the values of each trip, stacked, and then the carries before each trip, stacked, which

@@ -43,7 +43,7 @@ class Walk {
   ErrorSyncPoints run() {
     for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
       const Node& node = graph_.nodes[id];
-      if (meets_peers(node)) {
+      if (runs_collectives(node)) {
         points_.same[id] = unknown_sizes(node);
         points_.compares[id] = compares(node);
         points_.before[id] =
@@ -94,7 +94,7 @@ class Walk {
   [[nodiscard]] bool may_fail(NodeId id) const {
     const Node& node = graph_.nodes[id];
     // At the end of bodies with collectives every rank knows of a failure inside.
-    if (!node.bodies.empty()) return !meets_peers(node);
+    if (!node.bodies.empty()) return !runs_collectives(node);
     if (node.op == Op::Assert) return !facts_.holds(node.asserts.at(0).predicate);
     if (graph_.is_body && node.op == Op::Input) return false;
     for (std::size_t dim = 0; node.op == Op::Input && dim < node.meta.sizes.size(); ++dim)

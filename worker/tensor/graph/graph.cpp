@@ -145,7 +145,7 @@ std::string joint_size_text(const shapes::Expr& size) {
 std::vector<NodeId> Graph::joint_nodes() const {
   std::vector<NodeId> joint;
   for (NodeId id = 0; id < nodes.size(); ++id)
-    if (is_joint(nodes[id].op) || meets_peers(nodes[id])) joint.push_back(id);
+    if (is_joint(nodes[id].op) || runs_collectives(nodes[id])) joint.push_back(id);
   return joint;
 }
 

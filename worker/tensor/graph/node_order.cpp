@@ -25,7 +25,7 @@ NodeOrder::NodeOrder(std::vector<Node> nodes, const std::vector<Graph::Output>& 
       done_(nodes_.size(), false) {
   for (const Graph::Output& output : outputs) needed_[output.node] = true;
   for (auto id = static_cast<NodeId>(nodes_.size()); id-- > 0;) {
-    if (has_to_stay(nodes_[id])) needed_[id] = true;
+    if (must_keep(nodes_[id])) needed_[id] = true;
     if (needed_[id])
       for (const NodeId input : nodes_[id].inputs) needed_[input] = true;
   }
@@ -96,7 +96,7 @@ bool NodeOrder::gather_early(NodeId id, std::set<NodeId>& found) const {
   const Node& node = nodes_[id];
   const OpClass kind = op_row(node.op).kind;
   if (kind == OpClass::Collective || kind == OpClass::Control ||
-      (kind == OpClass::Own && has_to_stay(node)) || !may_come_early(node, id))
+      (kind == OpClass::Own && must_keep(node)) || !may_come_early(node, id))
     return false;
   found.insert(id);
   for (const auto* exprs : {&node.exprs, &node.meta.sizes})

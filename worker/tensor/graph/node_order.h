@@ -20,7 +20,7 @@ class NodeOrder {
   void add(const shapes::DeferredAssert& deferred);
 
   enum class Checks {
-    WhereTheyStand,
+    AsRecorded,
     /// Values read back, with the asserts on them, come before an exchange of counts that they do
     /// not depend on: a rank whose own counts are wrong then knows so in time to report the failure
     /// in the exchange (error_sync_points.h).

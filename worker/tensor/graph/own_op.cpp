@@ -47,10 +47,10 @@ std::string_view op_name(const Node& node) {
   return node.own ? std::string_view(node.own->name) : op_row(node.op).name;
 }
 
-bool has_to_stay(const Node& node) {
+bool must_keep(const Node& node) {
   return is_joint(node.op) || (node.own && !node.own->claims.pure) ||
          std::ranges::any_of(node.bodies, [](const auto& body) {
-           return std::ranges::any_of(body->nodes, has_to_stay);
+           return std::ranges::any_of(body->nodes, must_keep);
          });
 }
 

@@ -63,7 +63,7 @@ struct OwnDefinition {
 
 /// True if the node is neither left out nor merged with an equal one: ranks execute it together
 /// (is_joint), or it has effects, or one of its bodies holds such a node.
-[[nodiscard]] bool has_to_stay(const Node& node);
+[[nodiscard]] bool must_keep(const Node& node);
 
 /// The shape rule of a node that carries a definition, as shape_rules.h. Errors: TraceError, with
 /// the rule's message.

@@ -124,7 +124,7 @@ bool UniformFacts::uniform(const Expr& size, const std::string& group) const try
 }
 
 bool UniformFacts::uniform_in(const Expr& size, Groups group) const {
-  return of_uniform_parts(size, group) || made_of_a_known_one(size, group);
+  return of_uniform_parts(size, group) || is_multiple_of_known(size, group);
 }
 
 bool UniformFacts::of_uniform_parts(const Expr& size, Groups group) const {
@@ -141,7 +141,7 @@ bool UniformFacts::of_uniform_parts(const Expr& size, Groups group) const {
 }
 
 /// True for a multiple of a known size plus a uniform rest.
-bool UniformFacts::made_of_a_known_one(const Expr& size, Groups group) const {
+bool UniformFacts::is_multiple_of_known(const Expr& size, Groups group) const {
   return std::ranges::any_of(known_, [&](const Known& known) {
     if ((known.groups & group) == 0) return false;
     const auto times = times_in(size, known.size);
@@ -160,7 +160,7 @@ void UniformFacts::pass() {
 void add_needs(const std::vector<Node>& nodes, UniformFacts& facts,
                std::vector<UniformSize>& uniform) {
   const Node& node = nodes[facts.next()];
-  if (!meets_peers(node)) return;
+  if (!runs_collectives(node)) return;
   for (const Expr& size : uniform_needs(nodes, node)) {
     if (facts.uniform(size, node.text)) continue;
     facts.learn(size, node.text);

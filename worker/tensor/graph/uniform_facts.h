@@ -48,7 +48,7 @@ class UniformFacts {
   [[nodiscard]] Groups named(const std::string& group);
   [[nodiscard]] Groups added(const std::string& group);
   [[nodiscard]] bool of_uniform_parts(const shapes::Expr& size, Groups group) const;
-  [[nodiscard]] bool made_of_a_known_one(const shapes::Expr& size, Groups group) const;
+  [[nodiscard]] bool is_multiple_of_known(const shapes::Expr& size, Groups group) const;
   [[nodiscard]] bool uniform_in(const shapes::Expr& size, Groups group) const;
   [[nodiscard]] Groups same_in(const shapes::Expr& size) const;
   [[nodiscard]] Groups same_values(const Node& node);

@@ -109,9 +109,9 @@ Key key_input(Trace& trace, std::size_t source) {
   const Tensor key = trace.tensor_input(source);
   const shapes::Location here{fmt::format("{}{}", kKeyInput, trace.node(key.node()).text), 0};
   if (trace.peers_may_differ()) {
-    trace.stand_at(here);
+    trace.set_line(here);
     compare_in_the_run(key, "a Key is the same on all ranks, and one has another", {});
-    trace.stand_at(std::nullopt);
+    trace.set_line(std::nullopt);
   } else if (const auto known = trace.host_value(key)) {
     trace.need_uniform({known->expr(), {}, "Key", here});
   }

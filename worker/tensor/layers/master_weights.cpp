@@ -42,9 +42,9 @@ std::vector<Tensor> with_masters(std::string_view what, const std::vector<Tensor
   return out;
 }
 
-std::vector<Tensor> without_masters(const std::vector<Tensor>& before,
-                                    const std::vector<Tensor>& after, std::vector<Tensor>& masters,
-                                    const Line& where) {
+std::vector<Tensor> split_masters(const std::vector<Tensor>& before,
+                                  const std::vector<Tensor>& after, std::vector<Tensor>& masters,
+                                  const Line& where) {
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (has_master(before[i], where)) masters.push_back(after[i]);

@@ -18,8 +18,8 @@ namespace lockstep::worker {
                                                const std::vector<Tensor>& masters,
                                                const Line& where);
 /// New parameters, of the dtypes of the old ones; moves the masters among them to `masters`.
-[[nodiscard]] std::vector<Tensor> without_masters(const std::vector<Tensor>& before,
-                                                  const std::vector<Tensor>& after,
-                                                  std::vector<Tensor>& masters, const Line& where);
+[[nodiscard]] std::vector<Tensor> split_masters(const std::vector<Tensor>& before,
+                                                const std::vector<Tensor>& after,
+                                                std::vector<Tensor>& masters, const Line& where);
 
 }  // namespace lockstep::worker

@@ -73,7 +73,7 @@ Updated<State> on_masters(std::string_view what, const std::vector<Tensor>& para
   for (Tensor& grad : grads) grad = widened(grad, where);
   const std::vector<Tensor> wide = with_masters(what, params, state.masters, where);
   Updated<State> out = step(wide, grads);
-  out.params = without_masters(params, out.params, out.state.masters, where);
+  out.params = split_masters(params, out.params, out.state.masters, where);
   return out;
 }
 

@@ -28,7 +28,7 @@ void prune(Recording& recording) {
   std::vector<bool> needed(nodes.size(), false);
   for (const Graph::Output& output : recording.outputs) needed[output.node] = true;
   for (std::size_t id = nodes.size(); id-- > 0;) {
-    if (has_to_stay(nodes[id]) || nodes[id].op == Op::Input) needed[id] = true;
+    if (must_keep(nodes[id]) || nodes[id].op == Op::Input) needed[id] = true;
     if (needed[id])
       for (const NodeId input : nodes[id].inputs) needed[input] = true;
   }

@@ -16,7 +16,7 @@ NodeId Trace::append(Node node, std::uint32_t scope) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-NodeId Trace::shown_here(NodeId id, const Line& where) {
+NodeId Trace::input_for(NodeId id, const Line& where) {
   const auto owner = std::ranges::find(scopes_, scope_of_[id], &Scope::number);
   if (scope_of_[id] != 0 && owner == scopes_.end())
     throw TraceUsageError(
@@ -108,7 +108,7 @@ std::shared_ptr<const Graph> TracedBody::graph(const std::vector<NodeId>& operan
   for (std::size_t k = 0; k < results_.size(); ++k)
     graph.outputs.push_back({fmt::format("{}", k), place.at(results_[k])});
   NodeOrder order(std::move(nodes), graph.outputs);
-  graph.nodes = order.place(graph.peers_may_differ ? NodeOrder::Checks::WhereTheyStand
+  graph.nodes = order.place(graph.peers_may_differ ? NodeOrder::Checks::AsRecorded
                                                    : NodeOrder::Checks::BeforeCounts);
   for (Graph::Output& output : graph.outputs) output.node = order.placed(output.node);
   add_uniform_needs(graph);
@@ -129,10 +129,10 @@ std::vector<Tensor> TracedBody::replay(Trace& trace, std::map<NodeId, Tensor> gi
         std::ranges::any_of(node.inputs, [&](NodeId input) { return !now.contains(input); });
     if (now.contains(nodes_[i]) || node.op == Op::Input || left_out) continue;
     for (NodeId& input : node.inputs) input = now.at(input);
-    trace.stand_at(node.where);
+    trace.set_line(node.where);
     now[nodes_[i]] = trace.add_node(std::move(node), {}).node();
   }
-  trace.stand_at(std::nullopt);
+  trace.set_line(std::nullopt);
   const auto moved = [&](const std::vector<NodeId>& ids) {
     std::vector<NodeId> out;
     for (const NodeId id : ids) out.push_back(now.at(id));

@@ -165,7 +165,7 @@ TensorMeta Trace::meta(NodeId id) const {
 NodeId Trace::operand(const Tensor& tensor, const Line& where) {
   if (tensor.trace().get() == this) {
     need_open("a tensor", where);
-    return shown_here(tensor.node(), where);
+    return input_for(tensor.node(), where);
   }
   throw TraceUsageError(fmt::format(
       "{}: {} is used in frame {}; {}", here(where).text(),
@@ -201,7 +201,7 @@ Tensor Trace::add_node(Node node, const Line& where) {
   node.meta = std::move(*result);
   const auto next = static_cast<NodeId>(nodes_.size());
   if (node.op == Op::Own) need_one_definition(*node.own, node.where);
-  if (!has_to_stay(node)) {
+  if (!must_keep(node)) {
     auto& known = scopes_.empty() ? same_nodes_ : scopes_.back().same_nodes;
     const auto [same, fresh] = known.emplace(node_fingerprint(node), next);
     if (!fresh) return {shared_from_this(), same->second};
@@ -352,8 +352,8 @@ bool Trace::ask_group(const SymBool& condition, bool all, const Line& where) {
   return answer;
 }
 
-TraceReliance Trace::reliance(std::optional<std::string> error) const {
-  TraceReliance out{shapes::point_trace(env_, std::move(error)), {}};
+TraceConditions Trace::reliance(std::optional<std::string> error) const {
+  TraceConditions out{shapes::point_trace(env_, std::move(error)), {}};
   shapes::PointTrace& sizes = out.sizes;
   for (std::size_t i = group_guards_.size(); i-- > 0;) {
     const GroupGuard& guard = group_guards_[i];
@@ -416,7 +416,7 @@ Graph Trace::finish() {
       read_back_lines(recording, env_.deferred_asserts(), uniform_, std::move(of_masks));
   NodeOrder order(std::move(recording.nodes), recording.outputs);
   for (const shapes::DeferredAssert& deferred : env_.deferred_asserts()) order.add(deferred);
-  graph.nodes = order.place(setup_.peers_may_differ ? NodeOrder::Checks::WhereTheyStand
+  graph.nodes = order.place(setup_.peers_may_differ ? NodeOrder::Checks::AsRecorded
                                                     : NodeOrder::Checks::BeforeCounts);
   graph.peers_may_differ = setup_.peers_may_differ;
   for (const Graph::Output& output : recording.outputs)

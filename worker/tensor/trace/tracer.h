@@ -42,7 +42,7 @@ struct GroupFailure {
 };
 
 /// What a trace depends on. Other inputs for which it holds give the same graph.
-struct TraceReliance {
+struct TraceConditions {
   shapes::PointTrace sizes;         // as if all ranks had the same sizes in group questions
   std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": conditions on other inputs
 };
@@ -78,7 +78,7 @@ struct TraceSetup {
   /// asking the group. Further questions take this rank's answer.
   const std::vector<std::int64_t>* answers = nullptr;
   /// Filled in when the trace ends, successfully or not; null: not needed.
-  TraceReliance* reliance = nullptr;
+  TraceConditions* reliance = nullptr;
 };
 
 struct OwnGradient;
@@ -129,7 +129,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::optional<DType> autocast() const { return autocast_; }
   void set_autocast(std::optional<DType> dtype) { autocast_ = dtype; }
   [[nodiscard]] DType low_precision() const { return setup_.low_precision; }
-  void stand_at(std::optional<shapes::Location> line) { standing_ = std::move(line); }
+  void set_line(std::optional<shapes::Location> line) { standing_ = std::move(line); }
   /// Appends a node and completes its meta by the shape rule. Returns an equal earlier node in its
   /// place (common subexpression elimination), except for collectives and host syncs. Throws
   /// TraceUsageError with the rule's message.
@@ -188,7 +188,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] const OwnGradient* own_gradient(NodeId id) const;
 
   /// What the trace has depended on so far. `error`: why the trace fails at this point, if it does.
-  [[nodiscard]] TraceReliance reliance(std::optional<std::string> error) const;
+  [[nodiscard]] TraceConditions reliance(std::optional<std::string> error) const;
   /// Ends the trace: places asserts and inputs, and substitutes what is known about sizes in all
   /// nodes.
   [[nodiscard]] Graph finish();
@@ -202,7 +202,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::uint32_t scope() const { return scopes_.empty() ? 0 : scopes_.back().number; }
   /// The input that stands for a value of an outer graph in the body in progress; `id` itself if
   /// its node belongs to that body.
-  [[nodiscard]] NodeId shown_here(NodeId id, const Line& where);
+  [[nodiscard]] NodeId input_for(NodeId id, const Line& where);
   /// The outermost value that an input of a body stands for.
   [[nodiscard]] NodeId origin(NodeId id) const;
   [[nodiscard]] shapes::Expr dim(const DimDecision& decision) const;

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <lockstep/collectives/mpi.h>
-#include <lockstep/worker/agree/agreement/call_teller.h>
+#include <lockstep/worker/agree/agreement/call_reporter.h>
 #include <lockstep/worker/agreement.h>
 
-namespace lockstep::worker::call_teller_test {
+namespace lockstep::worker::call_reporter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -25,7 +25,7 @@ class CallTelling : public testing::Test {
   }
   std::unique_ptr<collectives::Communicator> group;
   std::shared_ptr<coordinator::Feed> feed = std::make_shared<coordinator::Feed>();
-  CallTeller teller{feed};
+  CallReporter teller{feed};
   Agreement agreement{*group, "world", {.recompile_limit = 2, .settle = false}};
   Agreement::Build build = [](int, const Decision& decision) -> Result<Built> {
     std::this_thread::sleep_for(5ms);
@@ -117,4 +117,4 @@ TEST_F(CallTelling, ErrorsAndFallbacks_AreToldWithTheirReason) {
 }
 
 }  // namespace
-}  // namespace lockstep::worker::call_teller_test
+}  // namespace lockstep::worker::call_reporter_test

@@ -12,9 +12,9 @@
 namespace lockstep::worker {
 
 /// One per rank, for all its drivers. Single-threaded.
-class CallTeller final : public CallObserver {
+class CallReporter final : public CallObserver {
  public:
-  explicit CallTeller(std::shared_ptr<coordinator::Feed> feed) : feed_(std::move(feed)) {}
+  explicit CallReporter(std::shared_ptr<coordinator::Feed> feed) : feed_(std::move(feed)) {}
 
   void missed(const CallMachine& machine) override;
   void ended(const CallMachine& machine, const CallOutcome& outcome,

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <lockstep/worker/agree/agreement/call_teller.h>
+#include <lockstep/worker/agree/agreement/call_reporter.h>
 
 namespace lockstep::worker {
 namespace {
@@ -33,11 +33,11 @@ std::string reason_of(const CodeCache& cache, const Observation& observation) {
 
 }  // namespace
 
-void CallTeller::missed(const CallMachine& machine) {
+void CallReporter::missed(const CallMachine& machine) {
   why_ = reason_of(machine.cache(), machine.observation());
 }
 
-void CallTeller::count(const CallOutcome& outcome, const CallTimes& took) {
+void CallReporter::count(const CallOutcome& outcome, const CallTimes& took) {
   counters_.reused += outcome.kind == CallOutcome::Kind::Reused ? 1 : 0;
   counters_.compiled += outcome.kind == CallOutcome::Kind::Compiled ? 1 : 0;
   counters_.fallbacks += outcome.kind == CallOutcome::Kind::Fallback ? 1 : 0;
@@ -52,8 +52,8 @@ void CallTeller::count(const CallOutcome& outcome, const CallTimes& took) {
   feed_->count(counters_);
 }
 
-void CallTeller::ended(const CallMachine& machine, const CallOutcome& outcome,
-                       const CallTimes& took) {
+void CallReporter::ended(const CallMachine& machine, const CallOutcome& outcome,
+                         const CallTimes& took) {
   count(outcome, took);
   if (outcome.kind == CallOutcome::Kind::Reused) return;
   CallEvent event;
