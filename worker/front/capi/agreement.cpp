@@ -70,7 +70,7 @@ shapes::Location location_of(const std::string& text) {
   return line ? shapes::Location{text.substr(0, colon), *line} : shapes::Location{text, 0};
 }
 
-/// Returns what is wrong with the frame's name; the rank reports it in the round.
+/// Returns what is wrong with the frame's name; this rank reports that in the round.
 std::optional<Status> wrong_call(const char* frame) {
   if (frame == nullptr || *frame == 0)
     return bad_input("frame is NULL or empty; give the name of the function that is called");
@@ -124,7 +124,7 @@ class Builder {
   std::unique_ptr<lockstep_decision> made_;
 };
 
-/// Hands bytes to the callback; NULL if there are none.
+/// Sets the callback's `bytes` and `size` to the bytes found; NULL if there are none.
 void give(lockstep_built& built, std::optional<Bytes> found, const void** bytes, size_t* size) {
   built.shared = found ? *std::move(found) : Bytes{};
   *bytes = found ? built.shared.data() : nullptr;
@@ -203,7 +203,7 @@ int lockstep_agreement_create(lockstep_group* group, const char* name,
       auto same = collectives::startup_round(*state.world.all, text_of(plain(name), checked));
       if (!state.seen(same)) return same;
     }
-    if (!checked) return checked.error();  // the same on all ranks
+    if (!checked) return checked.error();  // equal on all ranks: the round has compared it
     auto made = std::make_unique<lockstep_agreement>();
     made->group = group->state;
     const int number = ++state.agreements;

@@ -50,7 +50,7 @@ Result<Duration> deadline_of(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-/// Warns of a failure of the disk, after which the job goes on.
+/// Prints a failure of the disk; the job goes on after it.
 void warn(const Status& status) { fmt::print(stderr, "lockstep: {}\n", status.message); }
 
 }  // namespace
@@ -392,7 +392,7 @@ void lockstep_group_close(lockstep_group* group) {
   if (group == nullptr) return;
   const std::shared_ptr<Group> kept = group->state;
   const auto turn = kept->turns.take("the end of the group");
-  if (!turn) {  // not freed: the other call uses it
+  if (!turn) {  // the group is not freed, because the other call uses it
     fail(turn.error());
     kept->world.end_job(turn.error());
     return;

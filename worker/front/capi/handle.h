@@ -27,7 +27,7 @@ struct lockstep_report {
   explicit lockstep_report(lockstep::Status what);
   lockstep::Status status;
   std::string text;
-  std::vector<std::string> ranks;  // text of each row's ranks
+  std::vector<std::string> ranks;  // the ranks of each row as text
 };
 
 struct lockstep_decision {
@@ -44,7 +44,7 @@ struct lockstep_built {
   lockstep::capi::Group& group;
   lockstep::Bytes shared{};                 // the bytes last returned to the callback
   std::uint32_t shares = 0;                 // rounds of lockstep_build_share() in this build
-  std::optional<lockstep::Status> ended{};  // error of a round of `shares`, on all ranks
+  std::optional<lockstep::Status> ended{};  // error of such a round, the same on all ranks
 };
 
 struct lockstep_observation {
@@ -81,8 +81,8 @@ inline constexpr const char* kNoAgreement =
     "agreement is NULL; make one with lockstep_agreement_create(), and do not use it once it is "
     "freed";
 
-/// Checks that a name can be declared: it is not empty, and no source or field has it. `what`:
-/// "source" or "field".
+/// Checks that a name can be declared: it is not empty, and no source or field has that name.
+/// `what`: "source" or "field".
 [[nodiscard]] Result<void> check_name(const lockstep_observation* observation, const char* name,
                                       std::string_view what);
 
@@ -118,7 +118,7 @@ struct Group final : worker::RoundObserver {
   Turns turns{"a group"};
   bool over = false;                 // finished or left, or a rank is gone
   std::atomic<bool> inside = false;  // a collective function is running
-  bool all_know = false;             // the last collective function failed, on all ranks alike
+  bool all_know = false;             // the last collective function failed, on all ranks
   /// Store of shared builds; null: it has not been opened yet, or cannot be opened.
   std::unique_ptr<coordinator::ArtifactStore> artifacts;
   bool opened_artifacts = false;
@@ -131,7 +131,7 @@ struct Group final : worker::RoundObserver {
 
   /// Collective: compares configurations and builds of the ranks.
   [[nodiscard]] Result<void> start(std::string configuration);
-  /// Collective, after start(): lets this rank report to the coordinator of the settings, if any.
+  /// Collective, after start(): lets this rank report to the coordinator, if the settings name one.
   [[nodiscard]] Result<void> publish(const worker::Settings& settings);
   /// Collective, after start(): opens the profiles stored under the job's id, if it has one.
   [[nodiscard]] Result<void> open_profiles(const worker::Settings& settings);
@@ -174,7 +174,7 @@ struct Group final : worker::RoundObserver {
     return result;
   }
 
-  /// Shows a phase of this rank on the board while it lives.
+  /// During its lifetime the board shows `phase` for this rank.
   class Phased {
    public:
     Phased(Group& group, Phase phase) : group_(group) { say(phase); }
@@ -189,7 +189,7 @@ struct Group final : worker::RoundObserver {
     Group& group_;
   };
 
-  /// Marks a collective function as running while it lives.
+  /// During its lifetime a collective function counts as running.
   class Inside {
    public:
     explicit Inside(Group& group) : group_(group) { group_.inside = true; }

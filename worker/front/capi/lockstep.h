@@ -15,9 +15,9 @@
  * during a call of another thread fails on this rank alone with BAD_INPUT, which names both
  * threads, and changes nothing. lockstep_busy() and lockstep_stalls() never fail for this reason.
  * Freeing an agreement or closing a group during a call of another thread has no effect, except
- * that closing a group of several ranks ends the job with that error. All ranks must make their
- * calls in the same order, whichever threads make them. Only one thread at a time may create or set
- * an observation, and no thread during a call that uses it.
+ * that closing a group of several ranks ends the job with this BAD_INPUT. All ranks must make their
+ * calls in the same order, whichever threads make them. Only one thread at a time may set an
+ * observation, and no thread may set it during a call that uses it.
  *
  * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle that
  * returned them. Each kind of handle has its own function that frees it; freeing NULL does
@@ -32,8 +32,8 @@
 extern "C" {
 #endif
 
-/* The binary interface that this header describes; lockstep_abi() returns the library's. It changes
- * only if programs built against an older header would break. */
+/* The version of the binary interface that this header describes; lockstep_abi() returns that of
+ * the library. The version changes only if programs built against an older header would break. */
 #define LOCKSTEP_ABI 1
 int lockstep_abi(void);
 /* "0.1.0" */
@@ -89,7 +89,8 @@ const char* lockstep_report_message(const lockstep_report* report);
 const char* lockstep_report_text(const lockstep_report* report);
 /* The input that caused the error ("tokens.size(0)"); empty: no single input. */
 const char* lockstep_report_source(const lockstep_report* report);
-/* The table by ranks: one row per distinct value, by lowest rank. */
+/* Number of rows of the table by ranks: one per distinct value, ordered by the lowest rank that has
+ * the value. */
 size_t lockstep_report_rows(const lockstep_report* report);
 /* "0-2,7"; empty past the end. */
 const char* lockstep_report_ranks(const lockstep_report* report, size_t row);
@@ -99,38 +100,40 @@ const char* lockstep_report_value(const lockstep_report* report, size_t row);
  */
 
 typedef struct lockstep_group lockstep_group;
-/* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise not used. NULL: all
- * processes that mpirun started, with MPI initialised here if it is not yet (in a build without MPI
- * they meet over TCP); or, if LOCKSTEP_RENDEZVOUS is set, the processes that meet there. MPI may
- * have any thread level (MPI_THREAD_SERIALIZED or more if calls change threads); it must not be
- * finalised before the group is closed.
- * `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60. `report_folder`:
- * also receives the watchdog's report; NULL: no folder. The ranks compare their deadlines and
- * libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP STUCK (naming the missing
- * ranks), VERSION (secrets or libraries differ), BAD_INPUT, RANK_LOST. */
+/* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise not used. If `comm`
+ * is NULL and LOCKSTEP_RENDEZVOUS is set, the group has the processes that meet there. If neither
+ * is given, it has all processes that the launcher (mpirun, srun, torchrun) started, or this
+ * process alone if there is no launcher. They meet by MPI, which is initialised here if it is not
+ * yet, or over TCP (under torchrun, or in a build without MPI). MPI may have any thread level
+ * (MPI_THREAD_SERIALIZED or more if calls change threads); it must not be finalised before the
+ * group is closed. `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60.
+ * `report_folder`: a folder that receives the watchdog's report, too; NULL: no folder. The ranks
+ * compare their deadlines and libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP
+ * STUCK (naming the missing ranks), VERSION (secrets or libraries differ), BAD_INPUT, RANK_LOST. */
 int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
                         lockstep_group** group);
-/* The number of processes that a launcher (mpirun, mpiexec, srun) started, this one included, from
- * the launcher's variables; 1: no launcher. */
+/* The number of processes that a launcher (mpirun, mpiexec, srun, torchrun) started together, this
+ * one included, from the launcher's variables; 1: no launcher. */
 int lockstep_launched(void);
 /* A group of this process only, without MPI, even if a launcher has started others. */
 int lockstep_group_alone(lockstep_group** group);
 /* Rank and size of the group; -1 if `group` is NULL. */
 int lockstep_group_rank(const lockstep_group* group);
 int lockstep_group_size(const lockstep_group* group);
-/* This process is busy, for example compiling: it does not count as stuck for `seconds` from now.
- * From any thread. */
+/* Says that this process is busy, for example compiling, and does not count as stuck for `seconds`
+ * from now. From any thread. */
 int lockstep_busy(lockstep_group* group, double seconds);
 /* Says what this process does from now on, for the watchdog and the status page, such as
  * "all_reduce at train.py:41". Not collective, and never waits. */
 int lockstep_note(lockstep_group* group, const char* text);
-/* Says that this process is about to issue one of the program's own collectives, which takes all
- * ranks of the group. `text` begins with the collective's name: "all_reduce f32[4] at train.py:41".
- * For the watchdog, which names ranks that do not issue this collective. Never waits. */
+/* Says that this process is about to issue one of the program's own collectives, in which all ranks
+ * of the group take part. `text` begins with the collective's name: "all_reduce f32[4] at
+ * train.py:41". Tells the watchdog, which names ranks that do not issue it. Never waits. */
 int lockstep_issues(lockstep_group* group, const char* text);
 /* Says that the program's thread has made no progress for a while since lockstep_issues(). This
- * process then counts as waiting in that collective until it issues another, calls a collective
- * function, or calls lockstep_busy() because it does make progress. From any thread. */
+ * process then counts as waiting in that collective until it issues another or calls a collective
+ * function. If the program does make progress, call lockstep_busy(), so that this process does not
+ * count as stuck. From any thread. */
 int lockstep_stalls(lockstep_group* group);
 /* Reports that this rank has failed, with `code` (TRACE_ERROR, COMPILE_ERROR, RUNTIME_ASSERT,
  * BAD_INPUT, ENVIRONMENT) and `text`. Not collective. The next collective function fails with this
@@ -164,10 +167,11 @@ int lockstep_finish(lockstep_group* group);
  * reason and exit code 3. */
 int lockstep_leave(lockstep_group* group, const char* text);
 /* Sets whether a lost rank ends the job even while this process is not waiting in a call of the
- * group. Initially it does. Never waits. */
+ * group; by default it does. Never waits. */
 int lockstep_ends_at_loss(lockstep_group* group, int ends);
-/* Says that this rank makes no more calls of the group. Never waits. If other ranks still make one,
- * their watchdog ends the job once this rank has freed the group, and names this rank. */
+/* Says that this rank makes no more calls of the group. Never waits. If other ranks still make a
+ * collective call, their watchdog ends the job once this rank has freed the group, and names this
+ * rank. */
 int lockstep_done(lockstep_group* group);
 /* Frees the group. A group that has not been finished, left or done with is left first. */
 void lockstep_group_close(lockstep_group* group);
@@ -226,8 +230,8 @@ int lockstep_set_sizes(lockstep_observation* observation, size_t source, const i
 int lockstep_set_int(lockstep_observation* observation, size_t source, int64_t value);
 int lockstep_set_bool(lockstep_observation* observation, size_t source, int value);
 /* Sets all sources at once, in the order of declaration: the sizes of a tensor, one value for an
- * int or a bool, no value for a float. `count` must be the number of values. Tensors become
- * contiguous. */
+ * int or a bool, no value for a float. `count` must be the number of values. All tensors then count
+ * as contiguous. */
 int lockstep_set_all(lockstep_observation* observation, const int64_t* values, size_t count);
 /* The mark stays until it is set again. */
 int lockstep_set_mark(lockstep_observation* observation, size_t source, size_t dim, int mark);
@@ -237,7 +241,7 @@ int lockstep_set_mark(lockstep_observation* observation, size_t source, size_t d
  * A field is not an input and becomes no symbol. When a version is built, the ranks join their
  * values, and the decision has the joined value before `build` runs. The version then serves calls
  * in which every rank's own value is equal to the joined one (EQUAL), not below it (MIN), not above
- * it (MAX) or one of its values (UNION): a version for the greatest value 512 serves smaller ones.
+ * it (MAX) or one of its values (UNION). So a version for the maximum 512 serves values up to 512.
  * Errors: LOCKSTEP_SOURCE_MISMATCH if ranks observe different fields, LOCKSTEP_KIND_MISMATCH if
  * types or joins differ, LOCKSTEP_CONSTANT_MISMATCH if values of EQUAL differ. */
 
@@ -251,17 +255,17 @@ typedef enum lockstep_field_type {
 
 typedef enum lockstep_join {
   LOCKSTEP_JOIN_EQUAL, /* the same on all ranks */
-  LOCKSTEP_JOIN_MIN,   /* false before true; text and bytes as unsigned bytes */
+  LOCKSTEP_JOIN_MIN,   /* false is below true; text and bytes compare as unsigned bytes */
   LOCKSTEP_JOIN_MAX,
   LOCKSTEP_JOIN_UNION /* the distinct values, ordered by their lowest ranks; at most 64 KiB */
 } lockstep_join;
 
 /* Declares a field, once; `field` (may be NULL) receives its number, from 0. The name must not be
- * empty, nor that of another field or source. Values start as 0 and empty. */
+ * empty, nor be that of another field or source. Values start as 0 or empty. */
 int lockstep_observe_field(lockstep_observation* observation, const char* name, int type, int join,
                            size_t* field);
-/* Set the fields before each call. A value has at most 1,024 bytes and is copied. A text may be set
- * by either of the last two functions. */
+/* Set the fields before each call. A value has at most 1,024 bytes and is copied. A text or an
+ * object may be set by either of the last two functions. */
 int lockstep_set_field_bool(lockstep_observation* observation, size_t field, int value);
 int lockstep_set_field_int(lockstep_observation* observation, size_t field, int64_t value);
 int lockstep_set_field_text(lockstep_observation* observation, size_t field, const char* text);
@@ -278,7 +282,7 @@ size_t lockstep_decision_sources(const lockstep_decision* decision);
 const char* lockstep_decision_name(const lockstep_decision* decision, size_t source);
 int lockstep_decision_kind(const lockstep_decision* decision, size_t source);
 int lockstep_decision_dtype(const lockstep_decision* decision, size_t source);
-/* Sizes of a tensor, 1 for an int or a bool, 0 for a float. */
+/* Number of sizes of a tensor; 1 for an int or a bool, 0 for a float. */
 size_t lockstep_decision_dims(const lockstep_decision* decision, size_t source);
 /* A size, or the value of an int or bool: if `is_symbol` becomes 1, `value` is the number of a
  * symbol, else the static value. */
@@ -318,7 +322,7 @@ const char* lockstep_decision_json(const lockstep_decision* decision);
 
 typedef enum lockstep_consistency {
   LOCKSTEP_SAME_GRAPH,       /* all ranks run the same program */
-  LOCKSTEP_SAME_COLLECTIVES, /* the build's fingerprint covers only its list of collectives */
+  LOCKSTEP_SAME_COLLECTIVES, /* the fingerprint of a build covers only its collectives */
   LOCKSTEP_SHARED_SIZES      /* ranks share the dynamic sizes; programs may differ */
 } lockstep_consistency;
 
@@ -328,7 +332,8 @@ typedef struct lockstep_config {
   int32_t automatic_dynamic;   /* sizes that differ become symbols */
   int32_t assume_at_least_two; /* symbols are at least 2 until a rank sees a smaller size */
   int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
-  /* The version of one list of inputs that reaches half of the limit has symbols for all sizes. */
+  /* Once the versions for one list of inputs, the new one included, reach half of
+     recompile_limit, the new version has symbols for all sizes and ints not marked static. */
   int32_t settle;
 } lockstep_config;
 #define LOCKSTEP_CONFIG_INIT \
@@ -367,8 +372,8 @@ void lockstep_build_failed(lockstep_built* built, int code, const char* text);
  * Operators: + - * // % Mod Min Max of sizes, ints and whole numbers (a quotient is rounded down),
  * and one of == != < <= > >=. `where`: "kernel.c:41" for reports; may be NULL. The condition is
  * tested on every rank's own inputs before the version is added: if it is false on one rank, that
- * is BRANCH_DIVERGENCE on all. From then on the version fits only inputs for which it is true. With
- * LOCKSTEP_SAME_GRAPH all ranks must give the same guards. Errors fail the build, whatever the
+ * is BRANCH_DIVERGENCE on all. From then on the version fits only inputs that meet the condition.
+ * With LOCKSTEP_SAME_GRAPH all ranks must give the same guards. Errors fail the build, whatever the
  * callback returns: BAD_INPUT (a text that cannot be read, a size that is marked unbacked),
  * BRANCH_DIVERGENCE (the decision's static sizes make the condition false). */
 int lockstep_build_guard(lockstep_built* built, const char* condition, const char* where);
@@ -377,16 +382,16 @@ int lockstep_build_guard(lockstep_built* built, const char* condition, const cha
  * ranks compare its values before the version is added, and in the vote of each call of that
  * version, at no extra cost. If the values differ, that is CONSTRAINT_VIOLATION on all ranks, with
  * the values, `what` and `where`, and the next call works. All ranks must add the same uniform
- * sizes, or it is GRAPH_DIVERGENCE. BAD_INPUT, which fails the build: as for a guard, and under
+ * sizes, or it is GRAPH_DIVERGENCE. The build fails with BAD_INPUT as for a guard, and under
  * LOCKSTEP_SHARED_SIZES. */
 int lockstep_build_uniform(lockstep_built* built, const char* size, const char* what,
                            const char* where);
 /* Shared builds: one rank builds for all, once per job, and the bytes are kept for the next job.
- * `of` covers all that the bytes depend on, such as the compiler's version and the processor.
- * `bytes` becomes NULL if there are none; else they are valid until the next call of these two
- * functions or the end of the callback.
+ * `of` is a fingerprint of all that the bytes depend on, such as the compiler's version and the
+ * processor. `bytes` becomes NULL if there are none; else they are valid until the next call of one
+ * of these two functions or the end of the callback.
  *
- * Returns the bytes that this rank has kept, in files that only this user can write
+ * Returns the bytes that this rank has kept under `of`, in files that only this user can write
  * (LOCKSTEP_CACHE_DIR) and whose SHA-256 is checked. Not collective. */
 int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const void** bytes,
                         size_t* size);
@@ -448,7 +453,7 @@ typedef struct lockstep_run {
   lockstep_fingerprint program;
   int32_t collectives_known;        /* a lockstep_collectives */
   lockstep_fingerprint collectives; /* LISTED, ISSUED: fingerprint of the ordered list */
-  /* For reports, may be NULL: a line of a few words, then the program's text. Reports show the
+  /* For reports: a line of a few words, then the program's text; may be NULL. Reports show the
    * first line that differs. Text after a tab in a line is shown, but not compared. */
   const char* program_text;
   const char* collectives_text; /* like program_text, with one collective per line */
@@ -466,7 +471,8 @@ int lockstep_audit(lockstep_agreement* agreement, const char* frame,
                    uint64_t* times);
 /* The report of the last audited call; NULL: no difference. Valid until the next audited call. */
 const lockstep_report* lockstep_finding(const lockstep_agreement* agreement);
-/* A few lines for the end of the job; valid until the next audited call. Empty for NULL. */
+/* A summary of the audit, a few lines, for the end of the job; valid until the next call of this
+ * function. Empty for NULL. */
 const char* lockstep_audit_summary(lockstep_agreement* agreement);
 
 #ifdef __cplusplus

@@ -57,9 +57,9 @@ int lockstep_controller_settle(lockstep_controller* controller);
  * programs of this controller become unusable, but must still be freed. */
 void lockstep_controller_free(lockstep_controller* controller);
 
-/* Puts a tensor on the workers. `each` has one tensor for every worker (`count` 1), or as many
- * tensors as there are workers, of equal dtypes and numbers of dims. `label`: the name that a later
- * controller sees; NULL: "a tensor". Errors: BAD_INPUT. */
+/* Puts a tensor on the workers. `each` has one tensor that all workers get (`count` is 1), or one
+ * tensor per worker, of equal dtypes and numbers of dims. `label`: the name that a later controller
+ * sees; NULL: "a tensor". Errors: BAD_INPUT. */
 int lockstep_controller_put(lockstep_controller* controller, const lockstep_array* each,
                             size_t count, const char* label, lockstep_tensors** tensor);
 /* Has each worker read tensors of a safetensors file; "{rank}" in `path` is replaced by the
@@ -70,14 +70,15 @@ int lockstep_controller_read(lockstep_controller* controller, const char* path,
  * Works once. The workers free a tensor once its handle is freed. */
 int lockstep_controller_take_over(lockstep_controller* controller, lockstep_tensors** tensors);
 
-/* Number of tensors; 0 if `tensors` is NULL. Tensors are in the order of their names; those of
+/* Number of tensors; 0 if `tensors` is NULL. They are in the order of their names; those of
  * lockstep_controller_take_over() are in the order in which they were made. */
 size_t lockstep_tensors_count(const lockstep_tensors* tensors);
-/* "": there is no such tensor. */
+/* Name of a tensor; "": there is no such tensor. */
 const char* lockstep_tensors_name(const lockstep_tensors* tensors, size_t index);
-/* -1: there is no such tensor. */
+/* Dtype of a tensor; -1: there is no such tensor. */
 int lockstep_tensors_dtype(const lockstep_tensors* tensors, size_t index);
-/* Makes a handle of one tensor, which both handles then share. Errors: BAD_INPUT. */
+/* Makes a new handle of one of the tensors. The old handle keeps the tensor, too. Errors:
+ * BAD_INPUT. */
 int lockstep_tensors_one(const lockstep_tensors* tensors, size_t index, lockstep_tensors** tensor);
 /* Frees the handle. The workers free a tensor once no handle has it. */
 void lockstep_tensors_free(lockstep_tensors* tensors);
@@ -105,15 +106,15 @@ void lockstep_program_free(lockstep_program* program);
 typedef struct lockstep_value {
   const char* name;
   lockstep_kind kind;
-  lockstep_tensors* tensor; /* for LOCKSTEP_TENSOR: the first of these */
+  lockstep_tensors* tensor; /* for LOCKSTEP_TENSOR: the input is the first of these tensors */
   int moved;                /* 1: `tensor` is empty after the call, even a failed one; the workers
                                free the tensor during the run, if no other handle has it */
   int64_t integer;          /* for LOCKSTEP_INT and LOCKSTEP_BOOLEAN */
   double real;              /* for LOCKSTEP_FLOAT */
 } lockstep_value;
-/* Calls the program. Returns the outputs by name; if all entries of the program have the same
- * outputs, without waiting for the run. Errors: BAD_INPUT, before anything is sent, if an input is
- * missing, unknown, or of another kind or dtype. */
+/* Calls the program; `outputs` receives its outputs, by name. Does not wait for the run if all
+ * entries of the program have the same outputs. Errors: BAD_INPUT, before anything is sent, if an
+ * input is missing, unknown, or of another kind or dtype. */
 int lockstep_program_call(lockstep_program* program, const lockstep_value* values, size_t count,
                           lockstep_tensors** outputs);
 

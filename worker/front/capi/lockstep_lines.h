@@ -7,7 +7,7 @@
  * refusal is final for its group: every rank of the group gets the same report, at its next
  * operation and in its waits. Ranks of one host see each other's operations at once. Ranks of
  * different hosts see them a few milliseconds later, by notes, once the hosts have met. If two such
- * ranks issue different operations within that time, both have issued before the refusal.
+ * ranks issue different operations within that time, both have issued them before the refusal.
  *
  * Threads: every function may be called on any thread. Operations of one group must be issued in
  * the same order on its ranks, so only one thread at a time may issue on it. */
@@ -34,8 +34,8 @@ const char* lockstep_lines_place(const lockstep_lines* lines);
  * lines can be read, including this rank. */
 int lockstep_lines_join(lockstep_lines* lines, const char* const* places, size_t ranks,
                         size_t* seen);
-/* Returns the head of this host: its lowest rank. Call it after join(); the caller sends the result
- * to all ranks. Errors: ENVIRONMENT. */
+/* `head` receives the head of this host: its lowest rank. Call it after lockstep_lines_join(); the
+ * caller sends the result to all ranks. Errors: ENVIRONMENT. */
 int lockstep_lines_head(lockstep_lines* lines, int32_t* head);
 /* Connects the hosts, if not all ranks have the same head; called once on all ranks, before the
  * first operation. `heads`: the heads of all ranks (-1: the rank takes no part). Collective over
@@ -79,45 +79,45 @@ typedef struct lockstep_operation {
 } lockstep_operation;
 
 /* Posts an operation and compares it with those of peers. `number` (may be NULL) receives its
- * number in the group, from 0. After any error it must not be issued. Errors: GRAPH_DIVERGENCE;
- * STUCK, GONE, RANK_LOST (the group is dead); ENVIRONMENT; BAD_INPUT. */
+ * number in the group, from 0. After any error the operation must not be issued. Errors:
+ * GRAPH_DIVERGENCE; STUCK, GONE, RANK_LOST (the group is dead); ENVIRONMENT; BAD_INPUT. */
 int lockstep_lines_issue(lockstep_lines* lines, int group, const lockstep_operation* operation,
                          uint64_t* number);
 /* Number of pairs of different places in the program at which two ranks issued equal operations.
  * Such operations are not refused. */
 uint64_t lockstep_lines_apart(const lockstep_lines* lines);
-/* The `number`-th pair, from 1, as a sentence that stays valid; NULL: no such pair. */
+/* The `number`-th of these pairs, from 1, as a sentence that stays valid; NULL: no such pair. */
 const char* lockstep_lines_apart_text(const lockstep_lines* lines, uint64_t number);
-/* Says that the operation posted last has been handed to its transport. */
+/* Says that the operation posted last on `group` has been handed to its transport. */
 void lockstep_lines_issued(lockstep_lines* lines, int group);
 
 /* Checks that an issued operation can still complete, even if no thread waits for it. Errors: those
  * of a dead group. The group becomes dead if a rank that the operation needs has ended without
  * issuing it. */
 int lockstep_lines_in_flight(lockstep_lines* lines, int group, uint64_t number);
-/* Posts for peers something about the subject `key`, such as what this rank compiles; it is not
- * compared. Only the latest posts of a rank are kept, some 4,096 per key. */
+/* Posts `what` for peers, under the key of its subject, such as what this rank compiles. The post
+ * is not compared. Only the latest posts of a rank are kept, some 4,096 per key. */
 int lockstep_lines_tell(lockstep_lines* lines, lockstep_fingerprint key,
                         const lockstep_operation* what);
 typedef struct lockstep_told {
   uint32_t struct_size; /* sizeof(lockstep_told) */
-  uint64_t times;       /* number of the rank's posts about the key; 0: none known */
+  uint64_t times;       /* number of the rank's posts under the key; 0: none known */
   const char *kind, *dtype, *reduction, *place;
   size_t to_count;
   const int64_t* to;
 } lockstep_told;
-/* Returns post `number` (from 1) of a rank about the key. Only `times` is set if `number` is 0 or
- * the post is not kept. `rank` may be this rank. `told` is valid until this thread's next call of
- * this function. */
+/* `told` receives post `number` (from 1) of a rank under the key. Only `times` is set if `number`
+ * is 0 or the post is not kept. `rank` may be this rank. `told` is valid until this thread's next
+ * call of this function. */
 int lockstep_lines_told(lockstep_lines* lines, lockstep_fingerprint key, int32_t rank,
                         uint64_t number, lockstep_told* told);
 
 typedef enum lockstep_arrived {
   LOCKSTEP_ARRIVED_NOT_YET = 0,
-  LOCKSTEP_ARRIVED_ALL = 1, /* all whose lines can be read */
-  LOCKSTEP_ARRIVED_HERE = 2 /* all of this host; the posts of other hosts arrive later */
+  LOCKSTEP_ARRIVED_ALL = 1, /* all ranks whose lines can be read */
+  LOCKSTEP_ARRIVED_HERE = 2 /* all ranks of this host; the posts of other hosts arrive later */
 } lockstep_arrived;
-/* Returns which of the ranks that an operation needs have issued it: a lockstep_arrived. */
+/* Says which of the ranks that an operation needs have issued it: returns a lockstep_arrived. */
 int lockstep_lines_arrived(lockstep_lines* lines, int group, uint64_t number);
 /* Says that this thread begins to wait for an operation. */
 int lockstep_wait_begin(lockstep_lines* lines, int group, uint64_t number, lockstep_wait** wait);
@@ -133,14 +133,14 @@ void lockstep_lines_take_from_any(lockstep_lines* lines);
 /* Sets the time after which a rank that others wait for is named (STUCK), if it has not called
  * lockstep_lines_alive(). 0: never. */
 void lockstep_lines_deadline(lockstep_lines* lines, double seconds);
-/* Says that this process makes progress, as far as the caller knows, for `seconds` from now. */
+/* Says that this process counts as making progress for `seconds` from now. */
 void lockstep_lines_alive(lockstep_lines* lines, double seconds);
 /* Says that this process ends by a failure and issues nothing more. */
 void lockstep_lines_gone(lockstep_lines* lines, const char* text);
 /* Says that this process issues nothing more. Errors: GRAPH_DIVERGENCE (an operation that it issued
- * has been refused since, and no call has reported that), BAD_INPUT. */
+ * was refused afterwards, and no call has reported that yet), BAD_INPUT. */
 int lockstep_lines_finish(lockstep_lines* lines);
-/* Says that the process ends: nothing more is sent to other hosts. */
+/* Stops sending posts to other hosts; call it when the process ends. */
 void lockstep_lines_leave(lockstep_lines* lines);
 void lockstep_lines_free(lockstep_lines* lines);
 

@@ -1,7 +1,7 @@
 // The functions that a self-contained build takes from glibc, limited to what glibc 2.28 has, so
 // that the build loads with that version or a newer one. A function that 2.28 has is linked under
-// its first symbol version; a function that 2.28 lacks is made of others. Each is defined here
-// under its own name, hidden, and omitted if unused.
+// its first symbol version; a function that 2.28 lacks is made of others. Each function is defined
+// here under its own name, hidden, and omitted if unused.
 #include <cstdint>
 #include <cstdlib>
 
@@ -25,7 +25,7 @@
 #endif
 
 #ifdef LOCKSTEP_FIRST
-// A jump works for every signature.
+// Defines each function as a jump to its old symbol, which works for every signature.
 #define LOCKSTEP_OF(name, version)                                                             \
   asm(".symver lockstep_old_" #name ", " #name "@" version "\n.pushsection .text.older." #name \
       ", \"ax\"\n"                                                                             \
