@@ -1,9 +1,9 @@
 // What Python passes to a function of liblockstep, and gets from it, by the types of the function's
 // parameters:
 //
-//   int, uint64_t, double         a number; an int that does not fit becomes the nearest value of a
-//                                 signed type (more than 64 bits: OverflowError), or the largest of
-//                                 an unsigned type
+//   int, uint64_t, double         a number. An int that does not fit becomes the nearest value of a
+//                                 signed type (OverflowError beyond 64 bits), or the largest value
+//                                 of an unsigned type
 //   const char*                   a str, bytes, or None
 //   lockstep_group* and the like  an address as an int, or None
 //   lockstep_fingerprint          (high, low)
@@ -122,7 +122,7 @@ class Fields {
     const Owned item(PySequence_GetItem(tuple_, at_++));
     return item && field.read(item.get());
   }
-  PyObject* tuple_;  // holds the items
+  PyObject* tuple_;  // keeps the items alive
   Py_ssize_t at_ = 0;
 };
 

@@ -47,8 +47,7 @@ PyObject* load(PyObject*, PyObject* arguments) {
 }
 
 /// The build callback. `context` is the Python callable: (entry, decision, built) -> the program's
-/// fingerprint, () for no fingerprint, or None if the build failed. The callable raises nothing: it
-/// keeps an exception itself.
+/// fingerprint, () for no fingerprint, or None if the build failed. The callable must not raise.
 int build(void* context, int entry, const lockstep_decision* decision,
           lockstep_fingerprint* program, lockstep_built* built) {
   const PyGILState_STATE state = PyGILState_Ensure();
@@ -87,8 +86,8 @@ PyObject* agree(PyObject*, PyObject* arguments) {
       "iiiKi", code, entry, is_new, reinterpret_cast<unsigned long long>(decision), untested);
 }
 
-/// Returns whether a wait has to end, by the Python callable `context`. An exception of the
-/// callable ends the wait, too.
+/// Asks the Python callable `context` whether a wait has to end. An exception of the callable ends
+/// the wait, too.
 int interrupted(void* context) {
   const PyGILState_STATE state = PyGILState_Ensure();
   const Owned said(PyObject_CallFunctionObjArgs(static_cast<PyObject*>(context), nullptr));
@@ -180,9 +179,9 @@ PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(plan_new)},
 PyType_Spec plan_spec = {"lockstep._native.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT,
                          plan_slots};
 
-/// Calls `function` and returns the bool that it returns. If it returns an exception's class
-/// instead, returns True, and the thread raises that class, without an argument, when it next runs
-/// Python code.
+/// Calls `function` and returns the bool that it returns. If `function` returns the class of an
+/// exception instead, returns True, and the thread raises that class, without an argument, when it
+/// next runs Python code.
 PyObject* answer(PyObject* function, PyObject* argument) {
   PyObject* said = PyObject_CallFunctionObjArgs(function, argument, nullptr);
   if (said == nullptr && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {

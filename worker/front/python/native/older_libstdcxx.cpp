@@ -1,6 +1,6 @@
 // The functions of libstdc++ that the part for a release of torch uses and that the library of GCC
 // 8 (manylinux_2_28) lacks, defined here by means of libstdc++'s headers. The part does not link
-// libstdc++ statically: torch has loaded some version of it, and exceptions pass between the two.
+// libstdc++ statically: torch has loaded some version, and exceptions pass between part and torch.
 #include <exception>
 #include <new>
 #include <sstream>

@@ -1,6 +1,6 @@
 // Plans: how the inputs of one call site are read. A plan is made once from an example and followed
-// on every call. It then tests everything that it knows of a value (types, keys, dtypes, numbers of
-// dims), so a value of another structure is never mistaken for the example.
+// on every call. On each call it tests all that it knows of a value (types, keys, dtypes, numbers
+// of dims), so a value of another structure is never mistaken for one like the example.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct Functions {
 
 /// Returns the order of a tensor's dims in memory, as decimal digits: the dims, counted from 1,
 /// from the outermost to the innermost. A contiguous tensor of 4 dims has 1234, images with
-/// channels last 1342. A tensor of more than 9 dims has 1 if it is contiguous, else 0. 0 also:
-/// there are gaps between elements, or elements overlap. `strides`: in elements; null: contiguous.
+/// channels last 1342. A tensor with gaps between elements, or with elements that overlap, has 0. A
+/// tensor of more than 9 dims has 1 if it is contiguous, else 0. `strides`: in elements; null:
+/// contiguous.
 [[nodiscard]] std::int64_t layout_of(const std::int64_t* sizes, const std::int64_t* strides,
                                      int ndim);
 /// Appends the items of a sequence of integers to `out`. False: a Python exception is set.
@@ -75,11 +76,11 @@ class Plan {
   Node root_;
   void* observation_ = nullptr;
   Functions functions_;
-  // What has been read of the present call so far.
+  // What read() has collected so far.
   std::vector<std::int64_t> values_;
   std::vector<Strided> strided_;
   std::vector<std::int64_t> room_;
-  std::int64_t layout_ = 0;  // of the tensor being read
+  std::int64_t layout_ = 0;  // layout_of() the tensor that was read last
   std::size_t source_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Python's stable interface for every version from 3.9 on, and owned references.
+// Python's stable interface, which works with every version from 3.9 on, and owned references.
 #pragma once
 
 #define Py_LIMITED_API 0x03090000

@@ -121,8 +121,8 @@ std::optional<std::chrono::milliseconds> timeout_of(Backend& backend) {
 }
 
 /// Extends the time-out of a gloo operation, so that the operation outlasts the compiles of peers
-/// that it waits for. Returns when the time that the program gave is up; nullopt: the time-out is
-/// unchanged.
+/// that it waits for. Returns the moment at which the program's own time-out is up; nullopt: the
+/// time-out is unchanged.
 std::optional<TimeUp> with_patience(const Operator& op, const Known& on,
                                     const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
   if (marks.patience == 0 || std::string_view(op.kind) == "monitored_barrier") return std::nullopt;
@@ -183,7 +183,8 @@ Posted post(const Operator& op, const c10::OperatorHandle& handle, const torch::
   raise_last();
 }
 
-/// Issues the operation. If that fails because its group is dead, raises the group's error.
+/// Issues an operation by `call`. If that fails because the group is dead, raises the group's
+/// error.
 template <class Call>
 void issue_on(const Posted& posted, const Call& call) {
   if (posted.on == nullptr || !posted.on->is_gloo) return call();
@@ -209,8 +210,8 @@ void issue_checked(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
   *stack = std::move(*issued);
 }
 
-/// Compares completed receives from any source: `received` has each with its source, in the order
-/// in which they were issued.
+/// Compares completed receives from any source. `received`: each receive with its source, in the
+/// order in which the receives were issued.
 void compare_received(const ProcessGroup& group, c10::DeviceType device, int64_t tag,
                       const std::vector<std::pair<int, AnyReceive>>& received) {
   for (const auto& [source, receive] : received) {
@@ -300,7 +301,7 @@ void implement(torch::Library& library, std::index_sequence<I...>) {
    ...);
 }
 
-/// Registers the kernels while it lives. Made under the GIL.
+/// Keeps the kernels registered during its lifetime. Construct it under the GIL.
 class Kernels {
  public:
   Kernels()

@@ -1,5 +1,5 @@
-// Operations that the watched thread issues on the watched process group, for the votes of
-// watch.py.
+// Notes of the operations that the watched thread issues on the watched process group, for votes
+// (votes.py).
 #pragma once
 
 #include <mutex>

@@ -126,7 +126,7 @@ inline void read_gather(const Arguments& a, int rank, int, Read& read) {
   read.root = a.number("root_rank", -1);
   read.payload = a.tensors({"input_tensors", "input_tensor"});
   const Numbers mine = elements_of(read.payload);
-  if (a.named("input_tensor") != nullptr) read.elements = mine;  // into one tensor: equal sizes
+  if (a.named("input_tensor") != nullptr) read.elements = mine;  // gathers equal sizes
   if (rank == read.root && a.named("output_tensors") != nullptr) {
     read.from = elements_of(a.tensors({"output_tensors"}));
   } else if (rank != read.root) {

@@ -44,12 +44,12 @@ struct Given {
   /// (a module of torch that is being called) -> "layers.3", its path in the outermost module; ""
   /// for the outermost one
   PyObject* module_path;
-  /// ("all_reduce sum f32[4]", place): called before an operation if Marks::asks is set; if it
-  /// raises, the operation is not issued
+  /// ("all_reduce sum f32[4]", place): called before an operation of the watched thread on the
+  /// watched process group if Marks::asks is set; if it raises, the operation is not issued
   PyObject* before;
   /// (): posts whether the program has threads that have issued nothing yet
   PyObject* threads;
-  /// (): called when the count of `apart` has grown
+  /// (): called when the count that `apart` returns has grown
   PyObject* apart_grows;
   /// () -> whether a peer is compiling, as far as is known
   PyObject* compiling;
@@ -66,7 +66,7 @@ struct Marks {
   std::atomic<int32_t> noted{0};   // number of notes that wait for the next vote
   std::atomic<int32_t> waits{0};   // 1: the watched thread is waiting, and wakes only to poll
   std::atomic<int32_t> votes{0};   // not 0: operations are noted, because ranks vote on them
-  std::atomic<int32_t> audits{0};  // not 0: errors are not raised, but only given to Given::error
+  std::atomic<int32_t> audits{0};  // not 0: errors are not raised; Given::error logs them
   /// Seconds beyond its time-out for which an operation waits for ranks that compile.
   std::atomic<int32_t> patience{0};
 };
@@ -108,7 +108,8 @@ class Raised : public python_error {
   throw raised;
 }
 
-/// Under audit, reports the error of this thread's last call of liblockstep and returns true.
+/// Under audit, reports the error of this thread's last call of liblockstep and returns true. Else
+/// returns false.
 inline bool only_told() {
   if (marks.audits == 0) return false;
   const Gil gil;
@@ -169,9 +170,10 @@ inline KnownCode& known_code(PyObject* code) {
   return known->emplace(code, std::move(made)).first->second;
 }
 
-/// Returns the place of the operation `kind` that the graph of `code` issues in `frame`: the place
-/// of the graph's next collective of this kind, where the search goes on from the graph's end to
-/// its beginning. Null: the graph has no such collective.
+/// Returns the place of the operation `kind` that the graph of `code` issues in `frame`: that of
+/// the graph's next collective of this kind. The search starts after the collective that was found
+/// last in this frame, and continues at the graph's beginning. Null: the graph has no such
+/// collective.
 inline const char* place_in_graph(const KnownCode& code, const void* frame, std::string_view kind) {
   thread_local struct {
     const KnownCode* code = nullptr;
@@ -217,8 +219,8 @@ inline const std::string& module_path(PyFrameObject* frame) {
 }
 
 /// Returns the place of an operation `kind` that is being issued, as "train.py:41 (layers.3)": the
-/// innermost line of the user's code, and the innermost module that is being called. The text never
-/// moves.
+/// innermost line of the user's code, and the innermost module that is being called. The text is
+/// never freed.
 inline const char* place(std::string_view kind) {
   constexpr int kFurther = 8;  // frames above the user's that are searched for the module's call
   const Gil gil;

@@ -23,12 +23,13 @@ struct AnyReceive {
 };
 
 /// The receives from any source of one group and tag. They take the sends of each source in the
-/// order in which the receives were issued, provided that one thread issues them all and no other
-/// receive names its source. Otherwise it is not known which send a receive took.
+/// order in which the receives were issued, provided that one thread issues them all, and that the
+/// group and tag have no receives that name their source. Otherwise it is not known which send a
+/// receive took.
 class AnyReceives {
  public:
-  /// Called when a receive from one source is issued. True if the receive's number in its pair is
-  /// known: no receive from any source was issued before.
+  /// Called when a receive from one given source is issued. Returns true if the receive's number in
+  /// its pair is known, because no receive from any source was issued before.
   [[nodiscard]] bool directed() {
     const std::lock_guard lock(mutex_);
     is_directed_ = true;

@@ -25,8 +25,8 @@ inline constexpr std::chrono::milliseconds kLook(20);
 /// intervals until kNear.
 inline constexpr std::chrono::microseconds kYield(200), kNear(100'000);
 
-/// Time for which the lines are asked for the reason of a transport's failure: the transport may
-/// detect a rank's end before the lines do.
+/// Time for which a failure of the transport is held back until the lines know its reason: the
+/// transport may detect a rank's end before the lines do.
 inline constexpr std::chrono::milliseconds kReason(300);
 
 /// If the group of a failed operation is dead, raises the group's error; returns otherwise.
@@ -42,15 +42,15 @@ inline void raise_reason(int group, uint64_t number) {
   } while (std::chrono::steady_clock::now() < end);
 }
 
-/// When the time that a program gives an operation is up.
+/// The moment at which the time that a program gives an operation is up.
 struct TimeUp {
   std::chrono::steady_clock::time_point when;
   std::chrono::milliseconds own;  // the program's time-out
   /// Time of the next check whether a peer compiles; 0: no check so far.
   std::chrono::steady_clock::time_point asks{};
 
-  /// Raises gloo's time-out error when the time is up. The time restarts if no rank is missing (the
-  /// transfer is in progress), and while a peer compiles: after its compile the peer has the whole
+  /// Raises gloo's time-out error if the time is up. But if no rank is missing (the transfer is in
+  /// progress), or a peer compiles, the time starts anew: after its compile a peer has the whole
   /// time-out.
   void look(int group, uint64_t number) {
     constexpr std::chrono::milliseconds kAsks{250};
@@ -68,7 +68,7 @@ struct TimeUp {
   }
 };
 
-/// Futures for which C++ code may wait (DDP's reducer) without any check. A thread of this class
+/// Futures for which C++ code (DDP's reducer) may wait without any check. A thread of this class
 /// checks them, and ends those whose operation cannot complete.
 class Futures {
  public:
@@ -89,7 +89,7 @@ class Futures {
       if (done.hasError()) {
         const std::lock_guard lock(flight->failing);
         if (!flight->is_left) {
-          flight->failure = done.exception_ptr();  // the thread looks for the reason
+          flight->failure = done.exception_ptr();  // end_dead() looks for the reason
           flight->failed_at = Clock::now();
           return;
         }
@@ -129,7 +129,7 @@ class Futures {
       left.swap(flights_);
     }
     for (const auto& flight : left) flight->leave();
-    // A backend's thread that is completing a future may run, and release, functions of Python.
+    // A backend's thread that is completing a future may run and release Python functions.
     const auto until = Clock::now() + kCompleting;
     while (completing_ > 0 && Clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -254,9 +254,8 @@ class Looks {
 
 /// Runs `call` on a thread of its own. Meanwhile checks whether the operation can complete and
 /// whether its time is up. If the group is dead, raises the group's error and abandons the thread,
-/// with all that `call` holds. The thread releases no object that may belong to Python, because it
-/// may end while Python ends: a thread that then asks for the GIL is unwound, which ends the
-/// process.
+/// with all that `call` holds. The thread releases no object that may belong to Python: if it asked
+/// for the GIL while Python ends, it would be unwound, which ends the process.
 template <class Call>
 void run_beside(Call call, int group, uint64_t number, std::optional<TimeUp> up = std::nullopt) {
   struct Shared {
@@ -328,11 +327,11 @@ class WatchedWork final : public WorkAround {
   using Inner = c10::intrusive_ptr<c10d::Work>;
 
  public:
-  /// `needs_others`: the operation cannot complete before the ranks that it needs have issued it.
-  /// `has_future`: shared by all Works of the operator; false once one of them had no future. A
-  /// Work with a future completes by itself. A send, a receive and some reductions complete only
-  /// within their wait, which must not be interrupted and resumed. `up`: set if the backend's
-  /// time-out was extended beyond the program's (with_patience()).
+  /// `needs_others`: the operation cannot complete before other ranks have issued it. `has_future`:
+  /// shared by all Works of the operator; false once one of them had no future. A Work with a
+  /// future completes by itself. A send, a receive and some reductions complete only within their
+  /// wait, which must not be interrupted and resumed. `up`: set if the backend's time-out was
+  /// extended beyond the program's (with_patience()).
   WatchedWork(Inner inner, int group, uint64_t number, bool needs_others,
               std::atomic<bool>& has_future, const std::optional<TimeUp>& up)
       : WorkAround(std::move(inner)),
@@ -370,7 +369,7 @@ class WatchedWork final : public WorkAround {
   }
 
   /// Runs gloo's own wait in slices of kLook, since a wait that timed out may be repeated. A
-  /// failure at the end of a slice looks like its time-out; the next slice raises it at once.
+  /// failure at the end of a slice looks like a time-out; the next slice raises it at once.
   bool wait_in_slices(std::chrono::milliseconds timeout) {
     Looks looks(group_, number_);
     std::optional<TimeUp> up = timeout == kNoTimeout ? up_ : std::nullopt;
@@ -395,9 +394,9 @@ class WatchedWork final : public WorkAround {
     }
   }
 
-  /// Polls, for at most kNear, until all needed ranks have issued the operation, and then runs the
-  /// backend's wait. Otherwise waits on another thread: peers may have issued the operation unseen,
-  /// or be seen late because they are on another host.
+  /// Polls until all needed ranks have issued the operation, and then runs the backend's wait. If
+  /// that takes longer than kNear, or if only ranks of other hosts are missing, waits on another
+  /// thread: peers may have issued the operation unseen, or be seen late.
   bool wait_for_others(std::chrono::milliseconds timeout) {
     const auto begin = Clock::now();
     for (int who = 0;
