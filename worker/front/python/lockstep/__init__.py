@@ -13,10 +13,10 @@ $LOCKSTEP_LIBRARY, beside itself, one and two folders up, and where the system k
 needed only for a Group made from a communicator. numpy arrays and torch tensors are recognised by their
 `shape` and `dtype`.
 
-Functions marked collective are called by every rank in the same order and raise the same error on all of
-them. After such an error the next call works, unless it is Gone; Group.resync() helps ranks that have
-made different calls. A group takes one call at a time, from any thread. The watchdog names a missing
-rank and ends the process after the group's deadline with exit code 4 or 5.
+Functions marked collective must be called by every rank in the same order, and raise the same error on all
+ranks. After such an error the next call works, unless the error is Gone, Stuck or RankLost; Group.resync() helps
+ranks that have made different calls. A group takes one call at a time, from any thread. The watchdog names a
+missing rank and ends the process after the group's deadline with exit code 4 or 5.
 """
 
 from ._library import ABI, CODES

@@ -17,13 +17,13 @@ class Agreed(NamedTuple):
 
     entry: Optional[int]          # the version; None: no version, because the limit is reached
     is_new: bool                  # the version was built in this call
-    decision: Optional[Decision]  # the version's; without a version that of this call, if its inputs have fields
+    decision: Optional[Decision]  # the version's decision; without a version, the decision of a call with fields
 
 
 _CONSISTENCY = {"same_graph": 0, "same_collectives": 1, "shared_sizes": 2}
 #: Builds version `entry` for a decision; returns text or bytes that identify the program, or None to compare
-#: decisions only. It passes to decision.guard() what the program relies on beyond the decision. An exception becomes
-#: the error of all ranks.
+#: decisions only. Passes to decision.guard() the conditions on which the program relies beyond the decision. Its
+#: exception becomes the error of all ranks.
 Build = Callable[[int, Decision], Any]
 
 
@@ -32,7 +32,7 @@ def program_bytes(program: Any) -> bytes:
 
 
 #: The result of lockstep_agree_tested(): code, entry, whether the entry is new, address of its decision, and whether
-#: some rank has not tested what the entry's program relies on.
+#: the ranks have yet to test the conditions that the entry's program relies on beyond its inputs.
 Said = Tuple[int, int, int, int, int]
 #: The callable that build() in native/module.cpp calls.
 BuildC = Callable[[int, int, int], Optional[Tuple[int, ...]]]
@@ -68,10 +68,11 @@ class HitVote:
         self._build = _builder(build, self._raised)
 
     def __call__(self, observation: int, expected: Optional[int], untested: bool) -> Optional[Agreed]:
-        """Collective. `observation`: address of the library's. `expected`: the entry of the previous call. `untested`:
-        this rank has not verified the conditions that the version relies on beyond its inputs. Returns None if all
-        ranks run the expected version and have verified its conditions; else the version that they agreed on, whose
-        conditions they have yet to test. Raises like Agreement.agree(), which another rank may call instead."""
+        """Collective. `observation`: address of the library's observation. `expected`: the entry of the previous call.
+        `untested`: this rank has not verified the conditions that the version relies on beyond its inputs. Returns
+        None if all ranks run the expected version and have verified its conditions; else the version that the ranks
+        agreed on, whose conditions they have yet to test. Raises as Agreement.agree(), which other ranks may call
+        instead."""
         said_c = native.agree(self._agreement._handle, self._name, observation, untested, self._build)
         code, entry, is_new, _, some = said_c
         if code == 0 and entry == expected and not is_new and not some:
@@ -82,10 +83,10 @@ class HitVote:
 
 
 class Agreement:
-    """Versions of functions on which the ranks of a group agree. Making it is collective. `consistency`
-    is "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: the
-    version of one list of inputs that reaches half of the limit has symbols for all sizes and ints,
-    except sizes marked static."""
+    """Versions of functions on which the ranks of a group agree. Construction is collective. `consistency`
+    is "same_graph", "same_collectives" or "shared_sizes"; `recompile_limit` is 1 to 64. `settle`: once
+    the versions for one list of inputs, the new one included, reach half of the limit, the new version
+    has symbols for all sizes and ints, except sizes marked static."""
 
     def __init__(self, group: Group, name: str = "world", consistency: str = "same_graph",
                  automatic_dynamic: bool = True, assume_at_least_two: bool = True,
@@ -115,8 +116,8 @@ class Agreement:
 
     def _agree(self, frame: str, observation: Optional[int], build: Optional[Build],
                raised: List[BaseException]) -> Agreed:
-        """Like agree(), with the address of the library's observation. `raised`: receives the exceptions of `build`;
-        the last exception in it becomes the cause of a failure."""
+        """Like agree(), with the address of the library's observation. `raised` receives the exceptions of `build`; the
+        last item of `raised` becomes the cause of a failure."""
         said_c = native.agree(self._handle, frame.encode(), observation or 0, self._untested, _builder(build, raised))
         return self._agreed(frame, said_c, raised)
 
@@ -158,10 +159,10 @@ class Agreement:
         about to run and changes nothing. `program`: text or bytes that identify the program. `program_text`:
         a line of a few words, then the program's text; reports show its first line that differs.
         `collectives`: the program's collectives in order, a line each ([]: it has none; None: not known); text after
-        a tab in a line is shown, but not compared. `issued`: these are instead the collectives that this rank has
-        issued since its last audited call. Fields of the observation are ignored. Returns how often the difference
-        has been found so far (1: show it; 0: no difference) and the finding. Raises, on all ranks and before
-        anything runs, if collectives do not match."""
+        a tab in a line is shown, but not compared. `issued`: `collectives` are not the program's, but those that this
+        rank has issued since its last audited call. Fields of the observation are ignored. Returns how often the
+        difference has been found so far (1: show it; 0: no difference) and the finding. Raises, on all ranks and
+        before anything runs, if collectives do not match."""
         calls = "\n".join(line.split("\t", 1)[0] for line in collectives or [])
         run = (is_new, lib.fingerprint_of(program_bytes(program)),
                0 if collectives is None else 3 if issued else 2 if collectives else 1,
@@ -180,8 +181,8 @@ class Agreement:
 
     def _observed(self, observation: Observation,
                   raised: List[BaseException]) -> Optional[int]:
-        """Returns the library's observation. None if the inputs cannot be declared: the rank then takes part with
-        that error."""
+        """Returns the address of the library's observation. None: the inputs cannot be declared, and this rank takes
+        part with that error."""
         try:
             return observation._handle(self._declared)
         except (Error, OverflowError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The inputs of one call site, read by a plan that is made once for each structure of them."""
+"""The inputs of one call site, read by plans: one for each structure of inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_PLANS = 16
 
 def plan_of(value: Any, whole: bool = False) -> Optional[Tuple[Any, ...]]:
     """Returns the tree by which the extension reads values of this structure (native/plan.cpp); None: it cannot read
-    them. Sources are in the order of Observation.of(), whose parameter `whole` is."""
+    them. Sources are in the order of Observation.of(); `whole` is as for that function."""
     kind, holds = type(value), kind_of(value)
     if holds is not None:
         if holds == KEYS and (kind is not dict or any(type(key) is not str for key in value)):

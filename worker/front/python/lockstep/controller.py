@@ -3,7 +3,7 @@
     mpirun -n 4 lockstep worker --address-file workers.address
 
     c = lockstep.Controller("workers.address")
-    step = c.load("step.lsp")                  # of frame.save() or `lockstep trace --save`
+    step = c.load("step.lsp")                  # written by frame.save() or `lockstep trace --save`
     x = c.put([rows_of_worker_0, rows_of_worker_1, ...])     # one per worker, sizes may differ
     for i in range(1000):
         out = step(x=x, rate=0.1)              # does not wait
@@ -73,8 +73,8 @@ def _local(value: Any, what: str) -> _Local:
 
 
 class _Noted:
-    """Takes the turn for a C call. Ctrl-C during the call is noted; C asks for the note while it waits, and ends its
-    wait. The signal's handler runs after C has returned."""
+    """Takes the turn for a call of the library. Ctrl-C during the call is noted; the library asks for the note while it
+    waits, and then ends its wait. The program's handler of the signal runs after the library has returned."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
@@ -105,8 +105,8 @@ class _Noted:
 
 
 class RemoteTensor:
-    """A handle of a tensor on the workers, which hold its sizes and elements. The workers free the tensor once no handle
-    of it is left."""
+    """A handle of a tensor whose sizes and elements are on the workers. The workers free the tensor once no handle of
+    it is left."""
 
     def __init__(self, controller: Controller, handle: int) -> None:
         self._controller = controller
@@ -135,7 +135,7 @@ class RemoteTensor:
 
     def fetch(self, worker: int = 0) -> Any:
         """Returns the tensor of one worker as a numpy array (bf16 as float32, with the same values) or, without
-        numpy, as a memoryview (bf16 as its bits). Waits until the tensor has been computed."""
+        numpy, as a memoryview (bf16 as 16-bit numbers with its bits). Waits until the tensor has been computed."""
         name, typestr, code = _DTYPES[lib.tensors_dtype(self._handle, 0)]
         width = {"bf16": 2}.get(name) or int(typestr[-1])
         _, shape, elements = self._controller._fetched(width, lib.controller_fetch, self._handle, worker)
@@ -207,13 +207,13 @@ class Program:
             lib.program_free(self._handle)
 
     def __call__(self, **inputs: Any) -> Dict[str, Any]:
-        """Returns the outputs by name, without waiting for the run: RemoteTensors, in dicts and lists if their names
-        say so ("layers[0].bias"). Inputs: RemoteTensors, numbers, tensors of this process (which are put on all
+        """Returns the outputs by name, without waiting for the run: RemoteTensors, nested in dicts and lists as their
+        names say ("layers[0].bias"). Inputs: RemoteTensors, numbers, tensors of this process (which are put on all
         workers), and dicts and lists of these."""
         return self._call(inputs, list(_leaves("", inputs)), boxed=False)
 
     def call_boxed(self, box: Dict[str, Any]) -> Dict[str, Any]:
-        """Calls the program with the inputs in a box, and empties the box and all containers in it: the workers free
+        """Calls the program with the inputs in `box`, and empties the box and all containers in it: the workers free
         each tensor during the run, if no other handle has it."""
         return self._call(box, list(_leaves("", box)), boxed=True)
 
@@ -231,8 +231,8 @@ class Program:
         return _nested(self._controller._named(out))
 
     def _given(self, name: str, given: Any, owners: List[int]) -> Tuple[str, int, int, int, int, float]:
-        """Returns an input as the library takes it: name, kind, tensor, whether the tensor is moved, int or bool, float.
-        Adds the tensor's handle to `owners`."""
+        """Returns the input `given` as the library takes it: name, kind, tensor, whether the tensor is moved, int or
+        bool, float. Adds the tensor's handle to `owners`."""
         if isinstance(given, bool) or type(given).__name__ in ("bool_", "bool"):
             return name, _BOOL, 0, 0, int(given), 0.0
         if isinstance(given, numbers.Integral):
@@ -256,8 +256,8 @@ class Controller:
     as "10.0.0.1:4700", with the secret of LOCKSTEP_TOKEN or LOCKSTEP_TOKEN_FILE; None: the address file in the cache
     directory. `deadline`: seconds for which worker 0 may send nothing during a wait. Takes one call at a time, from any
     thread: a call made during a call of another thread raises BadInput. A failure on one worker is a failure on all,
-    and is raised by the next call of the controller. As a context manager it ends the workers at the end of the block;
-    an exception that leaves the block leaves the workers to the next controller."""
+    and is raised by the next call of the controller. As a context manager it ends the workers at the end of the block.
+    If an exception leaves the block, the workers stay for the next controller."""
 
     def __init__(self, where: Optional[os.PathLike[str] | str] = None, deadline: float = 60.0) -> None:
         self._handle = 0
@@ -283,7 +283,8 @@ class Controller:
         return self._named(self._made(lib.tensors_free, lib.controller_read, self._handle, os.fsencode(path), list(names)))
 
     def load(self, path: os.PathLike[str] | str) -> Program:
-        """Loads a saved program, a file of frame.save() or `lockstep trace --save`, and sends it to the workers, once."""
+        """Loads a saved program, a file of frame.save() or `lockstep trace --save`, and sends it to the workers,
+        once."""
         return Program(self, self._made(lib.program_free, lib.controller_load, self._handle, os.fsencode(path)))
 
     def take_over(self) -> List[RemoteTensor]:
@@ -302,8 +303,8 @@ class Controller:
             check(lib.controller_finish(self._handle))
 
     def close(self) -> None:
-        """Leaves the workers, with their tensors, to the next controller. Tensors and programs of this controller become
-        unusable."""
+        """Leaves the workers, with their tensors, to the next controller. Handles and programs of this controller
+        become unusable."""
         with self._turns:
             handle, self._handle = self._handle, 0
             if lib is not None:
@@ -330,8 +331,8 @@ class Controller:
         return self._made(lib.tensors_free, lib.controller_put, self._handle, [array for array, _ in locals_], label)
 
     def _fetched(self, width: int, ask: Callable[..., Tuple[int, int]], *what: Any) -> Tuple[int, Tuple[int, ...], bytes]:
-        """Calls `ask` with this controller and `what`; returns the dtype, sizes and elements (`width` bytes each) of the
-        tensor that it fetches."""
+        """Calls `ask` with this controller and `what`; returns the dtype, sizes and elements (`width` bytes each) of
+        the tensor that `ask` fetches."""
         handle = self._made(lib.fetched_free, ask, self._handle, *what)
         try:
             dtype, sizes, elements = lib.fetched_array(handle)

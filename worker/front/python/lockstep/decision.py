@@ -45,7 +45,7 @@ class Decision:
     def guard(self, condition: str, where: Optional[str] = None) -> None:
         """Adds, while the version is built, a condition on which it relies: "x.size(0) % 8 == 0" or
         "x.size(0) * 2 <= Max(y.size(1), n)" (+ - * // % Mod Min Max; one of == != < <= > >=). If the condition is
-        false on some rank, that is BranchDivergence on all; from then on the version fits only inputs for which the
+        false on some rank, that is BranchDivergence on all. From then on the version fits only inputs for which the
         condition is true. All ranks must give the same guards. `where`: "kernel.py:41" (default: the caller's line).
         Raises BadInput for a text that cannot be read; the build then fails even if the exception is caught."""
         check(lib.build_guard(self._built, condition, _place(where)))
@@ -58,16 +58,17 @@ class Decision:
         check(lib.build_uniform(self._built, size, what, _place(where)))
 
     def kept(self, of: str) -> Optional[bytes]:
-        """Returns, while the version is built, the bytes that this rank has kept under `of` by share(), in files that
+        """Returns, while the version is built, the bytes that share() has kept under `of` on this rank, in files that
         only this user can write and whose SHA-256 is checked; None: no such bytes. Not collective."""
         return self._bytes(lib.build_kept, of)
 
     def share(self, of: str, mine: Optional[bytes] = None) -> Optional[bytes]:
         """Collective, while the version is built: returns the bytes `mine` of rank 0 on all ranks with the same `of`,
-        and these ranks keep them. `of` covers all that the bytes depend on. Returns None on ranks with another `of`, on
-        all ranks if rank 0 has no bytes, and, if these are more than 64 MiB, on ranks that have not kept them. Call it
-        after the build on rank 0, and before the build on the other ranks, which wait for rank 0. Ranks that have kept
-        bytes with the same SHA-256 receive no transfer. Raises Environment if the received bytes are wrong."""
+        and these ranks keep them. `of` is a text of all that the bytes depend on. Returns None on ranks with another
+        `of`, and on all ranks if rank 0 has no bytes. More than 64 MiB are not sent: ranks that have not kept them get
+        None. Call it after the build on rank 0, and before the build on the other ranks, which wait for rank 0. Ranks
+        that have kept bytes with the same SHA-256 receive no transfer. Raises Environment if the received bytes are
+        wrong."""
         return self._bytes(lib.build_share, of, mine)
 
     def _bytes(self, function: Callable[..., Tuple[int, Optional[bytes]]], of: str, *more: Any) -> Optional[bytes]:

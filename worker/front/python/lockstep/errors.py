@@ -32,7 +32,7 @@ class Error(Exception):
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.text)
-        #: The contents of the error, of which the attributes below are parts.
+        #: The contents of the error. The attributes below are its parts.
         self.finding = finding
         self.code = finding.code
         self.message = finding.message

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class Group:
-    """The ranks that agree. Making it is collective. `comm` is an mpi4py communicator, which is duplicated and
-    otherwise not used; None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (mpirun,
-    srun) has started together, else this process. `alone`: this process only, whatever has started it.
+    """The ranks that agree. Construction is collective. `comm` is an mpi4py communicator, which is duplicated and
+    otherwise not used; None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (such as mpirun
+    or srun) has started together, else this process. `alone`: this process only, whatever has started it.
     If a launcher has started several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
-    that it has loaded to its share of the cores (limit_threads()). As a context manager it finishes at the end,
-    collectively; an exception that leaves the block is reported to the other ranks, whose next call raises Gone.
+    that it has loaded to its share of the cores (limit_threads()). As a context manager the group finishes at the end
+    of the block, collectively. If an exception leaves the block, the other ranks get Gone in their next call.
 
     The group, with its agreements, takes one call at a time, from any thread: a call made during a call of another
-    thread raises BadInput there, and changes nothing. Ranks must make their calls in one order, so a program with
-    threads has to ensure that the order is the same on all ranks."""
+    thread raises BadInput, and changes nothing. All ranks must make their calls in the same order, so a program with
+    threads has to ensure this order."""
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
                  report_folder: Optional[str] = None, *, alone: bool = False) -> None:
@@ -37,8 +37,8 @@ class Group:
         self._process = os.getpid()
         self._agreements: List[Agreement] = []
         self._told_busy: Optional[Callable[[float], None]] = None
-        self._promised = False  # something has been prefetched
-        self._ends_apart = False  # True: the ranks end without a last call together
+        self._promised = False  # True: a call has been prefetched
+        self._ends_apart = False  # True: each rank ends by itself, without a collective finish()
         self._turns = Turns("a group")  # for calls of the group and of its agreements
         together = os.environ.get("LOCKSTEP_RENDEZVOUS") or lib.launched() > 1
         if alone or (comm is None and not together):
@@ -83,7 +83,7 @@ class Group:
         check(lib.trouble(self._handle, NUMBERS.get(code, 0), text))
 
     def busy(self, seconds: float) -> None:
-        """Says that this process is busy, for example compiling: it does not count as stuck for `seconds` from now."""
+        """Says that this process is busy, for example compiling, and does not count as stuck for `seconds` from now."""
         check(lib.busy(self._handle, seconds))
         if self._told_busy is not None:
             self._told_busy(seconds)
@@ -93,9 +93,9 @@ class Group:
         check(lib.note(self._handle, text))
 
     def issues(self, text: str) -> None:
-        """Says that this process is about to issue one of the program's own collectives, which takes all ranks of the
-        group; `text` begins with the collective's name. For the watchdog, which names ranks that do not issue this
-        collective. Never waits."""
+        """Says that this process is about to issue one of the program's own collectives, in which all ranks of the
+        group take part. `text` begins with the collective's name. Tells the watchdog, which names ranks that do not
+        issue this collective. Never waits."""
         check(lib.issues(self._handle, text))
 
     def stalls(self) -> None:

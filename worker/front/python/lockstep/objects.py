@@ -13,8 +13,8 @@ class Opaque:
     """An object whose contents a function may use, such as a tokenizer: another object needs another
     version of the function. `key` identifies the object: a str that is the same in every process, or a function
     of the object that returns such a str. Objects with the same key count as equal, and ranks with different keys
-    get ConstantMismatch. Without a key an object equals only itself, and ranks compare the order in which
-    they first met their objects ("object 1", "object 2"). No object is kept alive."""
+    get ConstantMismatch. Without a key an object equals only itself, and ranks compare the numbers of their
+    objects, in the order in which each rank first met them ("object 1", "object 2"). No object is kept alive."""
 
     __slots__ = ("value", "key")
 
@@ -24,7 +24,7 @@ class Opaque:
 
 
 class ObjectTable:
-    """The objects that one function has met, as weak references, by number. Numbers are given out in
+    """The objects that one function has met, as weak references, each with a number. Numbers are given out in
     order and never reused."""
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ def is_jagged(value: Any) -> bool:
 
 
 def walked(name: str, value: Any, depth: Optional[int] = None) -> Iterator[Tuple[str, Any]]:
-    """Yields the leaves of a value, each with its name, as far as they are at most `depth` levels down."""
+    """Yields the leaves of a value, each with its name. Omits leaves more than `depth` levels down (None: no limit)."""
     members = _members(value)
     if members is None:
         yield name, value
@@ -101,7 +101,7 @@ class _Walk:
         elif isinstance(value, Opaque):
             self._field(object_field(name, object_text(name, value, self._objects)))
         elif isinstance(value, str) or value is None:
-            # Such a value has no size: a source's name says that it is there, and its value.
+            # Such a value has no size, so it becomes part of the name of a source.
             self.sources.append((f"{name}={value!r}"[:200], _FLOAT, 0, 0))
         elif is_scalar(value):
             self._scalar(name, value.item() if hasattr(value, "item") else value)
@@ -144,8 +144,8 @@ class _Walk:
 
 
 def strides_of(value: Any) -> Optional[List[int]]:
-    """Returns strides in elements: numpy has them in bytes, as an attribute; torch in elements, as a method. None: the
-    value has no strides."""
+    """Returns strides in elements. (numpy has strides in bytes, as an attribute, and torch in elements, as a method.)
+    None: the value has no strides."""
     found = getattr(value, "strides", None)
     if found is not None and not callable(found):
         return [int(s) // max(int(value.itemsize), 1) for s in found]
@@ -191,8 +191,8 @@ class Observation:
         """Makes an observation of a mapping. `whole`: a tensor x also has the bool x.requires_grad and the int
         x.layout, the order of its dims in memory (native/plan.h). A dtype that lockstep does not know, or the type of
         a value that cannot be observed, then becomes part of a source's name, as None does.
-        `key_order`: the order of the keys of each dict x among the inputs is the field x.keys(), for
-        functions that iterate over dicts. `objects` numbers each Opaque without a key."""
+        `key_order`: for each dict x among the inputs, the order of its keys is the field x.keys(); for
+        functions that iterate over dicts. `objects` gives a number to each Opaque without a key."""
         out = cls.__new__(cls)
         out._observe(inputs, marks, _Walk(whole, key_order, objects))
         return out
@@ -238,8 +238,8 @@ class Observation:
         return out
 
     def _handle(self, declared: Declared) -> int:
-        """Returns the address of the library's observation with these values. It is reused by the next observation of
-        the same sources and fields."""
+        """Returns the address of the library's observation with these values. The next observation of the same sources
+        and fields reuses the library's observation."""
         what = (self.sources, *self._fields) if self._fields else self.sources
         handle = declared.get(what)
         if handle is None:

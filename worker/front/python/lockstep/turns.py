@@ -9,8 +9,8 @@ from .errors import BadInput, Finding
 
 
 class Turns:
-    """The turn of a call, as a context manager that holds it from before the call touches anything of this package
-    until the call has returned. A call of another thread in between raises BadInput with both threads, and changes
+    """A context manager that holds the turn for a call: from before the call touches anything of this package until the
+    call has returned. A call of another thread in between raises BadInput, which names both threads, and changes
     nothing. A thread that has the turn may take it again, for a call within a call."""
 
     def __init__(self, of: str) -> None:

@@ -45,8 +45,8 @@ def agreed(function: Callable[..., Result], group: Group, *, name: Optional[str]
            marks: Optional[Mapping[str, Mapping[int, str]]] = None,
            fields: Optional[Callable[..., Mapping[str, Tuple[Value, str]]]] = None,
            key_order: bool = False) -> Callable[..., Result]:
-    """Wraps any callable of a training loop, so that all ranks agree before each call: on its name,
-    on what its inputs are, and on the version of it that runs. Making the wrapper is collective.
+    """Wraps any callable of a training loop, so that all ranks agree before each call: on the function's name,
+    on what its inputs are, and on the version that runs. Making the wrapper is collective.
 
     `observe` maps the arguments to the inputs that count (default: all, by their names). `build`
     makes version `entry` for a decision and returns the callable that runs instead of `function`; this callable
