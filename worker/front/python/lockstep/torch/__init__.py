@@ -4,7 +4,8 @@
     lockstep.torch.watch()
 
 From then on each collective of any process group is compared with those of the other ranks before it is issued, and
-ranks report to each other what they compile; no rank waits for that. lockstep.agreed() needs the ranks as a group:
+ranks report to each other what they compile. No rank waits for the comparison or the reports. lockstep.agreed() needs
+the ranks as a group:
 
     with lockstep.torch.group() as ranks:
         step = lockstep.agreed(train_step, ranks)

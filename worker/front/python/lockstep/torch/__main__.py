@@ -1,11 +1,12 @@
-"""A script of PyTorch, as it is, under watch() from its init_process_group() on:
+"""Runs an unchanged script of PyTorch under watch(), from its init_process_group() on:
 
     torchrun … -m lockstep.torch SCRIPT [ARGUMENT...]
     torchrun … -m lockstep.torch -m MODULE [ARGUMENT...]
 
-LOCKSTEP_WATCH is the policy: recompile (default), audit or error; LOCKSTEP_DEADLINE_SECONDS the deadline; LOCKSTEP_LOG=info
-shows differences that let no rank wait. Where the script calls watch() itself, that holds. Processes that the script starts are
-not watched (mp.spawn: write lockstep.torch.watch() into what they run)."""
+LOCKSTEP_WATCH is the policy: recompile (default), audit or error. LOCKSTEP_DEADLINE_SECONDS is the deadline.
+LOCKSTEP_LOG=info shows differences that make no rank wait. If the script calls watch() itself, that call's parameters
+hold. Processes that the script starts are not watched (mp.spawn: call lockstep.torch.watch() in the function that they
+run)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def _deadline() -> float:
 
 
 def _show_told() -> None:
-    """Shows the log from the level in LOCKSTEP_LOG on, if there is one among its words."""
+    """Shows the log from the level in LOCKSTEP_LOG on, if one of the words in LOCKSTEP_LOG is a level."""
     names = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
     level = next((names[word] for word in os.environ.get("LOCKSTEP_LOG", "").split(",") if word in names), None)
     if level is not None:
@@ -52,7 +53,7 @@ def _show_told() -> None:
 
 
 def _watch_when_begun(policy: str, deadline: float) -> None:
-    """Begins the watch at the end of init_process_group(), under whatever name it is called."""
+    """Begins the watch at the end of init_process_group(), whichever module the program takes this function from."""
     begin: Any = dist.init_process_group
 
     @functools.wraps(begin)

@@ -1,5 +1,5 @@
-"""What lockstep.torch uses of torch beyond its public interface. "Seen in" names the versions of torch in which a thing
-was seen. Run with torch 2.15 and 2.8."""
+"""What lockstep.torch uses of torch beyond its public interface. "Seen in" names the versions of torch in which
+something was seen. Run with torch 2.15 and 2.8."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class FrameEvents:
                  backward: Callable[[bool], None],
                  unraised: Callable[[BaseException, types.CodeType], None]) -> None:
         """The parameters are called at these events. `looked_up`(found): the guards of a frame with versions have been
-        tested; if `found` is False, the frame will compile. Called only after look_up(True); must not raise.
-        `started`: a frame begins to compile, for the first time or because no version fits. Not called for a compile
-        within another. `traced`: a frame has been traced, and nothing of it has run; gets the frame's code, the code
-        that runs instead, and the result of the trace. Not called if nothing was traced. `ended`: the compile has
-        ended; gets its error, and whether the frame then runs without a graph. Must not raise. `backward`(starts): the
-        build of a backward graph starts (True) or has ended (False), within the backward pass. `unraised`: `started`
-        raised, but this version of torch does not propagate that and runs the frame without a graph; gets the exception
-        and the frame's code."""
+        tested; `found`: a version fits. Returns whether that version may run; otherwise the frame compiles. Called only
+        after look_up(True); must not raise. `started`: a frame begins to compile, for the first time or because no
+        version fits. Not called for a compile within another. `traced`: a frame has been traced, and nothing of it has
+        run; gets the frame's code, the code that runs instead, and the result of the trace. Not called if nothing was
+        traced. `ended`: the compile has ended; gets the compile's error, and whether the frame then runs without a
+        graph. Must not raise. `backward`(starts): the build of a backward graph starts (True) or has ended (False),
+        within the backward pass. `unraised`: `started` raised, but this version of torch does not propagate that and
+        runs the frame without a graph; gets the exception and the frame's code."""
         try:
             callback: Any = importlib.import_module("torch._dynamo.callback")
             convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
@@ -226,8 +226,8 @@ class BackwardGraphs:
 
     def take(self) -> Optional[List[Any]]:
         """Returns the backward graphs split off since the last take(), as GraphModules; None: torch took some from a
-        cache, or this version of torch shows none. Call it soon after a compile: until then the frames of the split are
-        kept alive, with all that their callers hold."""
+        cache, or this version of torch shows none. Call it soon after a compile: until then this object keeps the
+        frames of the split alive, with all that their callers hold."""
         frames, self._frames = self._frames, []
         hits, self._hits = self._hits, _cache_hits()
         found = [frame.f_locals.get("bw_module") for frame in frames]
@@ -299,7 +299,7 @@ def never_compile(package: str) -> None:
 
 
 def wrapped_function(frame: types.FrameType) -> Optional[Any]:
-    """Returns the function that torch.compile has wrapped, if `frame` is that of the wrapper; else None. Seen in
+    """Returns the function that torch.compile has wrapped, if `frame` is a frame of the wrapper; else None. Seen in
     2.15."""
     code = frame.f_code
     if code.co_name not in ("compile_wrapper", "_fn") or not code.co_filename.endswith("_dynamo/eval_frame.py"):
@@ -317,8 +317,8 @@ def called_module(frame: types.FrameType) -> Optional[Any]:
 
 
 def passing(error: Exception) -> BaseException:
-    """Returns the error as an instance of a subclass that torch.compile passes on to its caller unchanged. It wraps
-    other errors in an exception of its own. Seen in 2.15."""
+    """Returns the error as an instance of a subclass that torch.compile passes on to its caller unchanged. (Other
+    errors are wrapped by torch.compile in an exception of its own.) Seen in 2.15."""
     exc: Any = importlib.import_module("torch._dynamo.exc")
     kind = type(error)
     made = type(kind.__name__, (kind, exc.ShortenTraceback), {
@@ -330,9 +330,9 @@ def passing(error: Exception) -> BaseException:
 
 
 class Kernels:
-    """Functions in front of operators of torch.distributed (namespace c10d), for eager and compiled
-    calls alike. They are kernels of the dispatch key BackendSelect, for which these operators have no kernel. (Under a
-    dispatch mode, torch would compile nothing.) This and OpOverload.redispatch(): seen in 2.15."""
+    """Functions in front of operators of torch.distributed (namespace c10d), for eager and compiled calls alike. They
+    are kernels of the dispatch key BackendSelect, for which these operators have no kernel. (A dispatch mode in their
+    place would make torch compile nothing.) BackendSelect and OpOverload.redispatch(): seen in 2.15."""
 
     def __init__(self, before: Dict[str, Callable[..., Any]], after: Callable[[Any], None]) -> None:
         """`before`: functions by the name of an operator ("allreduce_"), called with its arguments. `after`: called
@@ -392,21 +392,21 @@ def groups_made() -> List[Tuple[Any, List[int]]]:
 
 
 def _groups_counted() -> Optional[int]:
-    """Returns the count that torch uses, with the ranks, in the name of a group that only its members make; None: this
-    version of torch does not show it. Seen in 2.8, 2.11 (pg_names), 2.15 (group_count)."""
+    """Returns the count of groups from which, with the ranks, torch makes the name of a group that only its members
+    make; None: this version of torch does not show the count. Seen in 2.8, 2.11 (pg_names), 2.15 (group_count)."""
     code = getattr(getattr(_c10d, "_hash_ranks_to_str", None), "__code__", None)
     return None if code is None else (
         int(_c10d._world.group_count) if "group_count" in code.co_names else len(_c10d._world.pg_names))
 
 
 class GroupMaking:
-    """Wraps each call that makes a process group: new_group(), and functions that use it. Every rank of the job makes
-    the call, or, with use_local_synchronization, only the group's members. _new_group_with_tag: seen in 2.8 and
-    2.15."""
+    """Wraps each call that makes a process group: new_group(), and functions that use new_group(). Every rank of the
+    job makes the call, or, with use_local_synchronization, only the group's members. _new_group_with_tag: seen in 2.8
+    and 2.15."""
 
     def __init__(self, around: Callable[[List[int], List[int], Optional[int]], ContextManager[None]]) -> None:
-        """`around`(ranks of the group, ranks that make the call, number of groups of this rank): returns the context
-        for the call. The number is None if it need not be equal on the ranks that make the call."""
+        """`around`(ranks of the group, ranks that make the call, count of groups of this rank): returns the context
+        for the call. The count is None if it need not be equal on the ranks that make the call."""
         self._makes: Any = getattr(_c10d, "_new_group_with_tag", None)
         if self._makes is None:
             return
@@ -475,7 +475,8 @@ def tracing_as_decided(dynamic_ints: Sequence[str]) -> Iterator[None]:
 
 
 def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
-    """Returns the function that torch.compile would call with a graph and its inputs. Seen in 2.15."""
+    """Returns the function that torch.compile, given this backend, would call with a graph and its inputs. Seen in
+    2.15."""
     if backend == "inductor":
         return _torch._TorchCompileInductorWrapper(mode, options, dynamic)
     return _torch._TorchCompileWrapper(backend, mode, options, dynamic)
@@ -483,9 +484,9 @@ def backend_named(backend: Any, mode: Any, options: Any, dynamic: Any) -> Any:
 
 @contextlib.contextmanager
 def artifacts_apart() -> Iterator[Callable[[], Optional[bytes]]]:
-    """Yields a function that returns exactly what inductor has cached inside this context; None: nothing. The program's
-    own torch.compiler.save_cache_artifacts() does not include that. CacheArtifactManager.with_fresh_cache: seen in
-    2.8 and 2.15."""
+    """Yields a function that returns exactly the artifacts that inductor has cached inside this context; None: nothing.
+    The program's own torch.compiler.save_cache_artifacts() does not include them.
+    CacheArtifactManager.with_fresh_cache: seen in 2.8 and 2.15."""
     manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
 
     def made() -> Optional[bytes]:
@@ -496,8 +497,8 @@ def artifacts_apart() -> Iterator[Callable[[], Optional[bytes]]]:
 
 
 def load_artifacts(saved: bytes) -> None:
-    """Loads the artifacts of graphs and of kernels' settings. torch's other artifacts are omitted, because they concern
-    other frames as well. Seen in 2.15."""
+    """Loads saved artifacts: those of graphs and of the settings of kernels. Other artifacts are omitted, because they
+    concern other frames as well. Seen in 2.15."""
     manager: Any = importlib.import_module("torch.compiler._cache").CacheArtifactManager
     found = manager.deserialize(saved) or {}
     manager.populate_caches({kind: found[kind] for kind in ("inductor", "autotune") if kind in found})

@@ -13,8 +13,8 @@ _torch: Any = torch
 
 
 def elements_of(node: Any) -> List[Any]:
-    """Returns, for each tensor that goes into a node of a graph, the product of its symbolic sizes as a sympy
-    expression. Seen in 2.15."""
+    """Returns, for each tensor with symbolic sizes that goes into a node of a graph, the product of these sizes as a
+    sympy expression. Seen in 2.15."""
     found = []
     for value in [arg.meta.get("example_value", arg.meta.get("val")) for arg in node.all_input_nodes]:
         sizes = [size.node.expr for size in getattr(value, "shape", ()) if not isinstance(size, int)]
@@ -23,8 +23,8 @@ def elements_of(node: Any) -> List[Any]:
 
 
 def sources_without_value(graph: Any) -> Dict[str, str]:
-    """Returns, for the input sizes of a graph that are symbols, also those without a value during the trace, torch's
-    names of their sources, by symbol. grapharg: seen in 2.15."""
+    """Returns torch's names of the sources of a graph's input sizes, by symbol, for all sizes that are symbols (sizes
+    without a value during the trace included). grapharg: seen in 2.15."""
     found: Dict[str, str] = {}
     for node in graph.graph.nodes:
         source = getattr(node.meta.get("grapharg"), "source", None) if node.op == "placeholder" else None
@@ -52,8 +52,9 @@ def hint(size: Any) -> Optional[int]:
 
 
 def mark_size(tensor: Any, dim: int, least: Optional[int], hint: int, strictly: bool) -> None:
-    """Marks a size as a symbol. torch's symbols are never 0 or 1, so a size that may be 0 or 1 (`least`) has no value
-    during the trace. `strictly`: torch raises if it cannot keep the size a symbol. hint_override: since 2.10."""
+    """Marks a size as a symbol. `least`: its least value; None: no bound. Symbols of torch with a value are never 0 or
+    1, so a size that may be 0 or 1 has no value during the trace. `strictly`: torch raises if it cannot keep the size a
+    symbol. hint_override: since 2.10."""
     if least is None or least < 2:
         unbacked = _torch._dynamo.decorators.mark_unbacked
         hinted = {"hint_override": hint} if "hint_override" in inspect.signature(unbacked).parameters else {}
@@ -77,8 +78,8 @@ def equals_of(shape_env: Any) -> List[Tuple[Any, Any]]:
 
 
 def ranges_of(shape_env: Any) -> Dict[Any, Tuple[Optional[int], Optional[int]]]:
-    """Returns the least and the largest value of each size and int that is not in equals_of(); None: no bound. Seen in
-    2.15."""
+    """Returns the least and the largest value (None: no bound) of each size and int that equals_of() does not return.
+    Seen in 2.15."""
     return {symbol: (int(allowed.lower) if allowed.lower.is_Integer else None,
                      int(allowed.upper) if allowed.upper.is_Integer else None)
             for symbol, allowed in shape_env.var_to_range.items() if symbol not in shape_env.replacements}
@@ -90,7 +91,7 @@ def least_size(shape_env: Any) -> int:
 
 
 def is_implied(condition: Any, ranges: Mapping[Any, Tuple[Optional[int], Optional[int]]]) -> bool:
-    """Returns whether the condition follows from the ranges of its sizes. Seen in 2.15."""
+    """Returns whether a condition follows from the ranges of the sizes in it. Seen in 2.15."""
     values: Any = importlib.import_module("torch.utils._sympy.value_ranges")
     without_end = importlib.import_module("torch.utils._sympy.numbers").int_oo
     known = values.bound_sympy(condition, {

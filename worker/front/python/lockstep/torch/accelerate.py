@@ -11,7 +11,7 @@ from .watch import watch_where_none_is
 
 
 def watched(accelerator: Accelerator, policy: Any = "recompile", process_group: Any = None, **options: Any) -> ContextManager[Any]:
-    """Returns a context in which the processes of `accelerator` are watched, if there are several and the program has
-    not called watch(). The other parameters are those of watch()."""
+    """Returns a context in which the processes of `accelerator` are watched. The context does nothing if there is one
+    process only, or if the program has called watch(). The other parameters are those of watch()."""
     begun = watch_where_none_is(policy, process_group, options) if accelerator.use_distributed else None
     return contextlib.nullcontext() if begun is None else begun

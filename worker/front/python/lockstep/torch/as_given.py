@@ -10,7 +10,7 @@ import torch
 
 
 def as_given(model: Any, agreed: Any) -> Any:
-    """Returns a function or a module, as `model` is, that calls `agreed` and has it as an attribute."""
+    """Returns a function, or a module if `model` is one, that calls `agreed` and has it as an attribute."""
     if not isinstance(model, torch.nn.Module):
         return _function(model, agreed)
     return _class_of(tuple(name for name in _CONTAINER if hasattr(type(model), name)))(model, agreed)
@@ -46,8 +46,8 @@ def _plain(module: Any) -> Any:
 class CompiledModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """A module with the parameters, attributes and items of the module given to compile(), which is its `_orig_mod`, as
     in torch.compile. It is not an instance of that module's class, so that a search of modules() by class finds only
-    one. Its `forward` has the signature of that module's. Copying or saving it copies or saves `_orig_mod`,
-    uncompiled."""
+    `_orig_mod`. Its `forward` has the signature of `_orig_mod.forward`. Copying or saving it copies or saves
+    `_orig_mod`, uncompiled."""
 
     def __init__(self, module: torch.nn.Module, agreed: Any) -> None:
         super().__init__()

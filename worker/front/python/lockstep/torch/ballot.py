@@ -1,4 +1,4 @@
-"""The votes and comparisons of a group's ranks before a frame. Without torch."""
+"""The votes and comparisons that a group's ranks make before frames. Without torch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Ballot:
 
     def enter(self, name: str, new: bool, issued: List[str]) -> int:
         """Votes before the frame `name`. `new`: whether this rank needs a new version of the frame. `issued`: the
-        collectives that this rank has issued since the last enter(). Returns how often the ranks' difference has been
-        found so far; 0: no difference. Raises FrameMismatch if a rank enters another frame."""
+        collectives that this rank has issued since the last enter(). Returns how often this difference between the
+        ranks has been found so far; 0: no difference. Raises FrameMismatch if a rank enters another frame."""
         code, times = lib.audit(self._handle, name, None, _run_of(new, issued) if issued else _RUNS[new])
         check(code)
         return int(times)

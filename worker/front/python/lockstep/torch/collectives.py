@@ -16,7 +16,7 @@ from ._hooks import inductor_folder
 
 #: Folders of torch and lockstep.
 INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
-#: Folders of those modules of Python that call functions of the user.
+#: Folders of Python's own modules that call functions of the user.
 _STANDARD = tuple(os.path.dirname(str(module.__file__)) for module in (contextlib, concurrent.futures))
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
            torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
@@ -28,8 +28,8 @@ def dtype_name(dtype: Any) -> str:
 
 
 def tensor_text(dtype: Any, sizes: Optional[List[Any]]) -> str:
-    """Returns "f32[4, 16]". A size that is None is not known. `sizes` is None if sizes may differ between ranks; they
-    are then omitted."""
+    """Returns "f32[4, 16]". A size that is None is not known. `sizes` is None if sizes may differ between ranks; the
+    text is then "f32"."""
     if sizes is None:
         return dtype_name(dtype)
     return f"{dtype_name(dtype)}[{', '.join('?' if size is None else str(size) for size in sizes)}]"
@@ -41,7 +41,7 @@ def is_user(file: str) -> bool:
 
 
 def _generated() -> str:
-    """Returns the folder of inductor's generated code, if there can be any."""
+    """Returns the folder of inductor's generated code; "<", if there cannot be any."""
     return _folder(os.environ.get("TORCHINDUCTOR_CACHE_DIR")) if "torch._inductor" in sys.modules else "<"
 
 
@@ -73,16 +73,16 @@ def module_path(module: torch.nn.Module) -> str:
 
 #: Words of operations in graphs that are between two ranks.
 POINT_TO_POINT = ("isend", "irecv", "batch_p2p_ops")
-#: Exceptions among the collectives in graphs, by operator: the word ("": no collective), and whether all ranks must
-#: have the same sizes.
+#: Operators in graphs to which graph_word() gives other answers than by its rule: the word ("": the operator is no
+#: collective), and whether all ranks must have the same sizes.
 _IN_GRAPHS: Dict[str, Tuple[str, bool]] = {
     "all_to_all_single": ("all_to_all_single", False), "wait_tensor": ("", False),
 }
 
 
 def graph_word(operator: Any) -> Optional[Tuple[str, bool]]:
-    """Returns the word for a collective, given a node's target, and whether its ranks must have the same sizes; None:
-    the target is not a collective."""
+    """Returns the word for the collective that is a node's target, and whether the collective's ranks must have the
+    same sizes; None: the target is not a collective."""
     space = str(getattr(operator, "namespace", getattr(operator, "_qualified_op_name", "")))
     name = str(getattr(operator, "__name__", "")).split(".")[0]
     if not space.startswith("_c10d_functional"):

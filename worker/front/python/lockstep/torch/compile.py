@@ -1,4 +1,4 @@
-"""compile(): replaces torch.compile, with sizes on which all ranks have agreed."""
+"""compile(): replaces torch.compile; compiles for sizes on which all ranks have agreed."""
 
 from __future__ import annotations
 
@@ -49,32 +49,33 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
 
     As long as the graphs of `model` have no collectives, each rank compiles for itself, waits for no other rank, and
     may call the result alone, as under watch(). From the first graph with collectives on, the ranks of a process group
-    make each call together; with `group`, `marks` or `fields` they do so from the first call on. These are the ranks
-    of `group`. Without `group`, they are those of the one process group that the first graph with collectives uses; if
-    there is no such graph, or it uses several groups, the watched ranks.
+    make each call together; with `group`, `marks` or `fields` they do so from the first call on. The process group is
+    `group`; by default it is the one that the first graph with collectives uses, or the watched ranks if that graph
+    uses several groups, or if calls are made together because of `marks` or `fields`.
 
-    Before each call together the ranks agree on the sizes, ints, bools, dtypes, layouts and requires_grad of the
-    inputs, and on a version that fits them on all ranks. If no version fits, all ranks trace a new one at the same
-    sizes: sizes that have been equal so far are numbers, others symbols. Before anything runs, the conditions on sizes
-    that the graph relies on are tested on every rank's inputs (else BranchDivergence), and the graphs are compared
-    (else GraphDivergence). torch's other guards are voted on. Errors, equal on all ranks: those of Agreement.agree();
-    CompileError for a failed trace or build. An exception of the function itself is raised on its rank only.
+    Before each call that they make together, the ranks agree on the sizes, ints, bools, dtypes, layouts and
+    requires_grad of the inputs, and on a version that fits them on all ranks. If no version fits, all ranks trace a new
+    one at the same sizes: sizes that have been equal so far are numbers, others symbols. Before anything runs, the
+    conditions on sizes that the graph relies on are tested on every rank's inputs (BranchDivergence if one does not
+    hold), and the graphs are compared (GraphDivergence if they differ). torch's other guards are voted on. All ranks
+    get the same errors: those of Agreement.agree(), and CompileError for a failed trace or build. An exception of the
+    function itself is raised on its rank only.
 
     A version is made for the order of dims in memory that a tensor has on all ranks. If ranks or calls differ in this
-    order, or there are gaps between elements, the version runs on a contiguous copy. What it writes to the copy is
-    written back, and a result that is a view of the tensor is a view of the copy. A tensor that shares memory with
-    another argument is not copied: if its layout is not that of the version, all ranks compile another version.
+    order, or there are gaps between elements, the version gets a contiguous copy. What it writes to the copy is
+    written back to the tensor. A result that would be a view of the tensor is a view of the copy. A tensor that shares
+    memory with another argument is not copied: if its layout is not that of the version, all ranks compile another one.
 
-    `marks` are as for Observation; marks set by torch._dynamo.mark_dynamic() and similar functions on the tensors of
-    the first call of a structure count too. A size that was 0 or 1 on some rank is traced without a value. If
-    the model needs that value, calls with such sizes run without a compiled version on all ranks, and each collective
-    is voted on before it is issued; this is reported once, with the reason. The same applies past
-    `recompile_limit`. `fields` maps the arguments to values that the ranks join before each trace, such as
-    {"capacity": (512, "max")} (Observation.observe()); the function reads the joined value in
-    `agreed.fields["capacity"]`, also during the trace and without a compiled version.
-    `dynamic`: False: every size is a number; True: every size is a symbol where the trace allows it. `consistency`:
-    "same_graph" or "same_collectives". fullgraph=False: the pieces of a function are compiled as they are
-    reached, with the agreed sizes as symbols. Other parameters are as for torch.compile.
+    `marks` are as for Observation. Marks that torch._dynamo.mark_dynamic() and similar functions have set on the
+    tensors of a call count too, if it is the first call with inputs of this structure. A size that was 0 or 1 on some
+    rank is traced without a value. If the model needs that value, calls with such sizes run without a compiled version
+    on all ranks, and each collective is voted on before it is issued; this is reported once, with the reason. Calls
+    past `recompile_limit` run in the same way. `fields` maps the arguments to values that the ranks join before each
+    trace, such as {"capacity": (512, "max")} (Observation.observe()); the function reads the joined value in
+    `agreed.fields["capacity"]`, also during the trace and without a compiled version. `dynamic`: False: every size is a
+    number; True: every size is a symbol where the trace allows it. `consistency`: "same_graph" or "same_collectives".
+    fullgraph=False: the pieces of a function are compiled as they are reached, with the agreed sizes as symbols. Other
+    parameters are as for torch.compile.
 
     The result for a function is a function. For a module it is a module that has the original as `_orig_mod`, and the
     original's parameters, attributes, items and signature of forward(). If the program depends on the module's class,
@@ -104,7 +105,7 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: Optional[bool
 
 
 def _refuse_hooks(model: Any) -> None:
-    """Raises TypeError for models wrapped by DDP or FSDP2, whose code for communication breaks every graph."""
+    """Raises TypeError for models wrapped by DDP or FSDP2: these run code for communication that breaks every graph."""
     fsdp = getattr(torch.distributed, "fsdp", None)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise TypeError("DistributedDataParallel runs code of its own that has no graph; wrap what is compiled, "
@@ -147,7 +148,7 @@ class _Call:
 
 
 class Compiled:
-    """A function compiled by compile(). `last`: the last call's Agreed. `fields`: the joined values of that call's
+    """A function compiled by compile(). `last`: the last call's Agreed. `fields`: the joined values of the last call's
     version, or of the version being traced. `fallbacks`: number of calls without a compiled version."""
 
     def __init__(self, model: Any, name: str, watched: Watch, consistency: str, marks: Marks,
@@ -157,7 +158,7 @@ class Compiled:
         inductor; None: another backend."""
         self._together = group is not None or fields is not None or bool(marks)
         self._process_group = group if group is not None else watched.process_group  # of the calls made together
-        self._apart: Optional[Callable[..., Any]] = None  # the function as each rank compiles it for itself
+        self._apart: Optional[Callable[..., Any]] = None  # the function, compiled by this rank for itself
         self.fallbacks = 0
         self._recompile_limit = recompile_limit
         self._model, self.name, self._watch, self._consistency = model, name, watched, consistency
@@ -266,8 +267,8 @@ class Compiled:
                 call.until_the_end.close()
 
     def _agreed(self, call: _Call) -> Optional[Version]:
-        """Returns the version to run; None: the call runs uncompiled. The ranks agree on it unless they have done
-        so."""
+        """Returns the version to run; None: the call runs uncompiled. The ranks agree on the version, unless they have
+        done so in _tested()."""
         try:
             self._versions.settle(self._agree(call) if call.outcome is None else call.outcome)
         except GraphDivergence as error:
@@ -282,7 +283,8 @@ class Compiled:
         return self._versions.of_last
 
     def _slowly(self, call: _Call) -> Any:
-        """Runs a call with one vote on the version and another vote on the version's guards."""
+        """Runs a call. The ranks vote first on the version, unless they have done so, and then on the version's
+        guards."""
         version = self._agreed(call)
         if version is None:
             self.fallbacks += 1
@@ -307,8 +309,8 @@ class Compiled:
         return copied
 
     def _run(self, version: Version, run: Callable[..., Any], call: _Call) -> Any:
-        """Runs a version by `run`. If its collectives equal those of a run that the ranks have compared, they need no
-        vote: drops their notes."""
+        """Runs a version by `run`. If the version issues the same collectives as in a run that the ranks have compared,
+        these need no vote, and their notes are dropped."""
         frames, votes = self._frames, self._frames.votes
         try:
             return run(*call.args, **call.kwargs)
@@ -320,7 +322,7 @@ class Compiled:
 
     def _tested(self, found: bool) -> Any:
         """Votes on a call that may run the last call's version. PyTorch has tested the version's guards; `found`: they
-        hold. Returns True, or a class to be raised before the version runs."""
+        hold. Returns True if the version may run, else a class that PyTorch raises in its place."""
         call, last = self._call, self.last
         assert call is not None and call.observation is not None and last is not None
         try:
@@ -341,8 +343,9 @@ class Compiled:
         return call.observation is not None
 
     def _on_recompile(self) -> None:
-        """Called when a frame compiles although a version is being run: the frame has guards that the decision does not
-        cover, or is a piece of the function (fullgraph=False). Makes the agreed sizes symbols in that compile."""
+        """Called when a frame compiles although a version is being run: because of guards that the decision does not
+        cover, or because the frame is a piece of the function (fullgraph=False). Makes the agreed sizes symbols in that
+        compile."""
         call = self._call
         decision = self._versions.decision
         if call is not None and decision is not None:
@@ -352,7 +355,7 @@ class Compiled:
             call.until_the_end.enter_context(tracing_as_decided(example.dynamic_ints))
 
     def _parted(self, error: GraphDivergence) -> GraphDivergence:
-        """Collective: returns the error; its text also names the first node in which the ranks' traced graphs
+        """Collective: returns the error, with a text that also names the first node in which the ranks' traced graphs
         differ."""
         lines, self._lines = self._lines, []
         _, seen = self.agreement.audit(f"the graph of {self.name}", None, compared(lines), None, is_new=True,
@@ -418,7 +421,7 @@ class Compiled:
         found = torch.compile(copy, dynamic=self._dynamic, backend=backend)
         made = Version(version, found, made_contiguous(decision), [])
         if not self._fullgraph or not compiles():
-            # Not traced now: code before the first graph would run twice.
+            # Not traced now, because code before the first graph would run twice.
             self._versions.keep(entry, made)
             return "in pieces"
         self._is_tracing = True
@@ -432,7 +435,7 @@ class Compiled:
         finally:
             self._is_tracing = False
             self._watch.progress.compile_ends()
-        # Sorted: a backend that finds a graph in its cache adds guards in another order than one that builds it.
+        # Sorted: the order in which a backend adds guards depends on whether it finds the graph in its cache.
         for guard in sorted({known.condition: known for known in reversed(guards)}.values()):
             decision.guard(guard.condition, guard.place or self.name)
         for known in uniform:
@@ -450,7 +453,7 @@ class Compiled:
         return SharedBuild(decision, name, self._frames.group.rank == 0, self._watch.progress.compile_starts).building()
 
     def _copy(self, which: str) -> Callable[..., Any]:
-        """Returns a copy of the function with a code object of its own: torch keeps its versions by code object."""
+        """Returns a copy of the function with a code object of its own, because torch keeps versions by code object."""
         model = self._model
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -461,8 +464,9 @@ class Compiled:
         return made
 
     def _tracing(self, names: Mapping[str, str], guards: List[SizeGuard], uniform: List[UniformSize]) -> Callable[..., Any]:
-        """Returns the backend for a version. During the version's trace the functions that it returns do not run, and
-        it adds what the graph relies on to `guards` and `uniform`. `names`: see size_guards()."""
+        """Returns the backend for a version. During the version's trace, the functions that the backend returns do not
+        run, and the backend adds the conditions of the graph to `guards` and its uniform sizes to `uniform`. `names`:
+        see size_guards()."""
         def backend(graph: Any, inputs: List[Any]) -> Any:
             shape_env = shape_env_of(inputs) if self._is_tracing else None
             if shape_env is not None and self._consistency == "same_graph":  # before the backend changes the graph

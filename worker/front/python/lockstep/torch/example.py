@@ -1,4 +1,4 @@
-"""Inputs for the trace of a version. They are made from a decision, so their sizes are equal on all ranks."""
+"""Inputs for the trace of a version, made from a decision, so that their sizes are equal on all ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Example:
         self._decision, self._marks_only = decision, marks_only
         #: lockstep's names of sizes and ints on which a version may rely, by torch's names of their sources.
         self.names: Dict[str, str] = {}
-        self._made: Dict[int, torch.Tensor] = {}  # by id of the call's tensor: one argument may occur twice
+        self._made: Dict[int, torch.Tensor] = {}  # by id of the call's tensor: it may be passed twice
         #: torch's names of ints that are symbols.
         self.dynamic_ints: List[str] = []
         self.args = tuple(rebuilt(value, f"L['args'][{i}]", names[i], self._leaf) for i, value in enumerate(args))

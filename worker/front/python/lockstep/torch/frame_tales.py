@@ -1,5 +1,5 @@
-"""Tales: what ranks report to each other about the frames that they compile: a running compile, inputs, sizes, the
-graph. A rank reads the tales that peers have posted, and never waits for one. Pure: without torch."""
+"""Tales: reports of ranks to each other about the frames that they compile (a running compile, inputs, sizes, graphs).
+A rank reads the tales that peers have posted, and never waits for one. Pure: without torch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
 #: What a rank has seen of a source in all its compiles of a frame: an int, or the sizes of a tensor. None in place of a
 #: number that varied.
 Seen = Union[None, int, List[Optional[int]]]
-#: Most bytes that a rank reports in all. Beyond it, a tale has only the digests of its graphs: they show that graphs
-#: differ, not where.
+#: Most bytes of inputs, sizes and graphs that a rank reports in all its tales. Beyond it, a tale has only digests of
+#: its graphs, which show that graphs differ, but not where.
 MOST_TOLD = 1 << 20
 _Frame = Tuple[str, str]  # name and closure of a frame
 _MOST_SHOWN = 200  # characters of a node
-#: The frame's name in tales about a backward pass that is built when it is first needed.
+#: The frame's name in tales about a backward pass that is built when the program first needs it.
 BACKWARD = "a backward pass"
 _NAMED = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): |waits for ranks? ([0-9,-]+)|rank ([0-9]+) does not move on")
 _VALUE = re.compile(r": \w+\[[^\]]*\]$")
@@ -29,7 +29,7 @@ Lines = Tuple[Sequence[str], Sequence[str]]
 
 
 class Told(NamedTuple):
-    """A tale as it is posted."""
+    """A tale in the form in which it is posted."""
 
     frame: str
     digest: str
@@ -51,11 +51,11 @@ class Tale(NamedTuple):
 
     frame: str              # "Block.forward (model.py:30)"
     version: int            # number of the version on its rank, from 1; 0: the compile has ended without a version
-    compiles: bool          # True: the compile is running, and the graphs, inputs and sizes are not known yet
+    compiles: bool          # True: the compile is running, so graphs, inputs and sizes are not known yet
     forward: Optional[Graph] = None
     backward: Optional[Graph] = None  # None: the rank does not know its backward graph
-    closure: str = ""       # distinguishes frames of one place in the program
-    inputs: Mapping[str, str] = {}  # "f32[3, 4]" by name, in the call for which the version was compiled
+    closure: str = ""       # distinguishes frames with the same name
+    inputs: Mapping[str, str] = {}  # the inputs for which the version was compiled: "f32[3, 4]" by name
     sizes: Mapping[str, Seen] = {}
 
     @property
@@ -119,7 +119,7 @@ def ranks_named(text: str) -> List[int]:
 
 
 def digest_of(lines: Iterable[str]) -> str:
-    """Returns a digest of lines without their places."""
+    """Returns a digest of the lines. The places in them do not count."""
     return hashlib.sha256("\n".join(line.split("\t", 1)[0] for line in lines).encode(errors="replace")).hexdigest()[:32]
 
 
@@ -140,8 +140,8 @@ class FrameTales:
         self._said: Set[_Frame] = set()  # frames whose graphs have been reported to differ
 
     def begins(self, frame: str, closure: str = "", first: bool = False) -> List[Mapping[str, Seen]]:
-        """Reports that this rank begins to compile a version of a frame. If this rank has a version already, or `first`
-        is set, returns the sizes of the frame that each peer has seen."""
+        """Reports that this rank begins to compile a version of a frame. Returns, for each peer, the sizes that it has
+        seen of the frame; nothing if this is the rank's first version and `first` is not set."""
         known = self._own.get((frame, closure))
         self._tell(Tale(frame, 1 if known is None else known.version + 1, True).told())
         if known is None and not first:
@@ -153,7 +153,7 @@ class FrameTales:
     def has_traced(self, frame: str, forward: Lines, backward: Optional[Lines], inputs: Mapping[str, str],
                    sizes: Mapping[str, Seen], closure: str = "") -> Tuple[Tale, str]:
         """Reports the version whose compile begins() has reported. Returns the version's tale and, once for each frame,
-        how its graph differs from a peer's graph of the same version number; "": no difference."""
+        how the version's graph differs from a peer's graph of the same version number; "": no difference."""
         known = self._own.get((frame, closure))
         tale = Tale(frame, 1 if known is None else known.version + 1, False, _graph(forward),
                     None if backward is None else _graph(backward), closure, inputs, sizes)
@@ -178,8 +178,8 @@ class FrameTales:
         self._tell(Tale(frame, 0, False).told())
 
     def explained(self, tale: Tale, ranks: Sequence[int]) -> str:
-        """Compares a version of this rank with the last version of each of `ranks`. Returns how it differs from the
-        first that has another graph; "": no difference."""
+        """Compares a version of this rank with the last version of the frame on each of `ranks`. Returns how it differs
+        from the first of them that has another graph; "": no difference."""
         self._look()
         for peer in ranks:
             theirs = self._theirs.get(peer, {}).get(tale.key)
@@ -203,7 +203,8 @@ class FrameTales:
         return any(self._doing.values())
 
     def _nodes(self, tale: Tale, peer: int, theirs: Tale) -> str:
-        """Returns the first node that differs. Sizes count only if the graphs do not differ otherwise."""
+        """Returns the first node that differs, with its text on both ranks. Dtypes and sizes of nodes count only if the
+        graphs do not differ otherwise."""
         lists = [(_unpacked(a), _unpacked(b)) for a, b in tale._pairs(theirs) if a and b and a.nodes and b.nodes]
         for shape in (_without_value, _without_place):
             before = 0

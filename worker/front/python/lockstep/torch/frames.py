@@ -22,7 +22,7 @@ class GraphText(NamedTuple):
     collectives: List[str]
 
 
-#: The text of a frame that runs without a graph: neither its work nor its collectives are known.
+#: The text of a frame that runs without a graph: neither the nodes nor the collectives are known.
 UNTRACED = GraphText(["runs without a graph"], ["those of code without a graph"])
 
 

@@ -31,8 +31,8 @@ def graph_text(output: Any, watched: str) -> GraphText:
 
 def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
     """Returns the text of backward graphs. Their inputs name the values that the forward graphs save for them. (The
-    forward graphs cannot be compared here: a backend changes a graph in place when it builds the graph, but not when it
-    finds it in a cache.)"""
+    forward graphs cannot be compared here: a backend changes a graph in place if it builds the graph, but not if it
+    finds the graph in a cache.)"""
     out = GraphText([], [])
     for backward in backwards:
         found = GraphText(out.nodes, [])
@@ -47,9 +47,9 @@ def backward_text(backwards: Sequence[Any], watched: str) -> GraphText:
 
 
 def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
-    """Returns the process groups of the collectives in a graph and in its nested graphs, each once; None for an unknown
-    group. Their ranks run the graph together. Empty if a send or a receive comes before all collectives: a peer may
-    then have to run first."""
+    """Returns the process groups of the collectives in a graph and in its nested graphs, each once; None in place of an
+    unknown group. The ranks of these groups have to run the graph together. Returns no group if a send or a receive
+    comes before all collectives: a peer may then have to run first."""
     found: List[Any] = []
     for word, node in collective_nodes(graph):
         if word in POINT_TO_POINT:
@@ -62,7 +62,7 @@ def groups_of(graph: torch.fx.GraphModule) -> List[Any]:
 
 
 def collective_nodes(graph: torch.fx.GraphModule, within: bool = True) -> Iterator[Tuple[str, Any]]:
-    """Yields the nodes of the collectives in a graph, and (`within`) in its nested graphs, each after its word."""
+    """Yields the collectives in a graph, and (`within`) in its nested graphs, each as its word and its node."""
     for module in graph.modules() if within else [graph]:
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             collective = graph_word(node.target) if node.op == "call_function" else None

@@ -1,5 +1,5 @@
-"""The conditions on sizes that a compiled graph relies on, and the sizes that its collectives need equal, as text with
-lockstep's names of the inputs."""
+"""The conditions on sizes that a compiled graph relies on, and the sizes that the graph's collectives need equal, as
+text with lockstep's names of the inputs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class SizeGuard(NamedTuple):
 
 
 def size_guards(shape_env: Any, names: Mapping[str, str]) -> List[SizeGuard]:
-    """Returns the guards of a ShapeEnv, in this order: equations of sizes with expressions of others, bounds of all
-    other sizes, and conditions that these bounds do not imply. A graph has the same guards whether it was built or
-    found in a cache, although the cache keeps, in place of a condition, bounds that imply it. `names`: lockstep's names
-    of sizes and ints, by torch's names of their sources ("L['args'][0].size()[0]"). Conditions that lockstep's guards
+    """Returns the guards of a ShapeEnv, in this order: equations of sizes with expressions of other sizes, bounds of
+    all other sizes, and conditions that these bounds do not imply. So a graph has the same guards whether it was built
+    or found in a cache: in place of a condition, the cache may keep bounds that imply it. `names`: lockstep's names of
+    sizes and ints, by torch's names of their sources ("L['args'][0].size()[0]"). Conditions that lockstep's guards
     cannot express are omitted: torch tests them, and the ranks vote on the result."""
     symbols = _symbols(shape_env, names)
     places: Dict[str, str] = {}
@@ -59,8 +59,8 @@ class UniformSize(NamedTuple):
 
 def uniform_sizes(graph: Any, group: Any, shape_env: Any, names: Mapping[str, str]) -> List[UniformSize]:
     """Returns the sizes of inputs that the collectives over `group` in a graph need equal on the group's ranks, each
-    once. For a tensor with several symbolic sizes this is their product. Sizes that depend on data, and sizes that
-    lockstep's guards cannot express, are compared only when the collective is issued."""
+    once. For a tensor with several symbolic sizes, returns the product of these. Sizes that depend on data, and sizes
+    that lockstep's guards cannot express, are compared only when the collective is issued."""
     symbols = {**_symbols(shape_env, names), **{
         symbol: names[source] for symbol, source in sources_without_value(graph).items() if source in names}}
     found: Dict[str, UniformSize] = {}

@@ -171,10 +171,10 @@ class PythonKernels:
                  before: Callable[[str, str], bool], after: Callable[[str, str], bool], error: Callable[[], Error],
                  issued: Callable[[], None]) -> None:
         """`handle`: address of the library's lines. `group`: Lines._group(). `before`(what, place): called before each
-        operation on the process group `watched`, on any thread; returns whether the operation counts. `after`(what,
-        place): called for an operation that counts and has been posted; returns whether it is noted. `error`: returns
-        the error of this thread's last call of the library, which is raised unless `marks.audits` is set. `issued`:
-        called after each posted operation that was not refused."""
+        operation on the process group named `watched`, on any thread; returns whether the operation counts for votes.
+        `after`(what, place): called for an operation that counts and has been posted; returns whether it is noted.
+        `error`: returns the error of this thread's last call of the library, which is raised unless `marks.audits` is
+        set. `issued`: called after each posted operation that was not refused."""
         self._handle, self._group, self._watched, self._before, self._after = handle, group, watched, before, after
         self._error, self._goes_on = error, issued
         self.marks = Marks()
@@ -240,7 +240,7 @@ class PythonKernels:
 
     def _pair(self, operator: _Operator, given: _Arguments, rank: int, group: Any) -> Optional[Tuple[int, int, int]]:
         """Returns the sender, receiver and tag of a send or a receive; -1, -1, 0 for a collective. None: it is not
-        known which send a receive will take, so it is not compared."""
+        known which send this receive will take, so the receive is not compared."""
         if operator.kind not in ("send", "receive", "receive from any"):
             return -1, -1, 0
         tag = given.get("tag", 0)
@@ -266,8 +266,8 @@ class PythonKernels:
         self._notes = []
 
     def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
-        """Does nothing: these kernels report the line of the compiled function as the place of a graph's
-        collectives."""
+        """Does nothing: as the place of a graph's collectives, these kernels report the line of the compiled
+        function."""
 
     def forget(self) -> None:
         """Stops in a copy of the process after a fork."""

@@ -14,8 +14,8 @@ _END = ".layout"
 
 
 def order_of(decision: Decision, name: str, dims: int) -> Optional[List[int]]:
-    """Returns the dims of a tensor from the outermost to the innermost in memory, as a version has them; None: the
-    order was not observed."""
+    """Returns the dims of a tensor in the version of `decision`, from the outermost to the innermost in memory; None:
+    the order was not observed."""
     code = decision.inputs.get(name + _END)
     if code is None:
         return None
@@ -26,7 +26,7 @@ def order_of(decision: Decision, name: str, dims: int) -> Optional[List[int]]:
 
 def made_contiguous(decision: Decision) -> FrozenSet[str]:
     """Returns the names of the tensors that must be contiguous when the version runs, because ranks or calls differ in
-    their layout, or their elements have gaps."""
+    the tensor's layout, or there are gaps between its elements."""
     tensors = [source[:-len(_END)] for source, code in decision.inputs.items()
                if source.endswith(_END) and (isinstance(code, str) or code == 0)]
     return frozenset(name for name in tensors if isinstance(decision.inputs.get(name), list))
@@ -43,7 +43,7 @@ class Contiguous:
     def __init__(self, names: FrozenSet[str], positional: List[str], args: Tuple[Any, ...],
                  kwargs: Dict[str, Any]) -> None:
         self._names = names
-        self._copies: List[Tuple[torch.Tensor, torch.Tensor, Optional[int]]] = []  # tensor, copy, its version
+        self._copies: List[Tuple[torch.Tensor, torch.Tensor, Optional[int]]] = []  # tensor, copy, copy's counter of writes
         self._undo: List[Callable[[], None]] = []
         self._memory: Dict[int, int] = {}  # number of tensors by the address of their memory
         self._counted: Dict[int, Any] = {}
@@ -56,8 +56,8 @@ class Contiguous:
             raise
 
     def restore(self) -> None:
-        """Puts the tensors of the call back into its containers, and writes to them what was written to their
-        copies."""
+        """Puts the tensors of the call back into its containers, and copies to them what the function has written to
+        their copies."""
         for undo in reversed(self._undo):
             undo()
         for value, copy, version in self._copies:
@@ -110,7 +110,7 @@ class Contiguous:
 
 
 def _is_plain(value: torch.Tensor) -> bool:
-    """Returns whether a value is an ordinary tensor with elements in strided memory."""
+    """Returns whether a value is an ordinary tensor that has elements, in strided memory."""
     return type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided and value.numel() > 0
 
 

@@ -31,8 +31,8 @@ _TALES = lib.fingerprint_of(b"frames")
 
 
 class Lines:
-    """The lines of this process: it posts its operations from the making of this object on. Making it is collective
-    over the ranks that `exchange` reaches."""
+    """The lines of this process. From the construction of this object on, the process posts its operations.
+    Construction is collective over the ranks that `exchange` reaches."""
 
     def __init__(self, exchange: Callable[[str], List[str]], watched: Any, watching: Any,
                  asked: Callable[[str, str], None], before: Callable[[str, str], bool], after: Callable[[str, str], bool],
@@ -40,10 +40,10 @@ class Lines:
                  explained: Callable[[Finding], str], apart: Callable[[str], None],
                  compiling: Callable[[], bool]) -> None:
         """`exchange`: sends this rank's word and returns the words of all ranks, by rank of the job. Hosts must meet
-        within `patience` seconds. The calling thread's operations on the process group `watched` are reported to the
-        library's group `watching` of the same ranks (None: no such group). `asked`(what, place): the `before` of
+        within `patience` seconds. The calling thread's operations on the process group `watched` are reported to
+        `watching`, the library's group of the same ranks (None: no such group). `asked`(what, place): the `before` of
         Part.install(). `before`, `after`: see PythonKernels. `audits`: errors are only logged; nothing is raised, and
-        no process is ended. `explained`: returns what is known of a refusal beyond its text. `apart`: called with a
+        no process is ended. `explained`: returns what is known of an error beyond its text. `apart`: called with each
         report of equal operations at different places. `compiling`: returns whether a peer is compiling."""
         self._apart, self._apart_told = apart, 0
         self._audits, self._explained = audits, explained
@@ -51,7 +51,7 @@ class Lines:
         self._audited: Set[str] = set()            # texts of errors that have been logged
         self._looking = threading.Lock()           # guards _apart_told
         self._votes: Dict[Tuple[int, Tuple[int, ...], str], ContextManager[None]] = {}
-        self._start = 0  # how often torch.distributed has been started again
+        self._start = 0  # see _start_now()
         self._last: Optional[Error] = None  # the error raised last
         self._world: Any = dist.group.WORLD
         self._patience = patience
@@ -66,9 +66,9 @@ class Lines:
             _log.warning("lockstep.torch: this package has no part for torch %s, so that each eager collective takes some "
                          "40 us more, and a wait that cannot end is ended by torch or by the deadline; scripts/torch-lines "
                          "builds it", torch.__version__)
-        #: True if all waits of this process in collectives are posted, and end if they cannot complete.
+        #: True if all waits of this process in collectives are posted, and are ended if they cannot complete.
         self.sees_waits = part is not None and dist.get_backend() == "gloo"
-        if self.sees_waits:  # then the watchdog need not know of the operations
+        if self.sees_waits:  # then the watchdog of `watching` need not know of the operations
             watching = None
         self.kernels: Kernels
         if part is None:
@@ -89,7 +89,7 @@ class Lines:
             why = self._explained(found.finding)
             text = found.finding.text + (f" ({why})" if why else "")
             known = ERRORS[found.code](found.finding._replace(message=found.message + (f" ({why})" if why else ""), text=text))
-            if why:  # without a reason, the error is explained anew: another thread may know one
+            if why:  # without a reason, the error is explained anew next time: another thread may know the reason
                 self._explanations[found.finding.text] = known
             if self._audits and found.finding.text not in self._audited:
                 self._audited.add(found.finding.text)
@@ -98,7 +98,8 @@ class Lines:
         return self._last
 
     def within(self, error: BaseException) -> Optional[Error]:
-        """Returns the last refusal, if torch has put it into `error`, an exception of its own (in a hook of DDP)."""
+        """Returns the error raised last, if `error` is an exception of torch that contains its text (from a hook of
+        DDP)."""
         return self._last if self._last is not None and str(self._last) in str(error) else None
 
     def voting(self, members: List[int], name: str) -> ContextManager[None]:
@@ -128,14 +129,14 @@ class Lines:
         return int(told[0])
 
     def told(self, rank: int, number: int) -> Optional[Told]:
-        """Returns a rank's tale `number`, from 1; None: the tale is not kept."""
+        """Returns tale `number` (from 1) of a rank; None: the tale is not kept."""
         code, (_, frame, digest, about, graph, numbers) = lib.lines_told(self._handle, _TALES, rank, number)
         check(code)
         return Told(frame, digest, about, graph, numbers) if frame else None
 
     def _meet(self, exchange: Callable[[str], List[str]]) -> None:
-        """Connects the hosts, if ranks cannot read each other's posts: the lowest rank of each host sends the posts of
-        its host to the lowest ranks of the other hosts."""
+        """Connects the hosts, if there are several: the lowest rank of each host then sends the posts of its host to
+        the lowest ranks of the other hosts."""
         code, head = lib.lines_head(self._handle)
         heads = [int(word) if word else -1 for word in exchange(str(head) if code == 0 else f"! {_error()}")]
         first = min(head for head in heads if head >= 0)
@@ -152,9 +153,10 @@ class Lines:
 
     @contextlib.contextmanager
     def _making(self, ranks: List[int], come: List[int], counted: Optional[int]) -> Iterator[None]:
-        """Wraps the call that makes a process group. Posts it as an operation of the ranks that make the call, `come`,
+        """Wraps the call that makes a process group. Posts the call as an operation of the ranks that make it, `come`,
         and then as an operation of the group's members, `ranks`, which wait for each other. They wait in C++, where
-        nothing can be raised, so a wait that cannot complete ends this process. `counted`: see GroupMaking."""
+        nothing can be raised, so a wait that cannot complete ends this process. `counted`: the count that GroupMaking
+        passes to `around`."""
         which = "" if counted is None else f", process group {counted + 1} of this rank"
         told = Operation(f"new_group of {_phrase(ranks)}{which}", place=user_place(sys._getframe(1)), needs=NEEDS_NOBODY)
         self._issue(self._line(come, f"groups made by {_phrase(come)}"), told)
@@ -189,7 +191,7 @@ class Lines:
         lib.lines_issued(self._handle, group)
 
     def _line(self, members: List[int], name: str) -> int:
-        """Returns the number of a line of the ranks `members` that belongs to no process group."""
+        """Returns the number of the line with this name, of the ranks `members`, that belongs to no process group."""
         return self._made(f"{self._start_now()}\n{name}", members, name)
 
     def _made(self, key: str, members: List[int], name: str) -> int:
@@ -225,8 +227,8 @@ class Lines:
         return self._made(f"{start}\n{name}\n{ranks}\n{device}\n{pair}", members, called)
 
     def _start_now(self) -> int:
-        """Returns how often torch.distributed has been started again so far: groups of different starts may have equal
-        names."""
+        """Returns how often torch.distributed has been started again so far. It is part of the keys of lines, because
+        groups of different starts may have equal names."""
         if dist.group.WORLD is not self._world:
             self._world = dist.group.WORLD
             self._start += 1
@@ -243,7 +245,7 @@ class Lines:
         lib.lines_deadline(self._handle, seconds)
 
     def alive(self, seconds: float) -> None:
-        """Says that this process makes progress, as far as is known, for `seconds` from now."""
+        """Says that this process counts as making progress for `seconds` from now."""
         lib.lines_alive(self._handle, seconds)
 
     def gone(self, text: str) -> None:
@@ -275,7 +277,7 @@ class Lines:
 
 
 class _Vote:
-    """A context in which this rank's wait in a vote is posted. Used for one vote at a time."""
+    """A context in which peers see that this rank waits in a vote. Used for one vote at a time."""
 
     def __init__(self, lines: Lines, members: List[int], name: str) -> None:
         self._lines, self._line = lines, lines._line(members, f"votes of {_phrase(members)}")

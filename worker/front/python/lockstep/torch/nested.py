@@ -9,8 +9,8 @@ from ..observation import is_jagged, is_scalar
 
 
 def readable(name: str, value: Any) -> Dict[str, Any]:
-    """Returns the parts of a leaf whose sizes or values can be read, by name: a scalar or a tensor itself, the values
-    and offsets of a jagged tensor, nothing of any other leaf."""
+    """Returns, by name, what can be read of a leaf: a scalar or a tensor itself, the values and offsets of a jagged
+    tensor, nothing of any other leaf."""
     if is_scalar(value):
         return {name: value}
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
@@ -23,8 +23,8 @@ def readable(name: str, value: Any) -> Dict[str, Any]:
 
 
 def rebuilt(value: Any, path: str, name: str, leaf: Callable[[Any, str, str], Any]) -> Any:
-    """Returns a copy of a nested value in which each leaf is replaced by the result of `leaf`(the leaf, torch's name of
-    its place, lockstep's name)."""
+    """Returns a copy of a nested value in which each leaf is replaced by the result of `leaf`(value of the leaf,
+    torch's name of its source, lockstep's name). `path` and `name`: these names of `value`."""
     kind = kind_of(value)
     if kind is None or kind == ITEMS and type(value) not in (list, tuple):
         return leaf(value, path, name)

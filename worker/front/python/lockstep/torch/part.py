@@ -18,9 +18,10 @@ import torch
 @dataclass
 class Marks:
     """Numbers and flags shared by watch.py and the kernels. `within`: number of running calls of this package, whose
-    operations are not noted. `noted`: number of notes. `patience`: seconds beyond its time-out for which an operation
-    waits for ranks that compile. Flags: `asks`: `before` is called before each operation; `waits`: the watched thread
-    is waiting, and wakes only to poll; `votes`: operations are noted; `audits`: errors are logged, not raised."""
+    operations are not noted. `noted`: number of notes. `patience`: seconds for which an operation waits for ranks that
+    compile, beyond the operation's time-out. Flags: `asks`: `before` is called before each operation; `waits`: the
+    watched thread is waiting, and wakes only to poll; `votes`: operations are noted; `audits`: errors are logged, not
+    raised."""
 
     within: int = 0
     asks: int = 0
@@ -49,7 +50,7 @@ class Kernels(Protocol):
         """Stops in a copy of the process after a fork."""
 
     def end(self) -> None:
-        """Called before Python ends: nothing is posted any more, and no thread of the part needs Python."""
+        """Call it before Python ends. From then on nothing is posted, and no thread of the part needs Python."""
 
     def remove(self) -> None: ...
 

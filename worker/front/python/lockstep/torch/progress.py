@@ -1,4 +1,4 @@
-"""Reports whether this process makes progress: its watched thread moves on, or it compiles."""
+"""Reports whether this process makes progress: its watched thread moves on, or one of its threads compiles."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..group import Group
 
 class Progress:
     """A thread that renews this rank's lease whenever the watched thread has reached another place of its program. A
-    rank that waits in one call (such as a collective that its peers do not issue) gets no lease, so it is named after
-    the deadline. A rank that compiles, on any thread, is named after `compile_deadline` seconds."""
+    rank that waits in one call (such as a collective that its peers do not issue) gets no lease, so it is named as
+    stuck after the deadline. A rank that compiles, on any thread, is named after `compile_deadline` seconds."""
 
     def __init__(self, deadline: float, compile_deadline: float, agreeing: Callable[[], bool], waits: Callable[[], bool],
                  alive: Callable[[float], None]) -> None:
         """`agreeing`: returns whether this rank is in a call of lockstep, which watches its own waits. `waits`: returns
         whether the watched thread waits in an operation, and wakes only to poll. `alive`(seconds): reports progress to
         ranks that wait in operations for this rank."""
-        #: Groups whose watchdogs get the reports, too.
+        #: Groups whose watchdogs also get the reports of progress.
         self.groups: List[Group] = []
-        #: True: these groups also get a report when this rank makes no progress.
+        #: True: these groups also get a report (Group.stalls()) when this rank makes no progress.
         self.tells_stalls = True
         self._waits, self._alive = waits, alive
         alive(deadline)
@@ -75,7 +75,8 @@ class Progress:
 
     def _place(self) -> Any:
         """Returns the place of the watched thread in its program, and how often the thread has slept: a loop over one
-        short wait is always seen at the same place, but makes progress."""
+        short wait may always be at the same place, but makes progress. The sleeps of a thread that polls do not
+        count."""
         frame = sys._current_frames().get(self._watched)
         return None if frame is None else (id(frame), frame.f_code, frame.f_lasti, "" if self._waits() else self._slept())
 

@@ -24,7 +24,7 @@ _opened: Dict[str, int] = {}
 
 
 def group_of_mesh(given: Any) -> Any:
-    """Returns the process group of a DeviceMesh that has one dim, such as mesh["tp"], or has all ranks; returns
+    """Returns the process group of a DeviceMesh, which must have one dim, such as mesh["tp"], or all ranks. Returns
     anything else unchanged."""
     if not hasattr(given, "get_group") or not hasattr(given, "mesh_dim_names"):
         return given
@@ -44,12 +44,12 @@ def needs_start(function: str) -> None:
 
 
 def group(process_group: Any = None, deadline: float = 60.0) -> Group:
-    """Returns the ranks of `process_group` (default: all ranks; also a dim of a DeviceMesh) as a lockstep group.
+    """Returns the ranks of `process_group` (default: all ranks; may be a dim of a DeviceMesh) as a lockstep group.
     Collective over the process group; other ranks take no part. The ranks exchange the group's address and a secret
     through the store of init_process_group(). Unless OMP_NUM_THREADS is set, the threads of torch, OpenMP and BLAS are
     limited to this rank's share of the host's cores. Raises RuntimeError if torch.distributed has not been initialised,
-    this process is not in the process group, or a rank, which the error names, is missing after five deadlines. Errors
-    of the rendezvous are those of Group."""
+    this process is not in the process group, or a rank is missing after five deadlines (the error names that rank).
+    Errors of the rendezvous are those of Group."""
     needs_start("group")
     process_group = group_of_mesh(process_group)
     rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
@@ -60,7 +60,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
         return Group(alone=True)
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/" + ",".join(map(str, members))
-    _opened[name] = _opened.get(name, 0) + 1  # members open all groups of these ranks in the same order
+    _opened[name] = _opened.get(name, 0) + 1  # members open the groups of these ranks in the same order
     meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, 5 * deadline, "lockstep.torch.group()")
     meeting.tell(f"host/{rank}", _host())
     if rank > 0:
@@ -89,8 +89,8 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
 
 
 def meeting_place() -> str:
-    """Returns two words: an address of this host, and a secret for the ranks that receive these words. If there is no
-    address, returns a text for which exchange() raises RuntimeError on the ranks that receive it."""
+    """Returns two words, an address of this host and a secret, to be given to exchange(). If there is no address,
+    returns a text for which exchange() raises RuntimeError on the ranks that receive it."""
     try:
         return f"{_address(default_store())} {secrets.token_hex(32)}"
     except OSError as error:
@@ -99,7 +99,7 @@ def meeting_place() -> str:
 
 def exchange(process_group: Any, word: str, patience: float) -> List[str]:
     """Returns each member's word, by rank of the job; "" for ranks that are no members. Collective over the process
-    group. Raises RuntimeError if a member, which the error names, is missing after `patience` seconds."""
+    group. Raises RuntimeError if a member is missing after `patience` seconds; the error names it."""
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/words/" + ",".join(map(str, members))
     _opened[name] = _opened.get(name, 0) + 1
@@ -112,7 +112,8 @@ def exchange(process_group: Any, word: str, patience: float) -> List[str]:
 
 
 class _Meeting:
-    """Messages between the members, through the store. All waits together take at most `patience` seconds."""
+    """Messages between the members, through the store. All waits of this rank together take at most `patience`
+    seconds."""
 
     def __init__(self, store: Any, key: str, members: List[int], patience: float, call: str) -> None:
         """`call`: the user's call in which the members meet, for errors."""
@@ -148,8 +149,8 @@ def _share_cores(ranks: int) -> None:
 
 
 def _host() -> str:
-    """Returns a text that is equal on ranks with the same folder for temporary files: such ranks can meet by a file in
-    it."""
+    """Returns a text that is equal on ranks with the same folder for temporary files: they can meet by a file in that
+    folder."""
     folder = os.stat(tempfile.gettempdir())
     boot = ""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as text:
@@ -158,8 +159,8 @@ def _host() -> str:
 
 
 def _address(store: Any) -> str:
-    """Returns the address of this host on its way to the store, which all ranks can reach, with a port that is free
-    now. (A host's own name often stands for its loopback.)"""
+    """Returns the address from which this host reaches the store, with a port that is free now. (All ranks can reach
+    the store, but a host's own name often stands for its loopback.)"""
     at = store_host(store)
     host = "" if at is None else _way_to(at)
     if not host or host.startswith("127."):
@@ -180,7 +181,7 @@ def _way_to(host: str) -> str:
 
 
 def _own_address() -> str:
-    """Returns the address of this host if the store is on it: the address of its name, or of its default route."""
+    """For the host of the store: returns the address of the host's name, or of its default route."""
     try:
         named = socket.gethostbyname(socket.gethostname())
     except OSError:
@@ -190,7 +191,7 @@ def _own_address() -> str:
 
 @contextlib.contextmanager
 def _environment(place: str, rank: int, size: int, token: str) -> Iterator[None]:
-    """Sets the environment that the library reads when a group is opened."""
+    """Inside this context, the environment variables that the library reads when a group is opened are set."""
     wanted = {"LOCKSTEP_RENDEZVOUS": place, "LOCKSTEP_RANK": str(rank),
               "LOCKSTEP_WORLD_SIZE": str(size), "LOCKSTEP_TOKEN": token}
     before = {name: os.environ.get(name) for name in wanted}

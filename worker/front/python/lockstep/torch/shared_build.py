@@ -26,20 +26,20 @@ _OBJECT = re.compile(r"[a-z0-9]{2}/\w[\w.]*\.so")
 
 
 class SharedBuild:
-    """The first rank builds, and shares what inductor keeps in its caches on disk, with the objects of kernels. Ranks
-    with the same processor and versions load this into their own caches, and build nothing. Each rank also keeps it, in
-    files of this user, for the next run. Like inductor's caches, it only saves time."""
+    """The first rank builds, and shares its build: what inductor keeps in its caches on disk, and the objects of
+    kernels. Ranks with the same processor and versions load the build into their own caches, and build nothing. Each
+    rank also keeps the build, in files of this user, for the next run. Like inductor's caches, this only saves time."""
 
     def __init__(self, decision: Decision, name: str, is_first: bool, shared: Callable[[], None]) -> None:
         """`name`: name of the compiled function, unique among builds with the same inputs. `is_first`: this rank is the
-        one that builds. `shared`: called when this rank has received the build, if any, and goes on."""
+        one that builds. `shared`: called when this rank no longer waits for the build of the first rank."""
         self._decision, self._is_first, self._shared = decision, is_first, shared
         symbols = [f"{s.source} {s.min}" for s in decision.symbols.values()]  # without hints, which vary between runs
         self._of = "\n".join([_FORMAT, name, json.dumps(decision.inputs, sort_keys=True), *symbols, _platform()])
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
-        """Wraps the build. Collective."""
+        """Collective. A context for the build of the version."""
         made: Optional[bytes] = None
         try:
             received = None if self._is_first else self._decision.share(self._of)
@@ -79,15 +79,15 @@ def _objects_in_use() -> Set[str]:
 
 
 def _probes() -> Set[str]:
-    """Returns the names of the shared objects with which inductor probes what the processor can do, as far as inductor
-    has marked them as loadable."""
+    """Returns the names of the shared objects with which inductor probes what the processor can do, and which it has
+    marked as loadable."""
     folder, mark = inductor_folder(), ".load_ok"
     return {os.path.relpath(path, folder)[:-len(mark)] for path in glob.glob(f"{folder}/??/*.so{mark}")}
 
 
 def _saved(artifacts: Callable[[], Optional[bytes]], before: Set[str]) -> Optional[bytes]:
-    """Returns the artifacts, packed with the objects that this process has loaded and that are not in `before`. (A
-    loaded object is a complete file.) None: there is nothing to share."""
+    """Returns the artifacts, packed with the objects that this process has loaded, except those in `before`. (A loaded
+    object is a complete file.) None: there is nothing to share."""
     try:
         saved = artifacts()
         if saved is None:

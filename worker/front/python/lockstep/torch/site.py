@@ -1,6 +1,6 @@
-"""Names of frames, and of compiled frames that are about to run. Just before a frame runs, torch shows neither its
-versions nor its code. So such a frame is named by its call site, which is the same whether the frame then compiles or
-has a version."""
+"""Names of frames, and of compiled frames that are about to run. Just before a frame runs, torch shows neither the
+frame's versions nor its code. So such a frame is named by its call site, which is the same whether the frame then
+compiles or has a version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+$")
 
 def frame_name(code: types.CodeType) -> str:
     """Returns the name of the frame with this code: "Block.forward (model.py:30)", or, after a graph break,
-    "Block.forward after line 41 (model.py:30)". It is the same on all ranks of a program."""
+    "Block.forward after line 41 (model.py:30)". The name is the same on all ranks of a program."""
     *folders, own = str(getattr(code, "co_qualname", code.co_name)).split(".")
     after, resumed = "", _RESUMED.search(own)
     while resumed:
@@ -50,7 +50,7 @@ class FrameNames:
 
     def of(self, caller: types.FrameType) -> str:
         """Returns the name of the frame that `caller` is about to run: "train_step", "Block.forward (2)" for the second
-        module, "helper (line 24 of f)", or "f after line 24" after a graph break."""
+        module of that name, "helper (line 24 of f)", or "f after line 24" after a graph break."""
         found = wrapped_function(caller)
         if found is None:
             found = called_module(caller)

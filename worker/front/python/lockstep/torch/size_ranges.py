@@ -9,8 +9,8 @@ _ROUNDS = 100  # most rounds in which conditions tighten each other's ranges
 
 
 def tightened(ranges: Mapping[Any, Range], conditions: Sequence[Any]) -> Dict[Any, Range]:
-    """Returns the ranges, tightened by those sympy `conditions` that are on sums of multiples of sizes. The result is
-    the same if `ranges` already reflects some of these conditions."""
+    """Returns the ranges, tightened by those sympy `conditions` that compare sums of multiples of sizes. The result is
+    the same if `ranges` have been tightened by some of these conditions before."""
     known, sums = dict(ranges), [total for condition in conditions for total in _sums(condition)]
     for _ in range(_ROUNDS):
         before = dict(known)
@@ -23,8 +23,8 @@ def tightened(ranges: Mapping[Any, Range], conditions: Sequence[Any]) -> Dict[An
 
 
 def _sums(condition: Any) -> List[Dict[Any, int]]:
-    """Returns the sums that a condition requires to be at most 0, each as the factors by size, with the constant at key
-    1."""
+    """Returns the sums that a condition requires to be at most 0. Each sum is a dict of the sizes' factors, with the
+    constant at key 1."""
     relation = type(condition).__name__
     if relation not in ("LessThan", "StrictLessThan", "GreaterThan", "StrictGreaterThan", "Equality"):
         return []

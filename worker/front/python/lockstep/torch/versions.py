@@ -1,5 +1,5 @@
-"""The versions of a function that ranks call together (compile.py), and what the ranks have agreed on for its last
-call. Without torch."""
+"""The versions of a function that ranks call together (compile.py), and what the ranks agreed on for the function's
+last call. Without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, U
 from ..agreement import Agreed
 from ..decision import Decision
 
-#: Part of the error that all ranks get if a trace needs the value of a size that has none.
+#: Part of the error that all ranks get if a trace needs the value of a size that has no value during the trace.
 NEEDS = "cannot be traced for sizes that may be 0 or 1"
 
 
@@ -18,13 +18,13 @@ class NeedsValue(Exception):
 
 class Version(NamedTuple):
     run: Callable[..., Any]
-    found: Callable[..., Any]   # runs the same compiled code, at lower cost, if it fits
+    found: Callable[..., Any]   # runs the same compiled code at lower cost, if its guards hold
     contiguous: FrozenSet[str]  # names of tensors that are passed as contiguous copies
     issued: List[str]           # collectives of the first compared run, without sizes
 
     def issues_as_known(self, issued: List[str]) -> bool:
-        """Returns whether the collectives that a run has `issued` are, in order, the first of those in `self.issued`:
-        then they need no vote. Before the first such run, keeps `issued` and returns False."""
+        """Returns whether the collectives that a run has `issued` are a prefix of `self.issued`; if so, they need no
+        vote. If `self.issued` is empty, it becomes `issued`."""
         operations = [line.split("[", 1)[0] for line in issued]
         if self.issued[:len(operations)] == operations:
             return True
@@ -34,15 +34,15 @@ class Version(NamedTuple):
 
 
 class Versions:
-    """The versions of one function. `last`: the last call's Agreed. `fields`: the joined values of that call's version,
-    or of the version being traced; always the same dict."""
+    """The versions of one function. `last`: the last call's Agreed. `fields`: the joined values of the last call's
+    version, or of the version being traced; always the same dict object."""
 
     def __init__(self, joins_fields: bool) -> None:
-        """`joins_fields`: calls have fields, so it is not known before the agreement whether a call runs the version of
-        the last call."""
+        """`joins_fields`: calls have fields, so only the agreement shows whether a call runs the version of the last
+        call."""
         self._joins_fields = joins_fields
         self._made: Dict[int, Version] = {}
-        self._needs: Dict[FrozenSet[str], str] = {}  # by sets of small sizes: why a trace needed their values
+        self._needs: Dict[FrozenSet[str], str] = {}  # why a trace needed values, by its set of small sizes
         self._like_last: Optional[Version] = None
         self.last: Optional[Agreed] = None
         self.fields: Dict[str, Any] = {}
@@ -88,8 +88,9 @@ class Versions:
     def make(self, entry: int, decision: Decision, small: FrozenSet[str], trace: Callable[[], str],
              needs_a_value: Callable[[Exception], Optional[str]]) -> str:
         """Returns the result of `trace` for version `entry`, which replaces an earlier version of that number. `small`:
-        the sizes that may be 0 or 1. If the trace fails and `needs_a_value`(error) returns a reason why it needs their
-        values, raises NeedsValue; later calls with the same `small` raise it without a trace."""
+        the sizes that may be 0 or 1. If the trace fails because it needs the values of such sizes, raises NeedsValue
+        with the reason, which `needs_a_value`(error) returns; later calls with the same `small` raise it without a
+        trace."""
         self._made.pop(entry, None)
         self._join(decision)
         if small in self._needs:

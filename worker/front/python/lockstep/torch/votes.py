@@ -1,5 +1,5 @@
-"""Votes of the ranks before frames: under policy "error", and within calls that ranks make together of a function of
-compile(). Pure: without torch."""
+"""Votes of the ranks before frames: under policy "error", and within calls of functions of compile() that ranks make
+together. Pure: without torch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Pending(NamedTuple):
 
 class FrameVotes:
     """The votes of the ranks of a group, on the watched thread. `votes`: number of votes so far. `elsewhere`: number of
-    frames that ran on other threads, without a vote."""
+    frames that would have been voted on, but ran on other threads."""
 
     def __init__(self, watch: Watched, ballot: Ballot, members: List[int], raises: bool,
                  name_of: Callable[[types.FrameType], str], passing: Callable[[Error], BaseException]) -> None:
@@ -81,9 +81,9 @@ class FrameVotes:
         self._looked_up: Optional[str] = None   # the frame that was voted on and will compile, until its compile starts
         self._compile: Optional[Compile] = None # the running compile of a frame that was voted on
         self._compared = False                  # the graph of that compile has been compared
-        self._pending: Optional[_Pending] = None  # is raised at the next event; see _asks()
-        #: Called once in place of the next frame's vote, with whether a version was found; its result is that of
-        #: guards_tested().
+        self._pending: Optional[_Pending] = None  # raised by the next vote or collective; see _raise_pending()
+        #: Called once in place of the next frame's vote, with whether a version was found. guards_tested() returns its
+        #: result.
         self.instead: Optional[Callable[[bool], Any]] = None
         #: Called before a frame that has versions compiles another version; may be None.
         self.on_recompile: Optional[Callable[[], None]] = None
@@ -127,8 +127,8 @@ class FrameVotes:
 
     @contextlib.contextmanager
     def strictly(self, name: str) -> Iterator[None]:
-        """Inside this context, each collective is voted on before it is issued. The end of the block is voted on, too:
-        an exception of the block becomes the error of all ranks there. Collective."""
+        """Collective. Inside this context, each collective is voted on before it is issued. The end of the block is
+        voted on, too: in that vote an exception of the block becomes the error of all ranks."""
         self._strict += 1
         self._asks()
         try:
@@ -149,8 +149,8 @@ class FrameVotes:
             self._vote(name, False)
 
     def votes_next(self) -> bool:
-        """Returns whether the next frame of this thread that has versions is voted on, and nothing else is to be
-        reported in that vote."""
+        """Returns whether the next frame of this thread that has versions is voted on, with nothing else to report in
+        that vote: no compile is running, no error is pending, and no collective has been noted."""
         return (threading.get_ident() == self._watch.thread and self._watch.within == 0 and self._compile is None
                 and self._pending is None and not self._watch.notes.notes())
 
@@ -161,7 +161,7 @@ class FrameVotes:
 
     def guards_tested(self, found: bool, caller: types.FrameType) -> Any:
         """Called when the guards of the frame that `caller` is about to run have been tested; `found`: a version fits.
-        Returns whether the frame runs without a compile, or the class of an exception that it raises."""
+        Returns whether the frame may run this version, or the class of an exception that the frame is to raise."""
         if not self.votes_here() or self._compile is not None:
             return True
         instead, self.instead = self.instead, None
@@ -220,13 +220,14 @@ class FrameVotes:
             self._pends(_Pending(error, code))
 
     def asked(self, what: str, _: str) -> None:
-        """Called before a collective of this thread on the watched group; votes on it if necessary."""
+        """Called before a collective of the watched thread on the watched group; votes on it if necessary."""
         self._raise_pending()
         if self._alone == 0 and (self._raises or self._strict > 0) and self._watch.votes_stand():
             self._vote(what, False)
 
     def _asks(self) -> None:
-        """Sets the mark by which the kernels call asked(): it has a vote to make, or an error to raise."""
+        """Sets the mark that makes the kernels call asked(): true if asked() has a vote to make, or an error to
+        raise."""
         votes = self._alone == 0 and (self._raises or self._strict > 0)
         self._watch.marks.asks = votes or self._pending is not None
 
@@ -245,13 +246,13 @@ class FrameVotes:
         self.votes += 1
         with self.waiting(name), _own_words():
             times = self._ballot.enter(name, new, issued)
-        if times > 0 and self._raises:  # under other policies, all ranks then compile
+        if times > 0 and self._raises:  # under other policies, all ranks then compile the frame
             self._differs(times)
         return None if times > 0 else new
 
     def _raise_pending(self) -> None:
         """Raises the pending error if its frame is still running. Otherwise reports the error, so that all ranks raise
-        it, the other ranks once more, and stay in step."""
+        it in the next vote (the other ranks once more) and stay in step."""
         pending = self._pending
         if pending is None:
             return
@@ -275,8 +276,8 @@ class FrameVotes:
             self._differs(times)
 
     def _differs(self, times: int) -> None:
-        """Raises or reports the finding of the last vote, which is the same on all ranks. `times`: how often it has
-        been made so far."""
+        """Raises or reports the finding of the last vote, which is the same on all ranks. `times`: how often this
+        finding has been made so far."""
         finding = self._ballot.finding()
         if self._raises:
             raise ERRORS[finding.code](finding)
@@ -286,7 +287,7 @@ class FrameVotes:
 
 @contextlib.contextmanager
 def _own_words() -> Iterator[None]:
-    """Inside this context, a FrameMismatch gets advice in the terms of this package."""
+    """Inside this context, the advice in a FrameMismatch is replaced by advice in the terms of this package."""
     try:
         yield
     except FrameMismatch as error:
@@ -311,5 +312,5 @@ def _observation(variables: Dict[str, Any]) -> Optional[Observation]:
 
 
 def _raising(error: BaseException) -> type:
-    """Returns a class that returns `error` itself when it is called, with an exception as argument or without."""
+    """Returns a class whose call, with or without an argument, returns `error` itself."""
     return type(type(error).__name__, (type(error),), {"__new__": lambda kind, *_: error})

@@ -48,12 +48,12 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
     (default: all ranks). A DeviceMesh, or a dim of a mesh, can stand for a process group, also as the first argument:
     watch(mesh). Call it after torch.distributed.init_process_group(). The program needs no other change.
 
-    No rank waits for the comparison. A collective of any process group, on any thread, and the making of a group, is
+    No rank waits for the comparison. Collectives of any process group, on any thread, and calls that make a group are
     compared with those that peers have issued (peers on other hosts some milliseconds late). If ranks differ, at least
     one of them raises GraphDivergence. If this package has a native part for this version of torch, ranks that wait for
     that rank on gloo raise, too: the same error, or Stuck, or Gone if that rank has ended. If compiled graphs differ,
-    the error says how. Some ranks may run frames that others do not run, and in any order. When a rank compiles a frame
-    again, sizes that are different on its peers become symbols.
+    the error says how. Ranks may run different frames, and in any order. When a rank compiles a frame again, sizes that
+    are different on its peers become symbols.
 
     `policy`:
       "recompile": as above;
@@ -90,7 +90,8 @@ def alone() -> ContextManager[None]:
 
 
 def watch_where_none_is(policy: Any, process_group: Any, options: Mapping[str, Any]) -> Optional["Watch"]:
-    """Calls watch() for a trainer's callback. None: the program has, or torch.distributed is not initialised."""
+    """Calls watch() for a trainer's callback, unless the program has called it or torch.distributed is not initialised
+    (returns None)."""
     if not dist.is_available() or not dist.is_initialized() or (_watch is not None and not _watch.is_for_script):
         return None
     return watch(policy, process_group, **options)
@@ -114,14 +115,15 @@ class Watch:
         self._policy, self._report, self._deadline = policy, report, deadline
         self._same_policy(process_group)
         self.compiles = 0
-        self.thread = threading.get_ident()             # the watched thread; 0: this is a copy after a fork
+        self.thread = threading.get_ident()             # the watched thread; 0 in a copy of the process after a fork
         self._counts: Dict[str, int] = {}
         self._traced: Optional[List[GraphText]] = None  # the graphs that tracing() collects, while it is active
         self._told: List[str] = []                      # texts of the reported differences
         self._compiling = threading.local()             # .compile: this thread's compile; .traced: it has been traced
         self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs instead of a frame's own
         self._telling = threading.Lock()                # guards _tales
-        #: Frames whose first version, too, has symbols for sizes that differ on peers; a mark for frames of one name.
+        #: By code: frames whose first version, too, has symbols for sizes that differ on peers, each with a text that
+        #: stands for closure_text() in its tales.
         self.decided_from_tales: Dict[types.CodeType, str] = {}
         self._group: Optional[Group] = None
         self._voting: List[FrameVotes] = []             # a stack: the last one votes on frames now
@@ -182,7 +184,7 @@ class Watch:
         self.progress.tells_stalls = not self.lines.sees_waits
 
     def _comes_first_at_exit(self) -> None:
-        """Registers to run at exit before groups, which close themselves."""
+        """Makes _at_exit() run before the exit handlers of groups, which close the groups."""
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
 
@@ -213,7 +215,7 @@ class Watch:
         return found
 
     def votes_begin(self, votes: FrameVotes) -> None:
-        """Has `votes` vote on frames until votes_end()."""
+        """Makes `votes` vote on frames until votes_end()."""
         self._voting.append(votes)
         self._events.look_up(True)
 
@@ -238,8 +240,8 @@ class Watch:
 
     @property
     def elsewhere(self) -> int:
-        """Number of frames that ran on other threads without the vote that they would have had on the thread that
-        called watch()."""
+        """Number of frames that ran without a vote on other threads; on the thread that called watch() they would have
+        been voted on."""
         return sum(votes.elsewhere for votes in self._votes_of.values())
 
     def alone(self) -> ContextManager[None]:
@@ -285,7 +287,7 @@ class Watch:
         self.lines.leave()
 
     def summary(self) -> str:
-        """Returns the reported differences, and a summary of the votes, in a few lines."""
+        """Returns the reported differences and a summary of the votes."""
         return "\n".join(self._told + [votes.summary() for votes in self._votes_of.values()])
 
     def _groups(self) -> List[Group]:
@@ -337,7 +339,7 @@ class Watch:
             traceback.print_exc()
 
     def votes_stand(self) -> bool:
-        """Whether the ranks can still vote: not once torch.distributed was started again on other ranks."""
+        """Returns whether the ranks can still vote: not once torch.distributed was restarted with another size."""
         if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
             self._world = dist.group.WORLD
             size = dist.get_world_size()
@@ -476,7 +478,7 @@ class Watch:
 
     @contextlib.contextmanager
     def _tells(self) -> Iterator[None]:
-        """Inside this context, an exception is only logged: the code only reports, and if it fails, peers know less."""
+        """For code that reports to peers. Inside this context, an exception is only logged: peers then know less."""
         try:
             with self._telling:
                 yield
@@ -518,7 +520,7 @@ class Watch:
             return self._tales.is_compiled_elsewhere()
 
     def _explained(self, finding: Finding) -> str:
-        """Returns what is known of why operations of ranks differ, or why a rank does not issue one."""
+        """Returns what is known of why operations of ranks differ, or why a rank does not issue its operation."""
         named, why = ranks_named(finding.text), ""
         frame: Optional[types.FrameType] = sys._getframe(1)
         while frame is not None and frame.f_code not in self._frames:
@@ -533,7 +535,7 @@ class Watch:
 
 
 def _inputs(variables: Dict[str, Any]) -> Dict[str, str]:
-    """Returns the variables that can be read, and their parts, by name: tensors as "f32[3, 4]", scalars as text."""
+    """Returns the texts of tensors ("f32[3, 4]") and scalars in a frame's variables and their parts, by name."""
     def leaves() -> Iterator[Tuple[str, Any]]:
         for name, value in variables.items():
             with contextlib.suppress(Exception):  # an object that cannot be read now
@@ -557,8 +559,7 @@ def the_watch(process_group: Any) -> Optional[Watch]:
 
 
 class _Off(Watch):
-    """The watch under LOCKSTEP_COORDINATION=off. It watches nothing, so that one sees what goes wrong without a
-    watch."""
+    """The watch under LOCKSTEP_COORDINATION=off. It watches nothing, to show what goes wrong without a watch."""
 
     def __init__(self, *_: Any) -> None:
         self.compiles = 0
