@@ -80,7 +80,7 @@ int lockstep_exit_code(int code);
 
 typedef struct lockstep_report lockstep_report;
 /* The report of the last function that failed on this thread; NULL: no function has failed. Valid
- * until the next failure. */
+ * until the next failure on this thread. */
 const lockstep_report* lockstep_last_error(void);
 int lockstep_report_code(const lockstep_report* report);
 /* One sentence: what happened, on which ranks, what to do. */
@@ -425,13 +425,14 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
                           lockstep_build build, void* context, int* entry, int* is_new,
                           const lockstep_decision** decision);
 
-/* Commits to a call of `frame` with these inputs, after the calls of the group already committed
- * to, so that its vote proceeds while the program works (lockstep_poke()). Every rank must commit,
- * or none. Does not wait; the caller keeps `observation`. The call itself is lockstep_agree() with
- * the same sizes, ints, bools, marks and fields. A call with other values is BAD_INPUT, with the
- * value promised and the value given. All ranks get this error if a version has to be built.
- * Otherwise the other ranks are already running, so the watchdog ends the job with this error and
- * exit code 2. A wrong argument fails here, and in the next collective function on all ranks. */
+/* Commits to a call of `frame` with these inputs, so that its vote proceeds while the program works
+ * (lockstep_poke()). Calls must be made in the order in which they were committed to. Every rank
+ * must commit, or none. Does not wait; the caller keeps `observation`. The call itself is
+ * lockstep_agree() with the same sizes, ints, bools, marks and fields. A call with other values is
+ * BAD_INPUT, with the value promised and the value given. All ranks get this error if a version has
+ * to be built. Otherwise the other ranks are already running, so the watchdog ends the job with
+ * this error and exit code 2. A wrong argument fails here, and in the next collective function on
+ * all ranks. */
 int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,
                       const lockstep_observation* observation);
 

@@ -137,8 +137,9 @@ class Agreement:
         return Agreed(entry, is_new != 0, known)
 
     def prefetch(self, frame: str, observation: Observation) -> None:
-        """Commits to a call of `frame` with these inputs, after the calls already committed to, so that its
-        vote proceeds while the program works (Group.poke). Call it on every rank or on none. Does not wait.
+        """Commits to a call of `frame` with these inputs, so that its vote proceeds while the program works
+        (Group.poke). Calls must be made in the order in which they were committed to. Call prefetch() on every rank or
+        on none. Does not wait.
         The call must have the same sizes, ints, bools, marks and fields. Otherwise it is BadInput, with the value
         promised and the value given. All ranks get this error if a version has to be built; else the other ranks are
         already running, so the watchdog ends the job with this error and exit code 2."""

@@ -392,8 +392,8 @@ def groups_made() -> List[Tuple[Any, List[int]]]:
 
 
 def _groups_counted() -> Optional[int]:
-    """Returns the count of groups from which, with the ranks, torch makes the name of a group that only its members
-    make; None: this version of torch does not show the count. Seen in 2.8, 2.11 (pg_names), 2.15 (group_count)."""
+    """Returns torch's count of groups, which, with the ranks, makes the name of a group that only its members make;
+    None: this version of torch does not show the count. Seen in 2.8, 2.11 (pg_names), 2.15 (group_count)."""
     code = getattr(getattr(_c10d, "_hash_ranks_to_str", None), "__code__", None)
     return None if code is None else (
         int(_c10d._world.group_count) if "group_count" in code.co_names else len(_c10d._world.pg_names))

@@ -270,11 +270,11 @@ class PythonKernels:
         function."""
 
     def forget(self) -> None:
-        """Stops in a copy of the process after a fork."""
+        """Stops posting; for a copy of the process after a fork."""
         self._is_on = False
 
     def end(self) -> None:
-        """Stops at the end of Python."""
+        """Stops posting; for the end of Python."""
         self._is_on = False
 
     def remove(self) -> None:

@@ -227,8 +227,8 @@ class Lines:
         return self._made(f"{start}\n{name}\n{ranks}\n{device}\n{pair}", members, called)
 
     def _start_now(self) -> int:
-        """Returns how often torch.distributed has been started again so far. It is part of the keys of lines, because
-        groups of different starts may have equal names."""
+        """Returns how often torch.distributed has been started again so far. This number is part of the keys of lines,
+        because groups of different starts may have equal names."""
         if dist.group.WORLD is not self._world:
             self._world = dist.group.WORLD
             self._start += 1

@@ -47,7 +47,7 @@ class Kernels(Protocol):
         order."""
 
     def forget(self) -> None:
-        """Stops in a copy of the process after a fork."""
+        """Stops posting; for a copy of the process after a fork."""
 
     def end(self) -> None:
         """Call it before Python ends. From then on nothing is posted, and no thread of the part needs Python."""

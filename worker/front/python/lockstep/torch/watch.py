@@ -122,8 +122,8 @@ class Watch:
         self._compiling = threading.local()             # .compile: this thread's compile; .traced: it has been traced
         self._frames: Dict[types.CodeType, Tale] = {}   # by the code that runs instead of a frame's own
         self._telling = threading.Lock()                # guards _tales
-        #: By code: frames whose first version, too, has symbols for sizes that differ on peers, each with a text that
-        #: stands for closure_text() in its tales.
+        #: By code: frames whose first version, too, has symbols for sizes that differ on peers. Their tales have the
+        #: text in place of closure_text().
         self.decided_from_tales: Dict[types.CodeType, str] = {}
         self._group: Optional[Group] = None
         self._voting: List[FrameVotes] = []             # a stack: the last one votes on frames now
