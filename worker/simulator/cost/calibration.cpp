@@ -39,7 +39,7 @@ Observation sources_of(int rank, int sources) {
   return out.build();
 }
 
-/// Reads the joint observation as the decision of a real exchange does.
+/// Reads the joint observation as a real exchange does. Returns the number of symbols.
 std::size_t dynamic_dims(const Bytes& joined, const Observation& mine) {
   const auto joint = read_list_payload(joined, mine.list, nullptr);
   return joint ? joint_symbols(*joint).size() : 0;
@@ -63,7 +63,7 @@ std::int64_t rate(std::size_t bytes, std::int64_t ns) {
       1, static_cast<std::int64_t>(bytes) * 1000 / std::max<std::int64_t>(1, ns));
 }
 
-constexpr int kRounds = 32;  // that follow each other
+constexpr int kRounds = 32;  // rounds in a row
 
 std::int64_t per_round(const NetworkModel& network, int ranks,
                        const std::function<void(RankClocks&)>& round) {
@@ -80,8 +80,8 @@ std::int64_t vote_hops(int ranks) {
   return predicted_vote_ns({.name = {}, .between = kOne, .within = kOne}, ranks) / kOne.latency_ns;
 }
 
-/// Returns the reading speed: the time of the group's exchange beyond the prediction without
-/// reading is taken for reading.
+/// Returns the reading speed. What the group's exchange takes beyond the prediction without reading
+/// counts as reading.
 std::int64_t reading(NetworkModel network, const Measured::Group& group, int sources) {
   network.read_bytes_per_us = 0;
   return rate(exchange_bytes(group.ranks, sources).down,

@@ -24,8 +24,8 @@ struct Effort {
 /// payloads. Collective.
 [[nodiscard]] Result<std::int64_t> round_trip_ns(collectives::Communicator& group,
                                                  std::size_t bytes, const Effort& effort);
-/// Measures an exchange of `sources` sources of 4 dims, two of which differ between ranks: from the
-/// rank's own observation to the list of dynamic dims. Collective.
+/// Measures an exchange, from the rank's own observation to the list of dynamic dims. There are
+/// `sources` sources, each with 4 dims of which two differ between ranks. Collective.
 [[nodiscard]] Result<std::int64_t> exchange_ns(collectives::Communicator& group, int sources,
                                                const Effort& effort);
 /// Returns the bytes that the ranks send in the exchange that exchange_ns() measures.
@@ -53,7 +53,7 @@ struct Measured {
 /// the latency, its exchange the reading speed. Requires that the first group has 2 ranks.
 [[nodiscard]] NetworkModel fitted(const Measured& measured);
 
-/// Return what the model predicts for the same measurements (many rounds in a row).
+/// Return the model's predictions of vote_ns() and exchange_ns(): means of many rounds in a row.
 [[nodiscard]] std::int64_t predicted_vote_ns(const NetworkModel& network, int ranks);
 [[nodiscard]] std::int64_t predicted_exchange_ns(const NetworkModel& network, int ranks,
                                                  int sources);

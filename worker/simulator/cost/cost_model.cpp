@@ -72,7 +72,8 @@ std::int64_t collective_ns(const DataCollective& collective, const NetworkModel&
   const std::int64_t bytes = collective.bytes, others = size - 1, doubling = hops(size);
   const bool power_of_two = std::has_single_bit(static_cast<std::uint32_t>(size));
   const std::int64_t share = shared(bytes, size);
-  // Distances and blocks double, or halve: log2 n latencies, and all blocks but the rank's own.
+  // Distances and blocks double or halve at each hop. That takes log2 n latencies and moves all
+  // blocks but the rank's own.
   const auto logarithmic = [&] {
     return capped_sum(times(doubling, link.latency_ns),
                       transfer_ns(static_cast<std::uint64_t>(bytes - share), link.bytes_per_us));
@@ -88,8 +89,8 @@ std::int64_t collective_ns(const DataCollective& collective, const NetworkModel&
     case Kind::AllGather:
       return bytes < 50'000 ? logarithmic() : messages(others, link, share);
     case Kind::AllToAll:
-      // Bruck's algorithm passes on half of all blocks at each distance. Otherwise, below 3,000
-      // bytes all messages leave at once; from there on ranks exchange pair by pair.
+      // Bruck's algorithm passes on half of all blocks at each distance. Otherwise all messages
+      // leave at once if they have less than 3,000 bytes; else ranks exchange pair by pair.
       if (share < 200 && size > 12) return messages(doubling, link, share * (size / 2));
       if (share < 3'000)
         return capped_sum(link.latency_ns,

@@ -18,7 +18,7 @@ namespace lockstep::worker::simulator {
 /// Tracing and compiling: equal on every rank.
 struct CompileModel {
   std::int64_t constant_ns = 1'000'000'000;
-  std::int64_t per_source_ns = 0, per_symbol_ns = 0;  // sizes of the decision, not of the graph
+  std::int64_t per_source_ns = 0, per_symbol_ns = 0;  // counted in the decision, not the graph
   bool operator==(const CompileModel&) const = default;
 };
 
@@ -70,7 +70,7 @@ struct CostModel {
 };
 
 /// Returns the time of one collective. Follows the fixed rules of Open MPI 4, roughly: doubling for
-/// short messages, a ring (of ranks, or of pairs) for long ones. `network` is a result of
+/// short messages; a ring, or exchanges pair by pair, for long ones. `network` is a result of
 /// in_world(size). Several hosts count as one network with their slowest link. At most kLongest.
 [[nodiscard]] std::int64_t collective_ns(const DataCollective& collective,
                                          const NetworkModel& network, int size);

@@ -50,8 +50,8 @@ struct Shape {
   std::int64_t in_host, hosts;
 };
 
-/// Returns the time to move blocks over distances 1, 2, 4, …, at each no more than are still
-/// missing.
+/// Returns the time to move blocks over distances 1, 2, 4, …. At distance d these are d blocks, or
+/// fewer if fewer are still missing.
 std::int64_t doubling(const Link& link, std::int64_t block, std::int64_t hosts) {
   std::int64_t out = 0;
   for (std::int64_t distance = 1; distance < hosts; distance *= 2) {

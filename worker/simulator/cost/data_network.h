@@ -1,6 +1,6 @@
-// The network of a step's data collectives, if it is not the network of the agreement. Devices of
-// one host share one kind of link, hosts another; or every byte passes through the host's memory.
-// The section "data_network" of a cost model. All times are whole nanoseconds.
+// The network of a step's data collectives, if it is not the network of the agreement: the section
+// "data_network" of a cost model. One kind of link joins the devices of a host, another the hosts.
+// With staging, every byte also passes through the host's memory. All times are whole nanoseconds.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ constexpr Peaks kPeaks[] = {
     {"b200", 8'000, 40, 80, 2'250, 180},
 };
 
-// Assumed, not measured: hundredths of a peak that kernels reach, and the time of a launch when
-// launches run ahead of the device.
+// Assumed, not measured: the percentage of a peak that kernels reach, and the nanoseconds of a
+// launch when launches run ahead of the device.
 constexpr std::int64_t kReachedOfMemory = 90, kReachedOfArithmetic = 70;
 constexpr std::int64_t kLaunch = 2'500;
 

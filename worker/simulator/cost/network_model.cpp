@@ -13,8 +13,8 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-// Measured on one host (the reference of this project: Open MPI 4.1.4, two ranks over shared
-// memory): 0.5 to 0.6 us for a swap of up to 64 bytes, 9.6 GB/s at 64 KiB.
+// Measured with Open MPI 4.1.4 between two ranks of one host, over shared memory: 0.5 to 0.6 us for
+// a swap of up to 64 bytes, 9.6 GB/s at 64 KiB.
 constexpr Link kShm{.latency_ns = 600, .bytes_per_us = 9'600};
 // Usual figures of data centres: TCP over 10 Gb/s Ethernet, and 100 Gb/s InfiniBand or RoCE.
 constexpr Link kTcp{.latency_ns = 25'000, .bytes_per_us = 1'250};

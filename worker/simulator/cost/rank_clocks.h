@@ -1,7 +1,7 @@
 // Virtual time of every rank of a group. The rounds of an agreement advance it: they cost what the
-// messages of VoteRound, TreeRound and BroadcastRound cost on a NetworkModel. What is an event on a
-// simulated network is an addition and a maximum here, so a vote of 131,072 ranks takes about a
-// millisecond. A test compares every rank's time with the rounds themselves.
+// messages of VoteRound, TreeRound and BroadcastRound cost on a NetworkModel. A message is an
+// addition and a maximum here, not an event of a simulated network, so a vote of 131,072 ranks
+// takes about a millisecond. A test compares every rank's time with the rounds themselves.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct TreeBytes {
 /// Used by one thread.
 class RankClocks {
  public:
-  /// Sets every rank to 0.
+  /// Every rank's time starts at 0.
   RankClocks(const NetworkModel& network, int size);
 
   /// Times by rank. Callers add the time between rounds.

@@ -1,6 +1,6 @@
 // The virtual time of a dry run. The run and its group report the events of each call; the clock
-// computes what each rank waited for, agreed on, compiled and ran. The same scenario and seed give
-// the same nanoseconds, however the run is carried out.
+// computes how long each rank waited, agreed, compiled and ran its step. The same scenario and seed
+// give the same nanoseconds, however the run is carried out.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ class RunClock {
   RankSet present_;
   std::string frame_;
   CallTiming call_;
-  std::vector<std::int64_t> before_, waited_;  // in this call, by rank
+  std::vector<std::int64_t> before_, waited_;  // by rank: time before the round, wait in the call
   LocalWork work_;                             // in this call
   bool first_round_ = true;
 };

@@ -123,8 +123,8 @@ Distribution Distribution::clamped(Bounds bounds) const {
   return out;
 }
 
-// The guide has about as many entries as the table has values, so a draw takes one or two steps,
-// however large the table is.
+// The guide has about as many entries as the table has values, at most 65,536. So a draw takes one
+// or two steps on average, and about eight in the largest table.
 void Distribution::make_guide() {
   const std::size_t entries = std::bit_ceil(std::clamp<std::size_t>(cuts_.size(), 2, 1 << 16));
   guide_shift_ = 64 - std::countr_zero(entries);

@@ -22,7 +22,7 @@ struct Bin {
   std::int64_t weight = 0;  // >= 0
 };
 
-/// Most different values of a table.
+/// Greatest number of different values in a table.
 inline constexpr std::int64_t kMaxTable = 1 << 20;
 /// Largest mean, deviation and median.
 inline constexpr double kMaxMoment = 1e15;
@@ -86,8 +86,8 @@ class Distribution {
   std::uint64_t span_ = 0;            // Uniform: greatest less least value
   std::vector<std::int64_t> values_;  // Choice: the values; Table: its values, if not consecutive
   Bounds of_values_;
-  std::vector<std::uint64_t> cuts_;   // Table: value i is drawn below cut i; else the last one
-  std::vector<std::uint32_t> guide_;  // by the first random bits: index of the first possible value
+  std::vector<std::uint64_t> cuts_;   // Table: a draw's index is the number of cuts <= its bits
+  std::vector<std::uint32_t> guide_;  // by leading bits: least possible index
   int guide_shift_ = 0;
   Bounds bounds_;
 };

@@ -20,8 +20,8 @@ namespace lockstep::worker::simulator {
   return z ^ (z >> 31);
 }
 
-/// Returns the start of a call's draws. Seeds are spread far apart, so that the calls of one seed
-/// are not those of the next seed shifted by one.
+/// Returns the place of a call, from which the places of its draws are mixed. Seeds are spread far
+/// apart, so that the calls of one seed are not those of the next seed shifted by one.
 [[nodiscard]] constexpr std::uint64_t call_place(std::uint64_t seed, std::uint64_t call) {
   return mixed(1 + (seed - 1) * 0xD1342543DE82EF95ull, call);
 }

@@ -46,7 +46,7 @@ inline constexpr int kMaxJsonDepth = 64;
 /// what, at column C".
 [[nodiscard]] Result<Json> parse_json_line(std::string_view text, std::string_view name);
 
-/// The place of a value in a document, linked towards the root. Lives on the reader's stack.
+/// The place of a value in a document; links to its parent's place. Lives on the reader's stack.
 class JsonPath {
  public:
   JsonPath() = default;

@@ -56,13 +56,13 @@ class LineReader {
   std::uint64_t offset_ = 0;  // position of held_ in the file
 };
 
-/// A range of bytes of a file, with a check of their content at the first reading.
+/// A range of bytes of a file, with a checksum of the bytes as first read.
 struct Stretch {
   std::uint64_t offset = 0, size = 0;
-  std::uint32_t check = 0;  // check_of() the bytes
+  std::uint32_t check = 0;  // check_of() of the bytes as first read
 };
 [[nodiscard]] std::uint32_t check_of(std::string_view bytes);
-/// Reads the bytes of a stretch again. `where` is for messages. Errors: BadInput (they have
+/// Reads the bytes of a stretch again. `where` is for messages. Errors: BadInput (the bytes have
 /// changed).
 [[nodiscard]] Result<std::string> read_again(const std::string& path, const Stretch& stretch,
                                              std::string_view where);
