@@ -16,7 +16,7 @@ namespace lockstep::worker::simulator {
 
 class RecordFields;
 
-/// Line that one rank wrote during a call: an action of its machine, or the result of one.
+/// Line that one rank wrote during a call: an action of its call machine, or an action's result.
 struct RecordedEvent {
   enum class Kind : std::uint8_t { Action, Trace, Explain, Compile };
   Kind kind = Kind::Action;
@@ -34,7 +34,7 @@ struct RecordedCall {
   /// have the same name.
   std::string frame;
   int agreement = 0;                         // 0: a frame of the job itself
-  std::optional<DecisionConfig> own_config;  // its agreement's
+  std::optional<DecisionConfig> own_config;  // of its agreement; nullopt: the job's
   std::optional<shapes::Fingerprint> seen;   // observation_digest() as the rank wrote it
   RankStatus rank_status;
   std::optional<FrameState> stored;  // state that the frame started from, on its first call
@@ -56,10 +56,10 @@ struct RecordedAgreement {
 };
 using RecordedAgreements = std::map<int, RecordedAgreement>;  // by number
 
-/// Name of a frame in a replay. It has a number if another agreement before has the same name.
+/// Name of a frame in a replay. It has a number if an earlier agreement has the same name.
 [[nodiscard]] std::string frame_of(const std::string& frame, const RecordedAgreement& agreement);
 
-/// Reads the first line of a call. `in` keeps an error.
+/// Reads the first line of a call. Errors are kept in `in`.
 [[nodiscard]] RecordedCall read_call_line(RecordFields& in, const SourceLists& lists,
                                           const RecordedAgreements& agreements, int line);
 /// Reads a later line of the call; `event` is the line's event.
@@ -77,7 +77,7 @@ class CallIndex {
   CallIndex() = default;
   CallIndex(std::string path, int world_size) : path_(std::move(path)), world_size_(world_size) {}
 
-  /// start() adds a call whose first line is at `offset`; end() receives all lines of this call.
+  /// start() adds a call whose first line is at `offset`; then end() receives all its lines.
   void start(std::uint64_t offset, const RecordedCall& call);
   void end(std::string_view stretch);
   void finish(SourceLists lists, RecordedAgreements agreements);
@@ -86,7 +86,7 @@ class CallIndex {
   [[nodiscard]] bool empty() const { return places_.empty(); }
   /// Errors: BadInput (the file has changed).
   [[nodiscard]] Result<RecordedCall> read(std::size_t index) const;
-  /// Hash of frame, sources, values, marks and fields. Different calls have one hash with
+  /// Hash of frame, sources, values, marks and fields. Two different calls have the same hash with
   /// probability 2^-64.
   [[nodiscard]] std::uint64_t alike(std::size_t index) const { return places_[index].alike; }
   /// Indices of the calls of each group, ascending.

@@ -5,7 +5,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-/// Visits ranks that draw for themselves: their values are made one after another.
+/// Visits the ranks of a call in which each rank draws its inputs; makes one input after another.
 void visit_drawn(const Scenario& scenario, std::size_t number, const InputsVisitor& visit,
                  std::int32_t at_most) {
   const GeneratedCall& kind = scenario.generator.kind(number);
@@ -35,7 +35,7 @@ bool drawn_apart(const Scenario& scenario, std::size_t index) {
 
 std::string frame_called(const Scenario& scenario, std::size_t index) {
   if (index >= scenario.explicit_count())
-    return scenario.generator.kind(index - scenario.explicit_count()).frame;  // that of every rank
+    return scenario.generator.kind(index - scenario.explicit_count()).frame;  // of every rank
   const auto call = scenario.call(index);
   const ScenarioGroup* lowest = nullptr;
   for (const ScenarioGroup& group : call->groups)

@@ -18,11 +18,11 @@ using InputsVisitor =
 void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisitor& visit,
                   std::int32_t at_most = INT32_MAX);
 
-/// Frame that the lowest present rank calls; "" if no rank is present. It may differ from the frame
-/// in a result, which is written on the call: a group may override that.
+/// Frame that the lowest present rank calls; "" if no rank is present. A result has the frame that
+/// is written on the call, which a group may override.
 [[nodiscard]] std::string frame_called(const Scenario& scenario, std::size_t index);
 
-/// True if ranks draw for themselves in call `index`.
+/// True if ranks may draw different inputs in call `index`.
 [[nodiscard]] bool drawn_apart(const Scenario& scenario, std::size_t index);
 
 }  // namespace lockstep::worker::simulator

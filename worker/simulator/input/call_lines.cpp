@@ -15,7 +15,7 @@ Result<void> CallLines::add(const LineReader::Line& line) {
 }
 
 std::string CallLines::where(std::size_t index) const {
-  return fmt::format("{}:{}", path_, index + 2);  // the first line is no call
+  return fmt::format("{}:{}", path_, index + 2);  // lines count from 1; line 1 is no call
 }
 
 Result<ScenarioCall> CallLines::read(std::size_t index) const {

@@ -10,7 +10,7 @@
 namespace lockstep::worker::simulator {
 namespace {
 
-constexpr double kMaxMicroseconds = 1e9;  // of a single time
+constexpr double kMaxMicroseconds = 1e9;  // limit of one time
 
 }  // namespace
 

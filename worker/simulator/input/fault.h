@@ -94,13 +94,13 @@ inline constexpr Duration kUsualStep = std::chrono::milliseconds(100);
 inline constexpr Duration kUsualCompile = std::chrono::seconds(2);
 
 /// The section: the faults, and the times of the job. Times that are not given are the cost
-/// model's, if the scenario has one.
+/// model's, or the defaults here, kUsualStep and kUsualCompile, if the scenario has no cost model.
 struct FaultPlan {
   /// The job ends if a rank that others wait for shows neither progress nor a lease for this long.
   Duration deadline = std::chrono::seconds(60);
   Duration latency = std::chrono::microseconds(5);  // of a message
-  std::optional<Duration> step;                     // a rank's own work after each call; else 0.1 s
-  std::optional<Duration> compile;                  // to build an entry, on each rank; else 2 s
+  std::optional<Duration> step;                     // a rank's own work after each call
+  std::optional<Duration> compile;                  // to build an entry, on each rank
   std::vector<Fault> list;
   bool operator==(const FaultPlan&) const = default;
 };

@@ -100,7 +100,7 @@ class RankInputs {
 struct Variant {
   enum class When { First, Every, Chance };
   When when = When::First;
-  std::int64_t count = 0;   // the first `count` calls of the block; the last of every `count`
+  std::int64_t count = 0;   // First: number of calls; Every: one in how many
   std::uint64_t below = 0;  // the probability, times 2 to the 53
   GeneratedCall call;
   bool operator==(const Variant&) const = default;
@@ -129,12 +129,12 @@ struct Generator {
   /// Call `number` before anything is drawn. Requires number < count().
   [[nodiscard]] const GeneratedCall& kind(std::size_t number) const;
   [[nodiscard]] RankSet present(std::size_t number, int world_size) const;
-  /// The whole call, with equal ranks in one group. If apart(), draws for every rank.
+  /// The whole call; ranks with equal inputs form a group. If apart(), draws for every rank.
   [[nodiscard]] ScenarioCall call(std::size_t number, int world_size) const;
   [[nodiscard]] RankInputs inputs(std::size_t number, int world_size) const {
     return {kind(number), seed, number, world_size};
   }
-  /// True if ranks may differ in some call.
+  /// True if ranks may draw different inputs in some call.
   [[nodiscard]] bool apart() const;
   bool operator==(const Generator&) const = default;
 };

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxRepeat = 1'000'000;
 constexpr std::size_t kMaxAxes = 8;
 
-/// Returns `values` with members of the same name replaced and others added.
+/// Returns `values` with the members of `over`, which replace those of the same name.
 Json overlaid(const Json& values, const Json& over) {
   Json out = values;
   auto& members = std::get<Json::Object>(out.value);

@@ -1,5 +1,5 @@
-// Results of a recorded job's traces, by frame and decision, so that a dry run of its inputs knows
-// the conditions that its programs rely on.
+// Results of a recorded job's traces, by frame and decision, so that a dry run of the recorded
+// inputs knows the conditions that the programs rely on.
 #pragma once
 
 #include <map>

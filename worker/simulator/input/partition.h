@@ -33,15 +33,15 @@ class RankPartition {
   std::vector<RankSet> last_;            // sets of the last add(); a repetition changes nothing
 };
 
-/// Classes of a whole scenario, by their lowest ranks. Explicit calls, and absent ranks of
-/// generated calls, tell classes apart. Ranks of a class may still differ in what they draw.
+/// Classes of a whole scenario, by their lowest ranks. Ranks of a class have the same inputs in all
+/// explicit calls and make the same generated calls, but may draw different inputs there.
 [[nodiscard]] std::vector<RankClass> classes_of(const Scenario& scenario);
 
 /// Group of the call that each class is in; -1: the class is absent. The ranks of a class are
 /// together in every call.
 [[nodiscard]] std::vector<int> groups_of(const std::vector<RankClass>& classes,
                                          const ScenarioCall& call);
-/// As above for a call that all present ranks make together: 0, or -1.
+/// As above, for a call that all present ranks make as one group: 0, or -1 if the class is absent.
 [[nodiscard]] std::vector<int> groups_of(const std::vector<RankClass>& classes,
                                          const RankSet& present);
 

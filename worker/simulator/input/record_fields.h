@@ -1,5 +1,5 @@
 // Fields of one line of a record, read from JSON. The first error is kept; from then on every field
-// reads as empty, and the caller checks `error` once, at the end of the line.
+// reads as empty, and the caller checks error() once, at the end of the line.
 #pragma once
 
 #include <lockstep/worker/agree/agreement/record.h>

@@ -21,8 +21,8 @@ struct RecordedCost {
 /// Collects the costs while a record is read.
 class CostCollector {
  public:
-  /// Is a CallVisitor. The time between two calls counts as the step of the first. The step of the
-  /// last call is not known.
+  /// For use as a CallVisitor. The time between two calls counts as the step of the earlier one.
+  /// The step of the last call is not known.
   void add(const RankRecord& rank, const RecordedCall& call);
   /// Costs by frame.
   [[nodiscard]] std::map<std::string, RecordedCost> costs();

@@ -79,9 +79,9 @@ class RecordedInputs::Calls {
       held_.push_back(std::make_shared<const std::vector<Observation>>(structure.inputs));
   }
 
-  /// Adds a call in which the ranks draw. Requires that they all make the call without fields, with
-  /// one list of sources, and with equal values where always_alike(). Returns false for other
-  /// calls.
+  /// Adds a call in which the ranks draw. `seen`: the inputs of all recorded ranks. Adds nothing
+  /// and returns false unless they have no fields, one frame, one list of sources, and equal values
+  /// where always_alike().
   bool add_drawn(const std::vector<Place>& seen) {
     const std::uint32_t s = seen.front().structure;
     const auto differs = [&](const Place& p) {
@@ -106,7 +106,8 @@ class RecordedInputs::Calls {
     return true;
   }
 
-  /// Adds any other call. A virtual rank has the inputs of the recorded rank r with in_place_of(r).
+  /// Adds any other call. A virtual rank has the inputs of the recorded rank whose in_place_of()
+  /// contains it.
   void add_as_recorded(std::shared_ptr<const ScenarioCall> call) {
     GeneratedCall made;
     made.frame = call->groups.empty() ? std::string() : call->groups.front().frame;
@@ -125,8 +126,8 @@ class RecordedInputs::Calls {
 
  private:
   using Values = std::vector<std::int64_t>;
-  /// By the values where `alike` is true: the call whose ranks draw from the inputs with these
-  /// values.
+  /// Calls of one structure, by their values where `alike` is true: their ranks draw from the
+  /// inputs with these values.
   using Parts = std::map<Values, std::uint32_t>;  // indices in Generator::kinds
 
   static Values part_of(const Observation& seen, const std::vector<bool>& alike) {

@@ -16,18 +16,18 @@ namespace lockstep::worker::simulator {
 /// Different inputs of a record's ranks, each once. Filled while the record is read.
 class RecordedInputs {
  public:
-  /// Is a CallVisitor.
+  /// For use as a CallVisitor.
   void add(const RankRecord& rank, const RecordedCall& call);
 
   /// Scenario made from a record.
   struct Drawn {
     Scenario scenario;
     std::size_t left_out = 0;     // calls in which a rank reported an error of its own
-    std::size_t as_recorded = 0;  // calls that differ between ranks: nothing is drawn in them
+    std::size_t as_recorded = 0;  // calls in which nothing is drawn
     std::size_t inputs = 0;       // number of different inputs
   };
-  /// Recorded calls on `world_size` virtual ranks. Errors: BadInput (calls of groups of ranks,
-  /// frames of two agreements, or ranks that share sizes only).
+  /// Makes the scenario of the recorded calls on `world_size` virtual ranks. Errors: BadInput
+  /// (calls of groups of ranks, frames of two agreements, or ranks that share sizes only).
   [[nodiscard]] Result<Drawn> draw(const std::vector<RankRecord>& ranks, int world_size,
                                    std::uint64_t seed) const;
 
@@ -35,7 +35,7 @@ class RecordedInputs {
   /// Inputs of one frame with one list of sources.
   struct Structure {
     std::string frame;
-    std::vector<Observation> inputs;   // each different one
+    std::vector<Observation> inputs;   // all different
     std::vector<std::uint32_t> times;  // how often each was recorded
   };
   struct Place {

@@ -17,8 +17,8 @@ class StoredCalls {
   [[nodiscard]] virtual std::size_t size() const = 0;
   /// Partition of the ranks by all calls.
   [[nodiscard]] virtual RankPartition partition() const = 0;
-  /// Call `index`. If a call cannot be read any more, it and all calls after that are calls without
-  /// ranks; the caller checks error() at the end.
+  /// Call `index`. Once a call could not be read again, returns only calls without ranks; the
+  /// caller checks error() at the end.
   [[nodiscard]] std::shared_ptr<const ScenarioCall> call(std::size_t index) const;
   /// Reason why a call could not be read again; nullopt: all could.
   [[nodiscard]] std::optional<Status> error() const;
