@@ -24,7 +24,7 @@ class CallReplay {
   CallReplay(std::vector<Member> members, const DecisionConfig& config, FoldedRounds& rounds,
              KnownTraces& traces);
 
-  /// Errors: BadInput. Ends at the first difference.
+  /// Returns the first difference and ends there; nullopt: none. Errors: BadInput.
   [[nodiscard]] Result<std::optional<Difference>> run();
 
   /// Outcome of the member's call; nullopt if its record ends before.

@@ -6,7 +6,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// `result` is that of the scenario, with the counterfactual. `learnt`: what frames learnt in it.
+/// `result` is the scenario's, with the counterfactual. `learnt`: what frames learnt in that run.
 [[nodiscard]] std::vector<RunVariant> compare_variants(const Scenario& scenario,
                                                        const DryRunResult& result,
                                                        const Profiles& learnt,

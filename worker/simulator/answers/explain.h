@@ -18,8 +18,8 @@ struct Explanation {
 /// Last step in a rank's record: "call 7 of step: in exchange".
 [[nodiscard]] std::string last_step(const RankRecord& rank);
 /// Output of `lockstep explain`: the cause in one line, the ranks with their values, the last step
-/// of each rank if some did not finish, the next step, the job's history, and whether a replay
-/// gives the same.
+/// of each rank if some did not finish, the next step, the job's history, and whether a replay has
+/// the same actions.
 [[nodiscard]] Explanation explain_record(const std::vector<RankRecord>& ranks);
 
 }  // namespace lockstep::worker::simulator

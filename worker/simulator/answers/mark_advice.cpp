@@ -34,7 +34,7 @@ std::set<Dim> dims_with_lowered_bounds(const Scenario& scenario, const DryRunRes
 
 std::size_t compiles_of(const DryRunResult& result) { return totals(result).compiles; }
 
-/// True if the job calls lockstep.torch.compile(), whose agreements have such names.
+/// True if the job calls lockstep.torch.compile(), whose agreements are named "compile …".
 bool is_torch(const std::vector<RankRecord>& ranks) {
   return std::ranges::any_of(ranks.front().agreements, [](const auto& agreement) {
     return agreement.second.name.starts_with("compile ");

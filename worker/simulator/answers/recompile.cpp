@@ -126,7 +126,7 @@ class Trial {
   }
 
  private:
-  /// `ranks` hold decision number `own` of the entry.
+  /// Tests `ranks`, which hold decision number `own` of the entry, and adds what does not fit.
   bool fits(std::size_t own, const RankSet& ranks, const Observation& seen) {
     const Decision& decision = known_.own[own].decision;
     if (!same_sources(decision, *seen.list)) {

@@ -36,7 +36,7 @@ struct Recompile {
   std::size_t call = 0;
   std::string frame;
   int entry = -1;                   // the new entry; -1: the limit was reached
-  std::vector<UnfitEntry> entries;  // earlier entries; none: the first call of the frame
+  std::vector<UnfitEntry> entries;  // earlier entries; empty: the frame's first call
 };
 
 /// Explains every compile of the run, and the first fallback of each frame. `scenario` holds the

@@ -12,8 +12,8 @@ namespace lockstep::worker::simulator {
 
 /// Document lockstep.status/1 that the coordinator's core makes from the record. A record has no
 /// host, no process and no nodes of graphs: guards replace a graph's text. `watchdog` is the report
-/// of a watchdog and may be empty. Errors: BadInput (more ranks than are watched; a record that has
-/// changed).
+/// of a watchdog and may be empty. Errors: BadInput (more ranks than a page shows; a record that
+/// has changed).
 [[nodiscard]] Result<std::string> record_status(const std::vector<RankRecord>& ranks,
                                                 const Explanation& explanation,
                                                 const std::string& directory,

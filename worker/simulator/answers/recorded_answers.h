@@ -15,7 +15,7 @@ struct RecordQuestions {
   bool counterfactual = true;
   bool compare = false;
   std::optional<CostModel> cost;  // nullopt: nothing is timed
-  std::size_t most_spans = 0;     // as DryRunOptions
+  std::size_t most_spans = 0;     // as in DryRunOptions
   OnProgress progress{};
 };
 

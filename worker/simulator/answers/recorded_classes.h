@@ -22,7 +22,7 @@ struct ServedSizes {
 struct RecordedClasses {
   std::string group, frame, structure;  // structure_of()
   shapes::SizeBox box;
-  std::vector<std::string> names;  // of the box's sides: symbols of an entry, or values that differ
+  std::vector<std::string> names;  // per side of the box: a size that varies or is a symbol
   std::vector<SymbolDecision> symbols;
   std::vector<ServedSizes> entries;  // entries that are not superseded
   shapes::Served unserved;           // sizes of the box that no entry serves

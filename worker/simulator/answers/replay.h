@@ -34,8 +34,8 @@ struct Replay {
   std::map<std::pair<std::string, std::string>, CodeCache> frames;
   /// Results of the traces of each group's lowest rank, if ranks compile one graph.
   KnownTraces traces;
-  /// Advice on how frames would compile less often (recompile_advice.h). Each text, which names its
-  /// frame, once.
+  /// Advice on how frames would compile less often (recompile_advice.h). Each text names its frame
+  /// and occurs once.
   std::vector<std::string> advice;
 };
 

@@ -83,7 +83,7 @@ class Surveyor {
     tally.call_greatest = std::max(tally.call_greatest, value);
   }
 
-  /// Adds the range that any rank can draw, since not all ranks may have been visited.
+  /// Adds the range that any rank can draw, since some ranks were not visited.
   void add_reach() {
     const std::size_t number = call_ - scenario_.explicit_count();
     const RankInputs inputs = scenario_.generator.inputs(number, scenario_.world_size);
@@ -130,7 +130,7 @@ class Surveyor {
   std::size_t call_ = 0;
   std::map<std::tuple<std::string, std::string, std::optional<std::size_t>>, Tally> tallies_;
   std::map<std::pair<std::string, shapes::Fingerprint>, Tallies> by_list_;
-  std::vector<Tally*> met_;  // in the current call
+  std::vector<Tally*> met_;  // tallies with a value in the current call
 };
 
 }  // namespace

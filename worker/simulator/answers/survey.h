@@ -17,7 +17,7 @@ struct SurveyedDim {
   std::optional<std::size_t> dim;  // nullopt: an int
   /// Range of the values seen. If only some ranks were visited: of the values that can be drawn.
   std::int64_t least = 0, greatest = 0;
-  std::size_t distinct = 0;     // number of values seen, at most kDistinct
+  std::size_t distinct = 0;     // number of different values, at most kDistinct
   std::size_t calls = 0;        // number of calls with this dim or int
   std::size_t calls_apart = 0;  // number of calls in which it differs between ranks
   /// Text such as "tokens.size(0)" or "n".

@@ -1,5 +1,5 @@
-// The ranks that run alone in a counterfactual, and their inputs in a call: one for each class of
-// equal ranks, or every rank if ranks draw their own inputs.
+// The ranks that run alone in a counterfactual, and their inputs in a call. One rank represents
+// each class of equal ranks; if ranks draw their own inputs, every rank represents itself.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace lockstep::worker::simulator {
 
-/// A rank that represents its class of equal ranks.
+/// A rank that represents its class of equal ranks, or itself.
 struct Representative {
   std::size_t of = 0;  // number of its class
   std::int32_t rank = 0;
 };
 
-/// `apart`: ranks draw their own inputs.
+/// Returns the lowest rank of each class; all ranks if `apart` (ranks draw their own inputs).
 [[nodiscard]] std::vector<Representative> representatives_of(const std::vector<RankClass>& classes,
                                                              bool apart);
 
@@ -33,8 +33,8 @@ class CallView {
   [[nodiscard]] const RankInputs* drawn() const { return inputs_ ? &*inputs_ : nullptr; }
   // The following require that the representative makes the call.
   [[nodiscard]] const std::string& frame(const Representative& representative) const;
-  /// Returns the representative's inputs. If ranks draw their own, they are stored in `room`, which
-  /// is empty or was used with this view before.
+  /// Returns the representative's inputs. If ranks draw their own, stores them in `room`: an
+  /// observation that is empty or was used with this view before.
   const Observation& of(const Representative& representative, Observation& room) const;
 
  private:

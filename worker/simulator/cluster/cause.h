@@ -15,7 +15,8 @@ struct Side {
   Rank rank;
   Observation seen;
   bool compiled = false;
-  /// How its program treats each of the observation's values: "5", "dynamic"; empty: it falls back.
+  /// How the rank's program treats each value of `seen`: "5", "dynamic". Empty: the rank falls
+  /// back.
   std::vector<std::string> uses;
 };
 

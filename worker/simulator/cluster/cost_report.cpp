@@ -117,7 +117,7 @@ ordered_json totals_json(const Timing& timing, const Sums& sums) {
   return out;
 }
 
-/// Returns percentiles over ranks of their sums, and the lowest rank with the most.
+/// Returns percentiles over the ranks' sums, and the lowest rank with the largest sum.
 ordered_json rank_json(const std::vector<std::int64_t>& sums) {
   std::vector<std::int64_t> copy = sums;
   ordered_json out = json_of(percentiles(copy));

@@ -77,8 +77,8 @@ std::unique_ptr<CallMachine> DrawnJob::machine(std::size_t index, const Row& row
                                        row.seen, std::move(rank_status));
 }
 
-/// `apart`: ranks may have other source lists or frames. Their machines then learn names during the
-/// call, so each has a copy of the cache.
+/// `apart`: source lists or frames may differ between ranks. Machines then learn names during the
+/// call, so each but the first has a copy of the cache.
 CallResult DrawnJob::run(std::size_t index, const Rows& call, bool apart) {
   const Status absent = absent_ranks(call.present, scenario_.world_size);
   CallResult result;

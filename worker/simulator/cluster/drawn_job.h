@@ -1,5 +1,5 @@
 // A recorded job on virtual ranks that draw their inputs from the recorded ones, call by call. All
-// ranks compile together, so they have one past, and one cache per frame serves all of them.
+// ranks compile together and so have the same past: one cache per frame serves all of them.
 #pragma once
 
 #include <map>
@@ -23,14 +23,14 @@ class DrawnJob {
   [[nodiscard]] std::optional<Timing> take_timing();
 
  private:
-  /// An input of a call and the lowest rank that has it; ascending by rank.
+  /// An input of a call, and the lowest rank that has it.
   struct Row {
     std::int32_t lowest = 0;
     std::string frame;
     Observation seen;
   };
   struct Rows {
-    std::vector<Row> rows;
+    std::vector<Row> rows;          // ascending by lowest rank
     std::vector<std::uint32_t> of;  // index in rows, by rank; UINT32_MAX: absent
     RankSet present;
   };
@@ -48,7 +48,7 @@ class DrawnJob {
   std::optional<RunClock> clock_;  // if the scenario has costs
 };
 
-/// Returns the elements of all tensors; at most INT64_MAX.
+/// Returns the number of elements of all tensors; at most INT64_MAX.
 [[nodiscard]] std::int64_t elements_of(const Observation& seen);
 
 }  // namespace lockstep::worker::simulator

@@ -1,4 +1,4 @@
-// The dry run: a scenario through the call machine of a real job, on virtual ranks.
+// The dry run: runs a scenario on virtual ranks, with the call machine of a real job.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class Manner {
   Drawn,      // one machine for each different input of a call: ranks draw from a record
 };
 
-/// Worlds up to this size are simulated rank by rank.
+/// Worlds up to this size are simulated rank by rank, unless ranks draw.
 inline constexpr int kEveryRankLimit = 64;
 
 /// Reports progress: `done` of `of` calls, or ranks of the counterfactual.
@@ -33,18 +33,19 @@ using Profiles = std::map<std::string, coordinator::Profile>;
 
 struct DryRunOptions {
   bool counterfactual = true;      // else DryRunResult::uncoordinated is left out
-  bool compare = false;            // compare_variants() will follow: too_large() counts it
+  bool compare = false;            // compare_variants() will follow; too_large() counts it
   OnProgress progress{};           // called by one thread at a time; may be empty
   std::size_t most_spans = 0;      // limit of Timing::spans, in a scenario with costs
   const Profiles* from = nullptr;  // what frames start from
   Profiles* learnt = nullptr;      // receives, at the end, what frames have learnt
 };
 
-/// EveryRank and Folded hold all calls in which ranks draw their own inputs.
+/// If ranks draw their own inputs, EveryRank and Folded first make and hold all calls.
 [[nodiscard]] DryRunResult dry_run(const Scenario& scenario, Manner manner,
                                    const DryRunOptions& options = {});
-/// Streamed if ranks draw their own inputs, drawn if they draw from a record; else rank by rank in
-/// small worlds, folded in others. Also reports on the scenario's faults.
+/// Chooses the manner: Drawn if ranks draw from a record, Streamed if they draw their own inputs,
+/// else EveryRank in worlds of up to kEveryRankLimit ranks and Folded in larger ones. Also reports
+/// on the scenario's faults.
 [[nodiscard]] DryRunResult dry_run(const Scenario& scenario, const DryRunOptions& options = {});
 
 /// Runs every rank alone, by the rules for a group of one.

@@ -19,7 +19,7 @@ struct Scenario;
 /// The outcome of one fault. Times are virtual.
 struct FaultOutcome {
   std::optional<Instant> struck;   // nullopt: never, the job was over or never got to it
-  std::optional<Status> detected;  // error of a call on all ranks, or that ends the job
+  std::optional<Status> detected;  // a call's error on all ranks, or the error that ends the job
   Duration after{0};               // time from the stroke to the detection
   RankSet named;                   // ranks named by the report
 };
@@ -29,9 +29,9 @@ struct JobOutcome {
   bool ends = false;                     // the job ends early, with `exit_code`
   std::optional<int> exit_code;          // nullopt if no rank is left to give one
   std::size_t calls = 0;                 // number of calls that ended
-  std::int64_t more_compiles = 0;        // in these calls, than without faults
+  std::int64_t more_compiles = 0;        // beyond those of these calls without faults
   std::int64_t more_errors = 0;          // likewise
-  Duration longer{0};                    // than without faults; 0 if the job ends early
+  Duration longer{0};                    // beyond the time without faults; 0 if it ends early
   Duration wait_median{0}, wait_max{0};  // over ranks: waits beyond those without faults
   RankSet last;                          // the ranks waited for in most calls
 };

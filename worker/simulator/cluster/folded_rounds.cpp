@@ -113,7 +113,7 @@ Vote FoldedRounds::vote(std::span<const Vote> mine, collectives::Combine combine
   return all;
 }
 
-/// A rank sends what its unit sends, unless its subtree spans several units.
+/// Returns the lengths if every rank sends what its unit sends, as most do (see tree_join()).
 TreeBytes FoldedRounds::sent_by_units(std::span<const Bytes> mine) const {
   TreeBytes out;
   out.up.resize(static_cast<std::size_t>(size_));

@@ -2,7 +2,8 @@
 // tree join is idempotent, so the result needs one message per run. What a rank receives depends on
 // its place: on the vote's schedule and, in the ordered tree, on the payloads of its two subtrees.
 // A subtree within one run sends what the run sends. So ranks whose subtree spans several runs are
-// counted one by one. Of a run's other ranks, the one that receives the most is counted.
+// counted one by one. Of a run's other ranks, only its first and those that may receive the most
+// are counted: one for each number of messages in a vote.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ using Unit = RankSet::Run;
 /// The index of the unit that holds the rank. Requires ascending units, one of which holds it.
 [[nodiscard]] std::size_t unit_of(std::span<const Unit> units, Rank rank);
 
-/// Ranks that receive equally many messages in a vote. In VoteRound, ranks below size - core
-/// receive one more message, which is folded in; ranks from core on receive only the result.
+/// Ranks that receive equally many messages in a vote. Let `core` be the largest power of two up to
+/// the size. In VoteRound, ranks below size - core receive one more message, which is folded in;
+/// ranks from core on receive only the result.
 struct VoteShare {
   RankSet::Run ranks;
   std::uint64_t messages = 0;

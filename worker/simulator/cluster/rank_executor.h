@@ -68,14 +68,15 @@ bool answer_locally(CallMachine& machine, LocalWork* work = nullptr,
 using RoundResult = std::variant<collectives::Vote, Bytes>;
 /// True if all machines ask for a round of one kind.
 [[nodiscard]] bool ask_alike(Machines machines);
-/// The vote that all machines ask for, over their ranks.
+/// The joint vote of all machines. Requires that each asks for a vote.
 [[nodiscard]] collectives::Vote joint_vote(Machines machines);
 /// Runs the round that all machines ask for, without giving them the result. nullopt if they ask
 /// for different kinds of rounds, or for none. Requires a machine per unit.
 [[nodiscard]] std::optional<RoundResult> fold_round(FoldedRounds& rounds, Machines machines,
                                                     RunClock* clock = nullptr);
+/// Gives the machine the result of its round.
 void answer(CallMachine& machine, const RoundResult& result);
-/// As above, for a round that has ended on this rank.
+/// Gives the machine the result of a round that has ended on its rank.
 void answer(CallMachine& machine, const collectives::Round& round);
 /// Some ranks are absent: ends the calls of all others with `absent` after the deadline.
 void time_out_all(Machines machines, const Status& absent, RunClock* clock = nullptr);

@@ -26,7 +26,7 @@ struct RankRounds::ParallelJoin {
   std::vector<std::uint64_t>& received;
   TreeBytes* sent;
   std::vector<Subtree> apart{};            // each joined by one thread
-  std::map<std::int32_t, Bytes> joined{};  // results of those, by their heads
+  std::map<std::int32_t, Bytes> joined{};  // joins of these subtrees, by head
 
   /// Splits off the subtrees of at most `most` ranks.
   void split(const Subtree& at, std::int32_t most) {
@@ -40,7 +40,8 @@ struct RankRounds::ParallelJoin {
     if (place.right) split({place.right->value, at.head + 1, at.high}, most);
   }
 
-  /// Only the thread that has a rank's subtree writes its received bytes.
+  /// Returns the subtree's join. `all`: joins every rank; else takes the parts from `joined`. A
+  /// rank's received bytes are written only by the thread that has its subtree.
   Bytes run(const Subtree& at, bool all) {
     if (!all)
       if (const auto done = joined.find(at.head); done != joined.end())
@@ -87,7 +88,7 @@ RankRounds::RankRounds(int size) : size_(size), received_(static_cast<std::size_
 
 Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& join, const Same& same,
                             TreeBytes* sent) {
-  constexpr std::int32_t kRanks = 1024;  // in a subtree that one thread joins
+  constexpr std::int32_t kRanks = 1024;  // most in a subtree for one thread
   if (sent != nullptr) sent->up.assign(static_cast<std::size_t>(size_), 0);
   ParallelJoin parallel{payload, join, same, size_, received_, sent};
   const ParallelJoin::Subtree root = ParallelJoin::whole(size_);
@@ -105,7 +106,7 @@ Bytes RankRounds::tree_join(const Payload& payload, const collectives::Join& joi
 
 void RankRounds::broadcast(Rank root, std::size_t bytes) {
   broadcast_ += bytes;
-  received_[static_cast<std::size_t>(root.value)] -= bytes;  // may wrap; not with broadcast_ added
+  received_[static_cast<std::size_t>(root.value)] -= bytes;  // may wrap until broadcast_ is added
   ++others_;
 }
 

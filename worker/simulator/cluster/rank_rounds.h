@@ -1,6 +1,6 @@
 // Rounds of a group whose ranks all differ: like FoldedRounds, but with a payload per rank. A
-// payload is made when the tree asks for it and dropped when it is joined, so a world of any size
-// holds at most as many payloads as the tree is deep. Received bytes are counted rank by rank.
+// payload is made when the tree asks for it and dropped when it is joined, so a thread holds at
+// most as many payloads as the tree is deep. Received bytes are counted rank by rank.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ class RankRounds {
 
   /// Notes that a vote has ended.
   void voted() { ++votes_; }
-  /// Returns the join of all ranks' payloads, in the order of the tree. Ranks of a range for which
-  /// `same` is true send the same, and these equal payloads join to themselves. If `sent` is not
-  /// null, stores what the ranks send.
+  /// Returns the join of all ranks' payloads, in the order of the tree. Requires that payloads for
+  /// which `same` is true join to themselves. If `sent` is not null, stores the lengths that the
+  /// ranks send.
   [[nodiscard]] Bytes tree_join(const Payload& payload, const collectives::Join& join,
                                 const Same& same, TreeBytes* sent = nullptr);
   /// Notes that every rank but `root` has received `bytes`.
@@ -41,8 +41,8 @@ class RankRounds {
   struct ParallelJoin;
   int size_;
   std::vector<std::uint64_t> received_;  // by rank: from children, minus what the rank broadcast
-  std::uint64_t from_parent_ = 0;        // by every rank that has a parent
-  std::uint64_t broadcast_ = 0;          // by every rank
+  std::uint64_t from_parent_ = 0;        // received by every rank with a parent, from it
+  std::uint64_t broadcast_ = 0;          // broadcast, received by every rank
   std::uint64_t votes_ = 0, others_ = 0;
 };
 

@@ -52,8 +52,8 @@ ordered_json symbols_json(const Decision& decision) {
   return out;
 }
 
-/// Returns a table's value as JSON: sizes, ndims and ints are numbers, bools are bools, no mark is
-/// null.
+/// Returns a value of an error's rank table as JSON: sizes, ndims and ints are numbers, bools are
+/// bools, no mark is null.
 ordered_json value_json(Code code, const std::string& text) {
   switch (code) {
     case Code::NdimMismatch:
@@ -98,7 +98,7 @@ ordered_json call_json(std::size_t index, const CallResult& call) {
   return out;
 }
 
-/// Returns null if it was left out.
+/// Returns null if the counterfactual was left out.
 ordered_json uncoordinated_json(const std::optional<Uncoordinated>& alone) {
   if (!alone) return nullptr;
   return {{"compiles_per_rank_max", alone->compiles_per_rank_max},

@@ -45,7 +45,7 @@ struct Uncoordinated {
   int compiles_per_rank_max = 0;
   std::optional<std::size_t> first_divergent_call;
   int distinct_graphs_max = 0;
-  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // numbers of calls (RunVariant)
+  std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;  // calls, as in RunVariant
   bool operator==(const Uncoordinated&) const = default;
 };
 
@@ -58,7 +58,7 @@ struct DryRunResult {
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
   std::vector<RunVariant> compare;             // empty: not requested
-  std::optional<FaultReport> faults;           // if the scenario has such a section
+  std::optional<FaultReport> faults;           // if the scenario has faults
   std::optional<DrawnFrom> drawn;              // if ranks drew from a record
   std::optional<MarkAdvice> advice;            // for a record
   std::optional<Timing> timing;                // nullopt: the scenario has no costs

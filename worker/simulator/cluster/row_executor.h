@@ -13,7 +13,8 @@ class RowExecutor : public MachineExecutor {
   explicit RowExecutor(int size) : rounds_(size) {}
 
   /// Takes the first machine to its end, and the others to the last round. Each machine is that of
-  /// the lowest rank with its input, ascending. `machine_of`: index of the machine, by rank.
+  /// the lowest rank with its input; these ranks ascend. `machine_of`: index of the machine, by
+  /// rank.
   void run(Machines machines, std::span<const std::uint32_t> machine_of);
   /// Some ranks do not make the call: ends it with `absent`.
   void time_out(Machines machines, const Status& absent) { time_out_all(machines, absent, clock_); }

@@ -21,7 +21,7 @@ bool joins_by(const collectives::Join& join,
 }
 
 /// Returns the entries that fit whatever is drawn. An entry requires a range per value. Guards may
-/// require more: a dry run has none, and if there are any, no entry is sure to fit.
+/// require more, so if any entry has guards (here none has), no entry is sure to fit.
 std::uint64_t sure_to_fit(const CodeCache& frame, const RankInputs& inputs) {
   for (const Entry& entry : frame.entries)
     if (!entry.guards.empty() || !entry.group_guards.empty() || !entry.uniform.empty()) return 0;
@@ -122,7 +122,7 @@ class StreamedExecutor::Call {
     return payload;
   }
 
-  /// Returns the entries that fit on all ranks; `first` are those that fit for the machines. An
+  /// Returns the entries that fit on all ranks; `first` fit on the machines' own ranks. An
   /// entry that fits the least and the greatest values that can be drawn fits every rank. Once only
   /// such entries are left, no more values are drawn.
   std::uint64_t entries_that_fit(std::uint64_t first) {
@@ -200,7 +200,7 @@ class StreamedExecutor::Call {
     return lowest == INT32_MAX ? Vote::kOnes : static_cast<std::uint64_t>(lowest.load());
   }
 
-  /// Keeps the joint observation for the rounds that depend on it.
+  /// Keeps the joint observation for the rounds that depend on it. False if it cannot be read.
   bool learn(const Bytes& joined) {
     const FrameState& state = machines_[0]->cache().state;
     joint_ = read_list_payload(joined, inputs_->like().list,

@@ -196,8 +196,8 @@ void TimedCall::go_on(std::size_t unit) {
   }
 }
 
-// As in a dry run, the program is the decision, plus a branch on the float, whose agreed value is
-// that of rank 0.
+// As in a dry run, the program is the decision. A branch fault adds a branch on the float, whose
+// agreed value is that of rank 0.
 TraceReport TimedCall::traced(const Decision& decision) const {
   TraceReport report;
   report.graph = decision.digest();

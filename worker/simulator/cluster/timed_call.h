@@ -1,6 +1,6 @@
 // The calls of a timed run: for each run of equal ranks, one call machine of a real job and its
-// actions so far. Each rank arrives at a call, and at its rounds, at its own time. The first rank
-// of a run that has a round's result gives it to the machine, for the whole run.
+// actions so far. Each rank arrives at a call, and at its rounds, at its own time. The first of a
+// run's ranks to have a round's result gives it to the machine, for the whole run.
 #pragma once
 
 #include <map>
@@ -49,6 +49,7 @@ class TimedCall {
 
   /// True if the unit makes this call.
   [[nodiscard]] bool has(std::size_t unit) const { return machines_[unit].group >= 0; }
+  /// True if no rank makes the call.
   [[nodiscard]] bool nobody() const { return in_vain_ && !result_->frame; }
   /// True if some ranks do not make the call, so the others wait for them in vain.
   [[nodiscard]] bool in_vain() const { return in_vain_; }
@@ -64,7 +65,7 @@ class TimedCall {
     return drawn_ ? *call_.frame
                   : call_.groups[static_cast<std::size_t>(machines_[unit].group)].frame;
   }
-  /// Sizes of the unit's trace. Requires that action Compile was returned.
+  /// Numbers of sources and symbols of the unit's trace. Require that action Compile was returned.
   [[nodiscard]] std::size_t sources(std::size_t unit) const { return machines_[unit].sources; }
   [[nodiscard]] std::size_t symbols(std::size_t unit) const { return machines_[unit].symbols; }
   /// "call 6 of train_step": the last activity of the unit's ranks, for the board.

@@ -17,7 +17,8 @@ using collectives::TreeRound;
 using collectives::VoteRound;
 using Kind = Fault::Kind;
 
-constexpr Duration kNoticed = std::chrono::milliseconds(1);  // least spread to note a last rank
+/// A round has a last rank if its arrivals are at least this far apart.
+constexpr Duration kNoticed = std::chrono::milliseconds(1);
 
 /// The ranks that have arrived at a round.
 struct Arrivals {

@@ -24,7 +24,7 @@ struct TimedRun {
   RankSet culprits;                            // of the verdict; may be empty
   bool hangs = false;                          // some ranks never continue; no rank can report it
   Instant end{0};                              // of the job, or of the last active rank
-  std::vector<Duration> waited;                // per rank: for ranks that arrived later at a round
+  std::vector<Duration> waited;                // per rank: waits for later arrivals at rounds
   RankSet last;              // ranks that others waited for in most calls, by 1 ms or more
   std::uint64_t events = 0;  // of the network
 };

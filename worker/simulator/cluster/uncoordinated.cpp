@@ -90,8 +90,8 @@ std::vector<std::string> uses_of(const Decision& decision) {
   return out;
 }
 
-/// All representatives. They run through the whole scenario in groups, one after another, so that
-/// few caches are held at once.
+/// Runs all representatives through the whole scenario, part by part on all cores, so that few
+/// caches are held at once.
 class Runs {
  public:
   Runs(const Scenario& scenario, const OnProgress& progress)

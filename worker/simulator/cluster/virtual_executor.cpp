@@ -24,7 +24,7 @@ class Story {
  public:
   explicit Story(std::size_t size) : at_(size, 0) {}
 
-  /// Rank i has done this work since its last round and, unless `action` is null, begins another.
+  /// Reports rank i's work since its last round and its next round; `action` is null at the end.
   void tell(std::size_t i, const LocalWork& work, const Action* action) {
     const std::size_t chapter = at_[i]++;
     if (chapters_.size() <= chapter) chapters_.emplace_back();
@@ -64,7 +64,8 @@ class Story {
     std::vector<Bytes> payloads;   // by rank
   };
 
-  /// Returns the join of ranks low to high, which the rank in their middle sends up.
+  /// Returns the join of ranks low to high, which the rank in their middle sends up. Stores the
+  /// lengths in `sent`.
   static Bytes joined(const std::vector<Bytes>& payloads, const collectives::Join& join,
                       std::int32_t low, std::int32_t high, TreeBytes& sent) {
     const auto head = static_cast<std::size_t>(low + (high - low) / 2);

@@ -30,7 +30,7 @@ function shortNumber(n) {
 
 const kOutcomeWords = {reused: 'reused', compiled: 'compiled', fallback: 'fell back', error: 'error'};
 
-/** Stacked bars, one per share of the calls. */
+/** A stacked bar for each bin of consecutive calls. */
 function outcomesPlot({calls_each: each, kinds, bins}, calls) {
   const width = plotWidth(), height = 110, left = 8, top = 6, floor = height - 24, step = (width - 2 * left) / Math.max(bins.length, 1);
   const shapes = [drawing('line', {class: 'axis', x1: left, x2: width - left, y1: floor, y2: floor})];
@@ -73,7 +73,7 @@ function reachPlot(dims) {
   return plot('From the least to the greatest value and how many there are, those with most first (logarithmic)', width, height, shapes, [['dynamic', 'dynamic in the last entry'], ['reused', 'a constant in it']]);
 }
 
-/** A line per series over a logarithmic axis of x. `series`: {name, of(row)} */
+/** A line of of(row) over xOf(row). The axis of x is logarithmic if x spans more than a factor of 20. */
 function linePlot(says, rows, xOf, xName, {name, of}) {
   const width = narrow() ? 360 : 440, height = 190, left = 58, floor = height - 34, right = 16, top = 16;
   const xs = rows.map(xOf), ys = rows.map(of), logarithmic = Math.min(...xs) > 0 && Math.max(...xs) / Math.min(...xs) > 20;
@@ -86,7 +86,7 @@ function linePlot(says, rows, xOf, xName, {name, of}) {
   return plot(says, width, height, shapes);
 }
 
-/** Range of the waits of each share of the ranks, with the middle wait. */
+/** Range of the waits in each bin of consecutive ranks, with the middle wait. */
 function waitsPlot({ranks_each: each, bins}, ranks) {
   const width = plotWidth(), height = 150, left = 70, top = 8, floor = height - 24, step = (width - left - 8) / bins.length;
   const most = Math.max(1, ...bins.map(([, , high]) => high)), y = (ns) => floor - (floor - top) * ns / most;

@@ -32,7 +32,7 @@ std::string frame_text(const CallResult& call) {
 }
 
 constexpr std::size_t kManySources = 8;
-constexpr std::size_t kShown = 16;  // inputs, and symbols, in one line
+constexpr std::size_t kShown = 16;  // most inputs, and most symbols, in one line
 
 bool has_symbol(const SourceDecision& source) {
   return std::any_of(source.dims.begin(), source.dims.end(),

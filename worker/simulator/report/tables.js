@@ -1,6 +1,6 @@
 // Tables that sort by a click or Enter on a column's head, and filter by words.
 
-/** Further rows are shown on request. */
+/** Rows shown at first; further rows are shown on request. */
 const kRowsShown = 100;
 
 /** Columns as for table(), and {sort(row)}: a number or a text to sort by, by default the cell's text.

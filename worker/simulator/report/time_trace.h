@@ -1,5 +1,5 @@
 // Virtual time for Chrome's and Perfetto's trace viewers: a track for each followed rank, a span
-// for each thing that took time.
+// for each wait, round, compile and step.
 #pragma once
 
 #include <string>
