@@ -8,7 +8,7 @@ import pathlib
 import statistics
 import sys
 
-# In the unit that the benchmark reports.
+# Targets, in the unit that the benchmark reports.
 TARGETS = {"LookupAndVote/1/32": 300, "HoldRelations": 200, "RecordGuards/5000": 1000,
            "AssertASum/1000": 10000, "DecideABranch/by_range": 2000,
            "DecideABranch/by_fact": 2000, "MakeAGuard/manual_time": 2000,
@@ -27,7 +27,7 @@ def load(path):
 
 
 def verdict(low, high, target):
-    """A target is met or missed where the whole interval is on one side of it."""
+    """A target is met or missed if the whole interval is on one side of it, else open."""
     if not target:
         return "", ""
     return f"{target:g}", "met" if high <= target else "MISSED" if low > target else "open"
@@ -70,7 +70,7 @@ def events(folder):
 
 def compile_cost(folder):
     for state in ("cold", "warm"):
-        if not (folder / f"compile_{state}_1.jsonl").exists():  # the results of scripts/test-gpu
+        if not (folder / f"compile_{state}_1.jsonl").exists():  # as in a folder of scripts/test-gpu
             continue
         runs = {n: [json.loads(line) for line in
                     (folder / f"compile_{state}_{n}.jsonl").read_text().splitlines()]

@@ -14,7 +14,7 @@ TARGET = 100  # times faster than upstream, at 2 ranks and 1,000 sources
 
 
 def samples(folder):
-    """Microseconds by (way, ranks, sources), rounds together."""
+    """Returns microseconds by (way, ranks, sources), those of all rounds together."""
     out = {}
     for path in sorted(folder.glob("*.json")):
         result = json.loads(path.read_text())
@@ -32,7 +32,7 @@ def samples(folder):
 
 
 def interval(values):
-    """Median and its 95 % interval from order statistics."""
+    """Returns the median and its 95 % interval from order statistics."""
     values = sorted(values)
     half = 0.98 * math.sqrt(len(values))
     at = lambda place: values[min(max(int(place), 0), len(values) - 1)]

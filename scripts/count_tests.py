@@ -1,11 +1,11 @@
-"""Counts the results of the ctest runs of scripts/test and says so in one last line.
+"""Counts the results of the ctest runs of scripts/test and prints them as the last line.
 
 usage: count_tests.py FOLDER TIER       the line; exit code 0 only if something ran and nothing failed
        count_tests.py --failed FOLDER   exit code 0 if a test with real time failed
 
-FOLDER has, as JUnit files with ctest's exit codes beside them: beside.xml, tests that run beside each other; alone.xml,
-those with the label "time"; again.xml, those of the latter that had failed. A skipped MPI test is a failure, since it
-is only registered where MPI is built in.
+FOLDER has JUnit files, each with ctest's exit code beside it: beside.xml (tests that run beside each other), alone.xml
+(tests with the label "time") and again.xml (the second run of tests that failed in alone.xml). A skipped MPI test is a
+failure, since it is only registered in builds with MPI.
 """
 import pathlib
 import sys
@@ -22,7 +22,7 @@ class Run:
         self.tests = {}
         try:
             self.code = int((folder / f"{name}.code").read_text())
-            results = folder / f"{name}.xml"  # ctest writes none where no test was asked for
+            results = folder / f"{name}.xml"  # ctest writes none if no test was selected
             cases = ElementTree.parse(results).getroot().iter("testcase") if results.exists() or self.code != 0 else ()
         except (OSError, ValueError, ElementTree.ParseError) as error:
             self.code, cases = 1, ()
@@ -34,7 +34,7 @@ class Run:
             if skipped and not failed and "_mpi" in test:
                 print(f"scripts/test: {test} was skipped although MPI is built in: counted as failed", file=sys.stderr)
                 failed = True
-            while test in self.tests:  # parameters that print alike
+            while test in self.tests:  # tests whose parameters print alike
                 test += "'"
             self.tests[test] = False if failed else None if skipped else True
 
@@ -42,7 +42,7 @@ class Run:
         return [test for test, passed in self.tests.items() if passed is False]
 
     def broken(self) -> bool:
-        """ctest failed, and no test says why."""
+        """True if ctest failed though no test did."""
         return self.code != 0 and not self.failed()
 
 
