@@ -23,7 +23,8 @@ struct UpstreamBase {
   std::vector<Mark> marks;           // marks of the call that compiled; empty: none
 };
 
-/// Decides from the joined state of a frame. `automatic`: the state (the history of sizes) counts.
+/// Decides the use of each value. `state`: the frame's joined history of sizes; ignored unless
+/// `automatic`.
 [[nodiscard]] UpstreamBase decide_upstream(const Observation& seen, const FrameState& state,
                                            bool automatic);
 

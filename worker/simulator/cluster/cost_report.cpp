@@ -73,7 +73,7 @@ Sums sums_of(const Timing& timing) {
 struct MostMemory {
   MemoryPeak peak;         // of the first call with the most
   std::size_t call = 0;    // number of that call
-  std::size_t beyond = 0;  // calls that do not fit the device
+  std::size_t beyond = 0;  // calls that need more than the device has
 };
 /// Returns nullopt if no step's memory is known.
 std::optional<MostMemory> most_memory(const Timing& timing) {

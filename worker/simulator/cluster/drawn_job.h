@@ -13,7 +13,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// Used by one thread. The scenario outlives it; all its calls are in its generator's `order`.
+/// Used by one thread. The scenario outlives it. All calls of the scenario are in Generator::order.
 class DrawnJob {
  public:
   DrawnJob(const Scenario& scenario, const DryRunOptions& options);

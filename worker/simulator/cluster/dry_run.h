@@ -36,7 +36,7 @@ struct DryRunOptions {
   bool compare = false;            // compare_variants() will follow; too_large() counts it
   OnProgress progress{};           // called by one thread at a time; may be empty
   std::size_t most_spans = 0;      // limit of Timing::spans, in a scenario with costs
-  const Profiles* from = nullptr;  // what frames start from
+  const Profiles* from = nullptr;  // profiles that frames start from; null: none
   Profiles* learnt = nullptr;      // receives, at the end, what frames have learnt
 };
 

@@ -21,7 +21,8 @@ bool joins_by(const collectives::Join& join,
 }
 
 /// Returns the entries that fit whatever is drawn. An entry requires a range per value. Guards may
-/// require more, so if any entry has guards (here none has), no entry is sure to fit.
+/// require more, so if any entry has guards (in a dry run none has, unless traces are known), no
+/// entry is sure to fit.
 std::uint64_t sure_to_fit(const CodeCache& frame, const RankInputs& inputs) {
   for (const Entry& entry : frame.entries)
     if (!entry.guards.empty() || !entry.group_guards.empty() || !entry.uniform.empty()) return 0;

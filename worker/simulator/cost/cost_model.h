@@ -15,7 +15,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// Tracing and compiling: equal on every rank.
+/// Time of tracing and compiling, equal on every rank.
 struct CompileModel {
   std::int64_t constant_ns = 1'000'000'000;
   std::int64_t per_source_ns = 0, per_symbol_ns = 0;  // counted in the decision, not the graph

@@ -35,8 +35,8 @@ struct NetworkModel {
   Link within{};                       // ranks of one host
   std::int32_t ranks_per_host = 1;     // consecutive ranks share a host
   std::int32_t cores_per_host = 0;     // 0: one core per rank
-  std::int64_t join_bytes_per_us = 0;  // payload joined with another; 0: no limit
-  std::int64_t read_bytes_per_us = 0;  // payload turned into decisions; 0: no limit
+  std::int64_t join_bytes_per_us = 0;  // speed of joining payloads; 0: no limit
+  std::int64_t read_bytes_per_us = 0;  // speed of reading a payload and deciding; 0: no limit
   std::vector<Crowd> crowds{};         // ascending, each with more ranks than cores; may be empty
 
   [[nodiscard]] bool one_host(Rank a, Rank b) const {

@@ -36,7 +36,7 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
-/// Properties of a kind. Its effect on ranks is in cluster/timed_run.cpp and timed_call.cpp.
+/// Properties of a kind of fault. Its effect is in cluster/timed_run.cpp and timed_call.cpp.
 struct FaultRow {
   enum Trait : std::uint8_t {
     AtATime = 1,     // may take effect at a time (at_s), not only at a call

@@ -25,7 +25,7 @@ struct RankRecord {
   RecordHeader header;
   std::map<std::string, RankSet> groups;
   RecordedAgreements agreements;                      // of programs that call the library
-  std::map<std::string, DecisionConfig> own_configs;  // configurations of their frames
+  std::map<std::string, DecisionConfig> own_configs;  // configurations of the agreements' frames
   CallIndex calls;
   std::optional<RecordedCall> last_call;
   std::array<std::size_t, 4> outcomes{};  // number of calls, by CallOutcome::Kind

@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
 constexpr std::size_t kBins = 200, kRuns = 2000, kCompiles = 300, kDims = 1500, kErrors = 300,
                       kGroups = 40, kText = 600;
 
-/// Cuts a text to at most `most` bytes, in whole characters.
+/// Cuts a longer text to at most `most` bytes, in whole characters, and appends " …".
 std::string cut(std::string text, std::size_t most = kText) {
   if (text.size() <= most) return text;
   std::size_t end = most;
