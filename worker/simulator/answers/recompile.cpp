@@ -50,7 +50,7 @@ struct Demand {
   Obstacle out_of_bounds;             // ranks whose value does not fit
   std::map<Mark, Obstacle> unmarked;  // ranks with a mark that the entry does not honour
 
-  [[nodiscard]] bool kept_by(std::int64_t v) const {
+  [[nodiscard]] bool met_by(std::int64_t v) const {
     return is_symbol ? !least || v >= *least : v == value;
   }
   [[nodiscard]] bool honours(Mark mark) const {
@@ -151,7 +151,7 @@ class Trial {
                         const Observation& seen) {
     const std::int64_t value = seen.values[i];
     const Mark mark = seen.marks.empty() ? Mark::None : seen.marks[i];
-    const bool kept = demand.kept_by(value), honoured = demand.honours(mark);
+    const bool kept = demand.met_by(value), honoured = demand.honours(mark);
     if (kept && honoured) return true;
     Obstacle& obstacle = kept ? demand.unmarked[mark] : demand.out_of_bounds;
     if (obstacle.ranks.count() == 0) {

@@ -40,7 +40,7 @@ class Surveyor {
             add(frame, seen);
           },
           at_most_);
-      if (at_most_ < INT32_MAX && drawn_apart(scenario_, call_)) add_reach();
+      if (at_most_ < INT32_MAX && ranks_draw_differently(scenario_, call_)) add_reach();
       for (Tally* tally : met_) end_call(*tally);
       met_.clear();
     }
@@ -59,7 +59,7 @@ class Surveyor {
     constexpr std::uint64_t kValues = 20'000'000;
     std::uint64_t values = 0;
     for (std::size_t c = scenario_.explicit_count(); c < scenario_.count(); ++c)
-      if (drawn_apart(scenario_, c))
+      if (ranks_draw_differently(scenario_, c))
         values += drawn_values(scenario_.generator.kind(c - scenario_.explicit_count()));
     const auto world = static_cast<std::uint64_t>(scenario_.world_size);
     if (values == 0 || values * world <= kValues) return INT32_MAX;

@@ -17,7 +17,7 @@ std::vector<Representative> representatives_of(const std::vector<RankClass>& cla
 
 CallView::CallView(const Scenario& scenario, const std::vector<RankClass>& classes,
                    std::size_t call) {
-  if (drawn_apart(scenario, call)) {
+  if (ranks_draw_differently(scenario, call)) {
     const std::size_t number = call - scenario.explicit_count();
     kind_ = &scenario.generator.kind(number);
     inputs_.emplace(scenario.generator.inputs(number, scenario.world_size));

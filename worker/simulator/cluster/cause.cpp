@@ -63,7 +63,7 @@ bool is_dynamic(const std::string& use) { return use.starts_with("dynamic"); }
 
 /// All symbols of a program share one lower bound. If the programs differ in it, returns the index
 /// of the first size that is below 2 on one side only. Otherwise returns `at`.
-std::size_t behind_bound(const Side& a, const Side& b, std::size_t at) {
+std::size_t first_size_below_bound(const Side& a, const Side& b, std::size_t at) {
   if (!is_dynamic(a.uses[at]) || !is_dynamic(b.uses[at])) return at;
   for (std::size_t i = at; i < a.uses.size(); ++i)
     if (is_dynamic(a.uses[i]) && a.uses[i] != b.uses[i] &&
@@ -91,7 +91,7 @@ Cause cause_of(const Scenario& scenario, std::size_t call, const std::string& fr
     at = static_cast<std::size_t>(
         std::mismatch(a.uses.begin(), a.uses.end(), b.uses.begin()).first - a.uses.begin());
   const bool by_use = at < a.seen.values.size();
-  if (by_use) at = behind_bound(a, b, at);
+  if (by_use) at = first_size_below_bound(a, b, at);
   if (!by_use)
     if (auto field = other_field(a, b)) {
       out.text = *std::move(field);

@@ -78,7 +78,7 @@ class Job {
   }
 
   CallResult call(std::size_t index) {
-    if (!drawn_apart(scenario_, index)) return call(index, *scenario_.call(index));
+    if (!ranks_draw_differently(scenario_, index)) return call(index, *scenario_.call(index));
     const std::size_t number = index - scenario_.explicit_count();
     return call(index, scenario_.generator.kind(number),
                 scenario_.generator.inputs(number, scenario_.world_size));

@@ -59,7 +59,7 @@ FaultOutcome fault_outcome(const Fault& fault, const std::optional<Instant>& str
     out.after = when - *struck;
     return true;
   };
-  const bool told_by_a_call = row_of(fault.kind).is(FaultRow::InACall);
+  const bool told_by_a_call = row_of(fault.kind).is(FaultRow::ReportedByCall);
   for (std::size_t i = 0; told_by_a_call && i < run.calls.size(); ++i) {
     const auto& error = run.calls[i].outcome.error;
     const bool before = i < without.calls.size() && error == without.calls[i].outcome.error;

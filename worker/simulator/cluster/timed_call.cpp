@@ -76,7 +76,7 @@ TimedCall::TimedCall(Cast& cast, std::size_t index)
   const Scenario& scenario = cast.scenario_;
   RankSet present;
   std::vector<int> groups;
-  if (!drawn_apart(scenario, index)) {
+  if (!ranks_draw_differently(scenario, index)) {
     call_ = *scenario.call(index);
     present = call_.present;
     groups = groups_of(cast.classes_, call_);

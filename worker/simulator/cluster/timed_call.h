@@ -52,14 +52,14 @@ class TimedCall {
   /// True if no rank makes the call.
   [[nodiscard]] bool nobody() const { return in_vain_ && !result_->frame; }
   /// True if some ranks do not make the call, so the others wait for them in vain.
-  [[nodiscard]] bool in_vain() const { return in_vain_; }
+  [[nodiscard]] bool has_absent_ranks() const { return in_vain_; }
   /// Returns the unit's action number `step`: a round, Compile or Finish. Requires that action step
   /// - 1 was returned, and the result of its round reported.
   [[nodiscard]] const Action& action(std::size_t unit, std::size_t step);
   /// Reports the result of the round that is action `step`; equal on all ranks of a unit.
   void report(std::size_t unit, std::size_t step, const collectives::Round& round);
   /// True if compilers of some ranks fail in this call, so that other ranks build for them.
-  [[nodiscard]] bool builds_again() const { return builds_again_; }
+  [[nodiscard]] bool peers_build_for_failed() const { return builds_again_; }
   /// Returns the frame that the unit calls. Requires has(unit).
   [[nodiscard]] const std::string& frame(std::size_t unit) const {
     return drawn_ ? *call_.frame

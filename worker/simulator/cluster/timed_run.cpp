@@ -30,9 +30,9 @@ struct Arrivals {
 /// A rank's progress through the calls.
 struct Seat {
   std::size_t unit = 0, call = 0, step = 0;
-  std::uint64_t rounds = 0;            // number of rounds begun
-  std::optional<std::size_t> came_to;  // the call whose faults were applied last
-  Instant began{0};                    // start of the current round
+  std::uint64_t rounds = 0;                      // number of rounds begun
+  std::optional<std::size_t> faults_applied_at;  // the call whose faults were applied last
+  Instant began{0};                              // start of the current round
   Duration waited{0};
   bool over = false;
   std::variant<std::monostate, VoteRound, TreeRound, BroadcastRound> round;
@@ -85,7 +85,7 @@ class TimedJob {
   void start();
   void stop_and_crash_at_times();
   void begin(Rank rank);
-  bool held_up(Rank rank);
+  bool apply_arrival_faults(Rank rank);
   void act(Rank rank);
   void enter(Rank rank);
   void ended(Rank rank);
@@ -196,13 +196,13 @@ void TimedJob::leave_call(Rank rank, bool made) {
 void TimedJob::begin(Rank rank) {
   Seat& seat = this->seat(rank);
   for (;; leave_call(rank, false)) {
-    if (held_up(rank)) return;
+    if (apply_arrival_faults(rank)) return;
     if (seat.call == calls_) return enter(rank);
     if (call(seat.call).has(seat.unit)) break;
   }
   TimedCall& call = this->call(seat.call);
   seat.step = 0;
-  if (call.in_vain()) {
+  if (call.has_absent_ranks()) {
     network_.lease(rank, now() + plan_.deadline);
     seat.waited += plan_.deadline;
     return work(rank, plan_.deadline, [this, rank] { close_call(rank); });
@@ -213,10 +213,10 @@ void TimedJob::begin(Rank rank) {
 
 // Applies the faults that strike a rank as it arrives at a call. Returns true if the rank does not
 // begin the call now.
-bool TimedJob::held_up(Rank rank) {
+bool TimedJob::apply_arrival_faults(Rank rank) {
   Seat& seat = this->seat(rank);
-  if (seat.came_to == seat.call) return false;
-  seat.came_to = seat.call;
+  if (seat.faults_applied_at == seat.call) return false;
+  seat.faults_applied_at = seat.call;
   Duration pause{0};
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
@@ -259,7 +259,7 @@ void TimedJob::act(Rank rank) {
         faults_[i].ranks.contains(rank))
       strike(i);
   const Duration once = compile_of(seat.unit, call);
-  const Duration time = call.builds_again() ? 2 * once : once;
+  const Duration time = call.peers_build_for_failed() ? 2 * once : once;
   ++seat.step;
   network_.lease(rank, now() + time);
   work(rank, time, [this, rank] { act(rank); });

@@ -32,7 +32,7 @@ CallOutcome run_alone(CallMachine& machine, const KnownTraces* traces) {
 }
 
 /// A class of ranks, or a rank, that runs alone.
-struct Loner {
+struct LoneRank {
   std::map<std::string, CodeCache> frames;
   std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
   int compiles = 0;
@@ -53,7 +53,7 @@ struct CallOfAll {
 };
 
 Ran run_call(const Scenario& scenario, std::size_t index, const std::string& name,
-             const Observation& observation, Loner& rank) {
+             const Observation& observation, LoneRank& rank) {
   CodeCache& frame = rank.frames[name];
   frame.name = name;
   RoundKey key;
@@ -153,7 +153,7 @@ class Runs {
   /// nullopt if it is absent. `side`, if not null, is filled for the only representative.
   std::vector<std::optional<std::pair<std::string, Ran>>> run_up_to(
       std::size_t c, std::span<const Representative> representatives, Side* side) {
-    std::vector<Loner> ranks(representatives.size());
+    std::vector<LoneRank> ranks(representatives.size());
     for (std::size_t i = 0; i < c; ++i)
       (void)run_call_of(i, CallView(scenario_, classes_, i), representatives, ranks);
     const CallView view(scenario_, classes_, c);
@@ -176,20 +176,21 @@ class Runs {
   }
 
   void run(std::span<const Representative> representatives) {
-    std::vector<Loner> ranks(representatives.size());
+    std::vector<LoneRank> ranks(representatives.size());
     for (std::size_t c = 0; c < calls_.size(); ++c) {
       const CallView view(scenario_, classes_, c);
       add(c, run_call_of(c, view, representatives, ranks), view.made_by_all());
     }
     const std::lock_guard lock(mutex_);
-    for (const Loner& rank : ranks)
+    for (const LoneRank& rank : ranks)
       out_.compiles_per_rank_max = std::max(out_.compiles_per_rank_max, rank.compiles);
     done_ += representatives.size();
     if (progress_) progress_("ranks alone", done_, representatives_.size());
   }
 
   CallRuns run_call_of(std::size_t c, const CallView& view,
-                       std::span<const Representative> representatives, std::vector<Loner>& ranks) {
+                       std::span<const Representative> representatives,
+                       std::vector<LoneRank>& ranks) {
     CallRuns runs;
     Observation room;
     for (std::size_t i = 0; i < representatives.size(); ++i) {

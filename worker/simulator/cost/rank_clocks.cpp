@@ -29,13 +29,13 @@ void RankClocks::send(std::int32_t from, std::int32_t to, std::uint64_t bytes) {
 void RankClocks::vote() {
   const auto core = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size_)));
   for (std::int32_t r = core; r < size_; ++r) send(r, r - core, kVoteBytes);
-  for (std::int32_t bit = 1; bit < core; bit <<= 1) double_up(bit);
+  for (std::int32_t bit = 1; bit < core; bit <<= 1) exchange_with_partner(bit);
   for (std::int32_t r = core; r < size_; ++r) send(r - core, r, kVoteBytes);
 }
 
 // Each rank swaps with the partner that differs in `bit`. If all links are alike, `busy` and
 // `message` are constants, and the loop is additions and maxima over adjacent numbers.
-void RankClocks::double_up(std::int32_t bit) {
+void RankClocks::exchange_with_partner(std::int32_t bit) {
   const auto core = static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size_)));
   const bool alike = network_.ranks_per_host <= 1 || network_.ranks_per_host >= size_;
   for (std::int32_t base = 0; base < core; base += 2 * bit) {

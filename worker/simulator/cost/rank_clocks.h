@@ -39,7 +39,7 @@ class RankClocks {
   struct Place {
     std::int32_t rank = 0, left = -1, right = -1;  // -1: none
   };
-  void double_up(std::int32_t bit);
+  void exchange_with_partner(std::int32_t bit);
   void plant();
   void send(std::int32_t from, std::int32_t to, std::uint64_t bytes);
 

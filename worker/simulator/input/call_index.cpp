@@ -123,12 +123,12 @@ void read_event_line(RecordFields& in, const std::string& event, int line, Recor
   call.events.push_back(std::move(out));
 }
 
-bool stands_outside_of_calls(std::string_view event) {
+bool is_outside_calls(std::string_view event) {
   return event == "sources" || event == "group" || event == "state" || event == "round" ||
          event == "agreement" || event == "entries";
 }
 
-std::uint64_t alike_of(const RecordedCall& call) {
+std::uint64_t input_hash_of(const RecordedCall& call) {
   const Observation& seen = call.observation;
   shapes::FingerprintBuilder out;
   out.add(call.frame).add(seen.list->digest());
@@ -149,7 +149,7 @@ void CallIndex::start(std::uint64_t offset, const RecordedCall& call) {
   if (call.agreement > 0) slots_.push_back(slot_of(call.key));
   if (call.stored) stored_[places_.size()] = *call.stored;
   if (call.entries) entries_[places_.size()] = call.entries;
-  places_.push_back({offset, alike_of(call), 0, static_cast<std::uint32_t>(call.line)});
+  places_.push_back({offset, input_hash_of(call), 0, static_cast<std::uint32_t>(call.line)});
 }
 
 void CallIndex::end(std::string_view stretch) {
@@ -182,7 +182,7 @@ Result<RecordedCall> CallIndex::read(std::size_t index) const {
     const std::string event = in.text("event");
     if (!out)
       out = read_call_line(in, lists_, agreements_, line);
-    else if (!stands_outside_of_calls(event))
+    else if (!is_outside_calls(event))
       read_event_line(in, event, line, *out);
     if (in.error()) return *in.error();
     text.remove_prefix(length + 1);

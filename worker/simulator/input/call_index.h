@@ -69,7 +69,7 @@ void read_event_line(RecordFields& in, const std::string& event, int line, Recor
   return key.epoch << 40 | key.round;
 }
 /// True for events whose lines may be anywhere and belong to no call.
-[[nodiscard]] bool stands_outside_of_calls(std::string_view event);
+[[nodiscard]] bool is_outside_calls(std::string_view event);
 
 /// Immutable once finished; may be read from several threads. Holds 28 bytes per call.
 class CallIndex {

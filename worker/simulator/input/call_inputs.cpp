@@ -28,7 +28,7 @@ void visit_drawn(const Scenario& scenario, std::size_t number, const InputsVisit
 
 }  // namespace
 
-bool drawn_apart(const Scenario& scenario, std::size_t index) {
+bool ranks_draw_differently(const Scenario& scenario, std::size_t index) {
   const std::size_t before = scenario.explicit_count();
   return index >= before && scenario.generator.kind(index - before).apart();
 }
@@ -45,7 +45,7 @@ std::string frame_called(const Scenario& scenario, std::size_t index) {
 
 void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisitor& visit,
                   std::int32_t at_most) {
-  if (drawn_apart(scenario, index))
+  if (ranks_draw_differently(scenario, index))
     return visit_drawn(scenario, index - scenario.explicit_count(), visit, at_most);
   const auto call = scenario.call(index);
   for (const ScenarioGroup& group : call->groups)

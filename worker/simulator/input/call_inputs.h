@@ -23,6 +23,6 @@ void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisit
 [[nodiscard]] std::string frame_called(const Scenario& scenario, std::size_t index);
 
 /// True if ranks may draw different inputs in call `index`.
-[[nodiscard]] bool drawn_apart(const Scenario& scenario, std::size_t index);
+[[nodiscard]] bool ranks_draw_differently(const Scenario& scenario, std::size_t index);
 
 }  // namespace lockstep::worker::simulator

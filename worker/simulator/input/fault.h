@@ -39,12 +39,12 @@ struct Fault {
 /// Properties of a kind of fault. Its effect is in cluster/timed_run.cpp and timed_call.cpp.
 struct FaultRow {
   enum Trait : std::uint8_t {
-    AtATime = 1,     // may take effect at a time (at_s), not only at a call
-    Unprompted = 2,  // needs no call or time: starts at once, or at the first occasion
-    Lasts = 4,       // may end again (for_s)
-    Rejects = 8,     // has the key `rejected`
-    Halts = 16,      // its ranks do nothing more: a rank has at most one such fault
-    InACall = 32,    // one call reports it to all ranks; else the watchdog does
+    AtATime = 1,          // may take effect at a time (at_s), not only at a call
+    NeedsNoTime = 2,      // needs no call or time: starts at once, or at the first occasion
+    Lasts = 4,            // may end again (for_s)
+    Rejects = 8,          // has the key `rejected`
+    Halts = 16,           // its ranks do nothing more: a rank has at most one such fault
+    ReportedByCall = 32,  // one call reports it to all ranks; else the watchdog does
   };
   std::string_view name{};  // in scenarios
   int traits = 0;
@@ -57,19 +57,19 @@ constexpr FaultRow row_of(Fault::Kind kind) {
   using F = FaultRow;
   switch (kind) {
     case Fault::Kind::Slow:
-      return {"slow", F::AtATime | F::Unprompted | F::Lasts, " by {} a step"};
+      return {"slow", F::AtATime | F::NeedsNoTime | F::Lasts, " by {} a step"};
     case Fault::Kind::Stopped:
       return {"stopped", F::AtATime | F::Lasts | F::Halts};
     case Fault::Kind::Crashed:
       return {"crashed", F::AtATime | F::Halts};
     case Fault::Kind::Late:
-      return {"late", F::Unprompted, " by {}"};
+      return {"late", F::NeedsNoTime, " by {}"};
     case Fault::Kind::Branch:
-      return {"branch", F::InACall};
+      return {"branch", F::ReportedByCall};
     case Fault::Kind::CompileFails:
-      return {"compile_fails", F::Unprompted | F::Rejects | F::InACall};
+      return {"compile_fails", F::NeedsNoTime | F::Rejects | F::ReportedByCall};
     case Fault::Kind::CacheLost:
-      return {"cache_lost", F::InACall};
+      return {"cache_lost", F::ReportedByCall};
   }
   return {};
 }

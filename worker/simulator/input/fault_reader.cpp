@@ -150,7 +150,7 @@ bool ScenarioReader::read_moment(const Json& json, const JsonPath& path, std::si
     return fail(path, "one of call, at_s says when the fault strikes");
   if (call == nullptr && at == nullptr) {
     const FaultRow row = row_of(out.kind);
-    if (row.is(FaultRow::Unprompted)) return true;
+    if (row.is(FaultRow::NeedsNoTime)) return true;
     return fail(path, row.is(FaultRow::AtATime) ? "one of call, at_s says when the fault strikes"
                                                 : "the key call says when the fault strikes");
   }

@@ -43,7 +43,7 @@ bool GeneratedCall::apart() const {
                      [](const Draw& draw) { return !draw.per.all_ranks(); });
 }
 
-std::int64_t GeneratedCall::alike_run(int world_size) const {
+std::int64_t GeneratedCall::equal_run_length(int world_size) const {
   if (apart() && pool) return 1;
   std::int64_t out = 0;
   for (const Draw& draw : draws)
@@ -56,7 +56,7 @@ RankInputs::RankInputs(const GeneratedCall& call, std::uint64_t seed, std::uint6
     : like_(observation_of(call.like)),
       least_(like_),
       greatest_(like_),
-      alike_(static_cast<std::int32_t>(call.alike_run(world_size))),
+      alike_(static_cast<std::int32_t>(call.equal_run_length(world_size))),
       pool_(call.pool.get()),
       pool_place_(mixed(call_place(seed, number), 0)) {
   if (pool_ != nullptr) {
@@ -174,7 +174,7 @@ ScenarioCall Generator::call(std::size_t number, int world_size) const {
   std::vector<std::uint64_t> places;
   for (std::size_t i = 0; i < made.draws.size(); ++i)
     places.push_back(made.draws[i].place(seed, number, i));
-  const auto run = static_cast<std::int32_t>(made.alike_run(world_size));
+  const auto run = static_cast<std::int32_t>(made.equal_run_length(world_size));
   std::map<std::vector<std::int64_t>, RankSet> alike;
   std::vector<std::int64_t> values(made.draws.size());
   for (std::int32_t first = 0; first < world_size; first += run) {

@@ -40,7 +40,7 @@ struct GeneratedCall {
 
   /// Number n of consecutive ranks with equal draws: ranks k*n to k*n + n - 1, for every k. It is
   /// world_size if every draw is equal on all ranks.
-  [[nodiscard]] std::int64_t alike_run(int world_size) const;
+  [[nodiscard]] std::int64_t equal_run_length(int world_size) const;
   /// True if some draw may differ between ranks.
   [[nodiscard]] bool apart() const;
   bool operator==(const GeneratedCall&) const = default;

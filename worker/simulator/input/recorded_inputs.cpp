@@ -49,7 +49,7 @@ void RecordedInputs::add(const RankRecord& rank, const RecordedCall& call) {
       call.key.consistency.value_or(call.own_config.value_or(rank.header.config).consistency);
   share_sizes_only_ |= consistency == Consistency::SharedSizes;
   if (agreement_of_.try_emplace(call.frame, call.agreement).first->second != call.agreement)
-    of_two_ = call.frame;
+    frame_in_two_agreements_ = call.frame;
   std::vector<Place>& seen = seen_[rank.header.rank.value];
   if (call.rank_status.local_error) {
     seen.push_back({});
@@ -184,11 +184,11 @@ Result<RecordedInputs::Drawn> RecordedInputs::draw(const std::vector<RankRecord>
     return bad_input(
         "ranks of this record share sizes only and compile each for itself; --ranks takes records "
         "whose ranks compile together.");
-  if (!of_two_.empty())
+  if (!frame_in_two_agreements_.empty())
     return bad_input(
         fmt::format("two agreements of this record have a frame {}; give frames of "
                     "one name to one agreement.",
-                    of_two_));
+                    frame_in_two_agreements_));
   const JointCalls joint(ranks);
   for (std::size_t c = 0; c < joint.size(); ++c)
     if (joint.members(c).size() != static_cast<std::int64_t>(ranks.size()))

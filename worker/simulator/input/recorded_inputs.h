@@ -50,7 +50,7 @@ class RecordedInputs {
   std::map<std::int32_t, std::vector<Place>> seen_;  // by rank: its calls
   bool share_sizes_only_ = false;                    // true: in some call ranks share sizes only
   std::map<std::string, int> agreement_of_;          // by frame
-  std::string of_two_;                               // a frame of two agreements; empty: none
+  std::string frame_in_two_agreements_;              // a frame of two agreements; empty: none
 };
 
 }  // namespace lockstep::worker::simulator
