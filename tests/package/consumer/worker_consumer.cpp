@@ -1,5 +1,9 @@
-// A job of one rank that compiles one frame and runs it at two sizes.
+// A job of one rank that compiles one frame and runs it at two sizes. Includes rooms by their former
+// paths, too.
+#include <lockstep/worker/autodiff/control_flow.h>
+#include <lockstep/worker/compile/opcheck/opcheck.h>
 #include <lockstep/worker/job.h>
+#include <lockstep/worker/opcheck/opcheck.h>
 
 using namespace lockstep::worker;
 
