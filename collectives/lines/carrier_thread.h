@@ -1,5 +1,4 @@
-// The thread of a head, and its connections to the other heads: a TCP mesh with the heads as its
-// ranks.
+// The thread of a head (the lowest rank of a host) and its connections: a TCP mesh of all heads.
 #pragma once
 
 #include <atomic>

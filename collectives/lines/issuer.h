@@ -27,8 +27,8 @@ struct Issued {
 
 /// Number of entries between two trims of a line.
 inline constexpr std::uint64_t kTrimEvery = 4096;
-/// Number of members to each side in the ring of a group, also on other hosts, with which a rank
-/// compares entries that must be equal on all members.
+/// A rank compares entries that must be equal on all members with this many neighbours on each side
+/// in the ring of its group, on any host.
 inline constexpr int kNear = 8;
 
 /// The issuer of one process. Used by one thread at a time for each group.
@@ -48,8 +48,8 @@ class Issuer {
   /// Posts the entry: from here on peers compare with it. Errors: GraphDivergence (the group has a
   /// refusal), Environment.
   [[nodiscard]] Result<Issued> post(const Group& group, const Operation& operation);
-  /// Compares the entry with the entries of the same number of other members: of `group.compared`,
-  /// or of all if the entry has values for single members. Sets `elsewhere` to the first equal
+  /// Compares the entry with the other members' entries of its number: those of `group.compared`,
+  /// or all if the entry has values for single members. Sets `elsewhere` to the first equal
   /// operation at another place. Errors: GraphDivergence, with the message of the first rank that
   /// refused.
   [[nodiscard]] Result<void> check(const Group& group, const Issued& issued,

@@ -1,5 +1,5 @@
 // The mirror of a rank of another host, written from notes: a memory like the rank's own, which the
-// ranks of this host read. Used by carrier.cpp and shared_posts.cpp alone.
+// ranks of this host read. Used by carrier.cpp alone.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ class Mirror {
   /// Frees entries of the line below `number`: call it when no rank of this host needs them.
   void trim(LineId line, std::uint64_t number) { posts_.trim(line, number); }
   [[nodiscard]] std::uint64_t value_bytes(LineId line) const { return posts_.value_bytes(line); }
-  /// Records that the mirror holds everything that the rank had posted when its host received this
-  /// host's mark `mark`.
+  /// Records that the mirror holds all that the rank had posted when its host received this host's
+  /// note `mark`.
   void heard(std::uint64_t mark, Instant now);
   /// Ends the mirror, since nothing more arrives: sets `state`, unless the rank has ended already.
   void end(PeerState state);

@@ -1,5 +1,5 @@
 // NCCL's functions, as found by this process, and the meaning of their results. Included by
-// nccl*.cpp only; the only header that includes nccl.h.
+// nccl*.cpp only; the only product header that includes nccl.h.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// One peer of a process: the connections with it, numbered and reopened as the association asks,
-// and what is known of it. Used by TcpMesh and its parts.
+// One peer of a process: its connections, which `association` has opened and closed, and what is
+// known of it. Used by TcpMesh and its parts.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class TcpPeer final : public AssociationPort {
     virtual void on_message(TcpPeer& from, Link link, TcpMessage message) = 0;
     /// `of` is the connection that has ended; the peer no longer holds it.
     virtual void on_ended(TcpPeer& peer, Link link, const TcpLink& of, const Status& why) = 0;
-    /// A part has arrived through a ring.
+    /// A Part has arrived through a shared ring.
     virtual void on_part(TcpPeer& from, Part part) = 0;
     /// The peer has written into its ring what is no message.
     virtual void on_garbage(TcpPeer& from) = 0;

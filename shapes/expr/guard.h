@@ -24,11 +24,10 @@ struct Location {
   [[nodiscard]] std::string text() const;
 };
 
-/// expr == 0, expr != 0 or expr >= 0. The constructors below normalise: common factors of the
+/// expr == 0, expr != 0 or expr >= 0. The factories below normalise: common factors of the
 /// coefficients are divided out (>= rounds the constant down), the leading coefficient of == and !=
 /// is positive, an expression without symbols becomes 0, 1 or -1. So predicates that differ only in
-/// how they were written are equal. The constructors throw OverflowError, as the operators of Expr
-/// do.
+/// how they were written are equal. They throw OverflowError, as the operators of Expr do.
 struct Predicate {
   enum class Relation : std::uint8_t { Equal, NotEqual, NonNegative };
   Relation relation = Relation::Equal;
@@ -115,8 +114,8 @@ class GuardProgram {
   std::size_t depth_ = 0;  // number of stack cells needed
 };
 
-/// Reads the texts that Expr::text() and Predicate::text() print (symbol names only); nullopt for
-/// any other text. For records and tests.
+/// Reads what Expr::text() and Predicate::text() print without a Namer; nullopt for any other text.
+/// For records and tests.
 [[nodiscard]] std::optional<Expr> parse_expr(std::string_view text);
 [[nodiscard]] std::optional<Predicate> parse_predicate(std::string_view text);
 

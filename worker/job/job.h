@@ -91,11 +91,12 @@ class CompiledFrame;
 /// process ends, with the exit code of BadInput or of the error given to fail().
 class Job {
  public:
-  /// Joins the job that mpirun started; a process started without a launcher is a job of one rank.
-  /// Initialises MPI unless that has been done. Collective. Errors: BadInput (a LOCKSTEP_*
-  /// variable; on this rank alone), ConfigMismatch (ranks with different settings or builds;
-  /// joint), Environment (a rank without a GPU, if programs run on GPUs; joint). A joint error has
-  /// been printed, once for all ranks, when init() returns; report() does not print it again.
+  /// Joins the job of the launcher (mpirun, srun, torchrun) or of LOCKSTEP_RENDEZVOUS; without
+  /// either it has one rank. Initialises MPI if ranks meet by it. Collective. Errors: BadInput (a
+  /// LOCKSTEP_* variable; on this rank alone), ConfigMismatch (ranks with different settings or
+  /// builds; joint), Environment (a rank without a GPU, if programs run on GPUs; joint). A joint
+  /// error has been printed, once for all ranks, when init() returns; report() does not print it
+  /// again.
   [[nodiscard]] static Result<std::unique_ptr<Job>> init(int* argc, char*** argv,
                                                          JobOptions options = {});
   /// As init(), for a process that has called MPI_Init itself, at any thread level:
@@ -106,8 +107,8 @@ class Job {
   [[nodiscard]] static Result<std::unique_ptr<Job>> attach(MpiComm comm, JobOptions options = {}) {
     return attach_to(&comm, std::move(options));
   }
-  /// A job that has neither finished nor failed leaves: its peers get the error GONE at their next
-  /// round.
+  /// Unless the job has finished or failed, this rank leaves: peers get the error GONE at once or
+  /// at their next round.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -128,9 +129,9 @@ class Job {
   /// trace differs from the entry, the call is TraceError on all ranks, with the first difference
   /// and its line, and the entry stays.
   ///
-  /// All ranks make the same frames, each once, in the same order. The first call of a frame made
-  /// in another order on some rank is FrameMismatch. All calls of a frame are BadInput if its name
-  /// was taken or it was made during a call of another thread.
+  /// All ranks make the same frames, each once, in the same order. A frame that a rank makes
+  /// in another order is FrameMismatch at its first call. All calls of a frame are BadInput if its
+  /// name was taken or it was made during a call of another thread.
   template <class In, class Out>
   [[nodiscard]] CompiledFrame<In, Out> frame(std::string name, std::function<Out(In)> body) {
     return frame<In, Out>(std::move(name), {}, std::move(body));
@@ -254,7 +255,7 @@ class CompiledFrame {
                       read ? std::nullopt : std::optional<Status>(read.error()));
     return {};
   }
-  /// Infers the classes of sizes of the frame, one for each entry, which cover a box of sizes. Each
+  /// Infers classes of sizes, each served by one entry, that together cover a box of sizes. Each
   /// class has its guards as text, the least example, the line that separates it from the others,
   /// and whether trace and run succeed (infer.h). The inputs of the examples are like `like`, and
   /// their elements are taken from it. Traces `body` once per class, so its host code runs again.

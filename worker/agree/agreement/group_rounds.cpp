@@ -41,7 +41,7 @@ Result<void> GroupRounds::resync(const RoundKey& round, RankStatus rank_status) 
   return {};
 }
 
-// Peers that run a prefetched call make no round now, and perhaps never.
+// Peers in a prefetched call make no round now, and may never make one.
 Result<void> GroupRounds::leave(const RoundKey& close, const Status& gone, PeersGo peers) {
   if (peers == PeersGo::Elsewhere || (peers == PeersGo::On && driver_.has_ahead()))
     return driver_.withdraw_prefetch(gone);

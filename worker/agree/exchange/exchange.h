@@ -1,5 +1,5 @@
 // The group's view of one call: every rank's observation and stored state, joined in rank order by
-// the tree. The length of the vector does not depend on the number of ranks. It has no names: its
+// the tree. Its bytes, the vector, do not grow with the number of ranks. They hold no names: the
 // layout is the source list that all ranks share, else their dictionary.
 #pragma once
 
@@ -36,7 +36,7 @@ struct DimCell {
 
 /// One source that some rank has in this call.
 struct SourceCell {
-  /// The source on the lowest rank that has it; this is reported under shared_sizes.
+  /// The source on the lowest rank that has it: decide() uses this one for reports.
   struct First {
     Kind kind = Kind::Tensor;
     DType dtype = DType::F32;
@@ -79,7 +79,7 @@ struct SourceCell {
 
 /// The joined exchange. Its cells refer to each other: it moves, but is not copied.
 struct JointObservation {
-  std::vector<SourceCell> sources;  // by the bytes of their names
+  std::vector<SourceCell> sources;  // in byte order of names
   FieldCells fields;
   bool same_list = false;                      // all ranks have one list
   std::optional<FrameState> exchanged_states;  // the joined states of the ranks, if they were sent
@@ -113,8 +113,8 @@ struct JointObservation {
 /// Reads the joined fields of all ranks. Returns false if they are unreadable.
 [[nodiscard]] bool read_fields(const Columns& columns, FieldCells& out);
 
-/// One rank's vector if all ranks hold one source list and one stored state: columns over the
-/// values of the list. Joined by join_columns, as mixed payloads are.
+/// One rank's vector if all ranks hold one source list and one stored state: columns laid out by
+/// the list. Joined by join_columns, as mixed payloads are.
 [[nodiscard]] Bytes list_payload(const Observation& observation);
 /// Reads the joined vector. `state`: the stored state, equal on all ranks, which must outlive the
 /// result; nullptr: history is ignored. nullopt: an invalid payload, or one over another list.

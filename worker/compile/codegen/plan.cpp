@@ -163,12 +163,12 @@ class Scheduler {
     return checks_.back().step;
   }
 
-  /// Returns the latest kernel over the same sizes that reads or makes a value which `id` reads,
-  /// and that can make `id`.
+  /// Returns the latest kernel that has the sizes of `id`, reads or makes a value that `id` reads,
+  /// and can make `id`.
   std::optional<std::size_t> find_kernel(NodeId id, const Reads& reads) const {
     for (std::size_t step = plan_.steps.size(); step-- > 0;) {
       const PlannedStep& kernel = plan_.steps[step];
-      // An assert may be what keeps a view of `id` within its operand.
+      // Perhaps only this assert keeps a view in `id` in range.
       if (kernel.kind == Step::Kind::Assert) return std::nullopt;
       if (kernel.kind != Step::Kind::Kernel || !is_elementwise_root(graph_.nodes[kernel.node]))
         continue;
@@ -202,7 +202,7 @@ class Scheduler {
       if (const auto bound = bound_.find(symbol); bound != bound_.end() && bound->second > step)
         return false;
     return std::ranges::all_of(reads.picks, [&](NodeId pick) {
-      const auto checked = checked_.find(pick);  // else its indices are in range for certain
+      const auto checked = checked_.find(pick);  // absent: its indices are always in range
       return checked == checked_.end() || checked->second < step;
     });
   }

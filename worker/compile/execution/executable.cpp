@@ -174,7 +174,7 @@ class Executable::Loaded {
            step.kind == Step::Kind::SegmentMatmul || step.kind == Step::Kind::SegmentOuter;
   }
 
-  /// True if another rank, or the host, sees values of this rank in the step.
+  /// True if a refused input must count as this rank's failure from the step on.
   [[nodiscard]] static bool is_seen(const Step& step) {
     return step.kind == Step::Kind::Settle || step.kind == Step::Kind::Collective ||
            step.kind == Step::Kind::HostSync || step.kind == Step::Kind::SplitsCheck ||

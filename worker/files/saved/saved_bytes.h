@@ -10,7 +10,7 @@ namespace lockstep::worker {
 
 /// Version of the format behind the seal.
 inline constexpr std::uint32_t kProgramVersion = 1;
-/// Most levels of bodies within bodies.
+/// Maximum depth of nested bodies.
 inline constexpr int kMostBodies = 32;
 
 /// Equal programs give equal bytes. Errors: BadInput if the program could not be read again, for

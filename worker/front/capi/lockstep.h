@@ -108,8 +108,8 @@ typedef struct lockstep_group lockstep_group;
  * (MPI_THREAD_SERIALIZED or more if calls change threads); it must not be finalised before the
  * group is closed. `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60.
  * `report_folder`: a folder that receives the watchdog's report, too; NULL: no folder. The ranks
- * compare their deadlines and libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH; over TCP
- * STUCK (naming the missing ranks), VERSION (secrets or libraries differ), BAD_INPUT, RANK_LOST. */
+ * compare their deadlines and libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH, BAD_INPUT;
+ * over TCP STUCK (naming the missing ranks), VERSION (secrets or libraries differ), RANK_LOST. */
 int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
                         lockstep_group** group);
 /* The number of processes that a launcher (mpirun, mpiexec, srun, torchrun) started together, this
@@ -121,7 +121,7 @@ int lockstep_group_alone(lockstep_group** group);
 int lockstep_group_rank(const lockstep_group* group);
 int lockstep_group_size(const lockstep_group* group);
 /* Says that this process is busy, for example compiling, and does not count as stuck for `seconds`
- * from now. From any thread. */
+ * from now; 0 means 60. From any thread. */
 int lockstep_busy(lockstep_group* group, double seconds);
 /* Says what this process does from now on, for the watchdog and the status page, such as
  * "all_reduce at train.py:41". Not collective, and never waits. */
@@ -173,7 +173,7 @@ int lockstep_ends_at_loss(lockstep_group* group, int ends);
  * collective call, their watchdog ends the job once this rank has freed the group, and names this
  * rank. */
 int lockstep_done(lockstep_group* group);
-/* Frees the group. A group that has not been finished, left or done with is left first. */
+/* Frees the group. Unless finished, left or done with, the group is left first. */
 void lockstep_group_close(lockstep_group* group);
 
 /* ---- Observations: one rank's view of the inputs of a call -------------------------------------
@@ -201,7 +201,7 @@ typedef enum lockstep_kind {
   LOCKSTEP_BOOLEAN
 } lockstep_kind;
 
-/* The caller's mark of a size, for this call. */
+/* The caller's mark of a size. */
 typedef enum lockstep_mark {
   LOCKSTEP_MARK_NONE,
   LOCKSTEP_MARK_DYNAMIC,
@@ -278,7 +278,7 @@ int lockstep_set_field_bytes(lockstep_observation* observation, size_t field, co
 typedef struct lockstep_decision lockstep_decision;
 /* Number of sources, which are in the byte order of their names. */
 size_t lockstep_decision_sources(const lockstep_decision* decision);
-/* Name, kind and dtype of a source; NULL or -1 past the end. */
+/* Name, kind and dtype of a source; NULL or -1 past the end, dtype -1 also if it is no tensor. */
 const char* lockstep_decision_name(const lockstep_decision* decision, size_t source);
 int lockstep_decision_kind(const lockstep_decision* decision, size_t source);
 int lockstep_decision_dtype(const lockstep_decision* decision, size_t source);
@@ -411,14 +411,15 @@ int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const v
  * reached, run without a compiled version this time. `is_new`: 1 if it was built in this call.
  * `decision`: the version's decision; for -1 the decision of this call if the observation has
  * fields (valid until the next call), else NULL. `is_new` and `decision` may be NULL. The caller
- * keeps `observation`. Errors: all codes under "Ranks disagree" and "One rank failed". */
+ * keeps `observation`. Errors: all codes under "Ranks disagree" and "One rank failed",
+ * BAD_INPUT (a wrong argument, a broken promise). */
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
 
-/* Like lockstep_agree(), for a program that relies on conditions beyond its inputs. `untested`: on
- * entry, not 0 if this rank has not verified these conditions for the version of the previous call;
- * on return, 1 on all ranks if it was not 0 on some rank, or if the call was prefetched. If it is 0
+/* Like lockstep_agree(), for a program that relies on conditions beyond its inputs. `untested`:
+ * pass 0 if this rank has verified these conditions for the version of the previous call, else 1;
+ * becomes 1 on all ranks if some rank passed 1 or the call was prefetched, else 0. If it is 0
  * and `entry` is the version of the previous call, ranks need not test the conditions together. */
 int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
                           const lockstep_observation* observation, int* untested,
@@ -426,11 +427,11 @@ int lockstep_agree_tested(lockstep_agreement* agreement, const char* frame,
                           const lockstep_decision** decision);
 
 /* Commits to a call of `frame` with these inputs, so that its vote proceeds while the program works
- * (lockstep_poke()). Calls must be made in the order in which they were committed to. Every rank
- * must commit, or none. Does not wait; the caller keeps `observation`. The call itself is
- * lockstep_agree() with the same sizes, ints, bools, marks and fields. A call with other values is
- * BAD_INPUT, with the value promised and the value given. All ranks get this error if a version has
- * to be built. Otherwise the other ranks are already running, so the watchdog ends the job with
+ * (lockstep_poke()). Calls of a frame must be made in the order in which they were committed to.
+ * Every rank must commit, or none. Does not wait; the caller keeps `observation`. The call itself
+ * is lockstep_agree() with the same sizes, ints, bools, marks and fields. A call with other values
+ * is BAD_INPUT, with the value promised and the value given. All ranks get this error if a version
+ * has to be built. Otherwise the other ranks are already running, so the watchdog ends the job with
  * this error and exit code 2. A wrong argument fails here, and in the next collective function on
  * all ranks. */
 int lockstep_prefetch(lockstep_agreement* agreement, const char* frame,

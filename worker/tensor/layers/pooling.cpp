@@ -158,14 +158,14 @@ class Pool {
     for (std::size_t i = 0; i < times; ++i) t = unsqueeze(t, -1, where_);
     return t;
   }
-  /// Number of zeros behind dim d; more with ceil_mode, as the last window may lie partly behind.
+  /// Number of zeros after x in dim d: the padding, and with ceil_mode the end of the last window.
   [[nodiscard]] std::int64_t behind(std::size_t d) const {
     return padding_[d] + (options_.ceil_mode ? stride_[d] - 1 : 0);
   }
   /// Number of windows; each starts within x or the padding in front of it.
   [[nodiscard]] Expr windows_along(std::size_t d) const {
     const Expr rest = whole_[d] + 2 * padding_[d] - span(d);
-    // With ceil_mode the first window may lie partly behind, too.
+    // With ceil_mode the first window may end after the padding.
     const Expr room = options_.ceil_mode ? rest + stride_[d] - 1 : rest;
     Trace& trace = *x_.trace();
     if (room.constant().value_or(0) < 0)
@@ -179,7 +179,7 @@ class Pool {
                       fmt::format("{} needs a window that lies within x and its padding", what_));
     const Expr all = floor_div(room, stride_[d]);
     if (!options_.ceil_mode) return trace.env().simplify(all + 1);
-    // If no window can start behind x, the minimum is known.
+    // If no window can start after x, `all` is the minimum.
     if (padding_[d] + stride_[d] <= span(d)) return trace.env().simplify(all + 1);
     const Expr starts = floor_div(whole_[d] + padding_[d] - 1, stride_[d]);
     return trace.env().simplify(min(all, starts) + 1);

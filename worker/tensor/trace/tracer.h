@@ -35,13 +35,13 @@ class TraceHost {
   [[nodiscard]] virtual Result<std::int64_t> broadcast_from_lowest(std::int64_t mine) = 0;
 };
 
-/// Leaves the user's function when the group could not answer a question: the trace ends with this
-/// status unchanged. Internal.
+/// Thrown to leave the user's function if the group could not answer a question: the trace ends
+/// with this status. Internal.
 struct GroupFailure {
   Status status;
 };
 
-/// What a trace depends on. Other inputs for which it holds give the same graph.
+/// The conditions of a trace. Other inputs that meet them give the same graph.
 struct TraceConditions {
   shapes::PointTrace sizes;         // as if all ranks had the same sizes in group questions
   std::vector<std::string> values;  // "lr > 0.5   # a.cpp:3": conditions on other inputs
@@ -85,20 +85,20 @@ struct OwnGradient;
 class TracedBody;
 
 /// The graph under construction, into which functions of the tensor language record. Held by shared
-/// pointer: a handle that outlives the trace finds it ended and is refused. One thread.
+/// pointer: a Tensor or SymInt that outlives the trace is refused. One thread.
 class Trace : public std::enable_shared_from_this<Trace> {
  public:
   /// Creates the symbols and the input nodes.
   [[nodiscard]] static std::shared_ptr<Trace> start(const TraceSetup& setup);
 
-  // Inputs by number of their source in the decision. Each requires the kind in its name.
+  // Inputs by number of their source in the decision. Each requires a source of its kind.
   [[nodiscard]] Tensor tensor_input(std::size_t source);
   [[nodiscard]] SymInt int_input(std::size_t source);
-  /// An integer that the user declared as a number: pinned to the agreed value.
+  /// An int input that is no SymInt: pinned to the agreed value.
   [[nodiscard]] std::int64_t fixed_int_input(std::size_t source);
   /// A number if floats are specialised.
   [[nodiscard]] SymFloat float_input(std::size_t source);
-  /// A float that the user declared as a number: pinned to the agreed value. If no rank's floats
+  /// A double input, no SymFloat: pinned to the agreed value. If no rank's floats
   /// are known, returns `example`.
   [[nodiscard]] double fixed_float_input(std::size_t source, double example);
   [[nodiscard]] bool bool_input(std::size_t source) const;
@@ -122,7 +122,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   /// Throws TraceUsageError if the trace has ended. The message says that `what` was used at
   /// `where`; a default `where` is left out.
   void need_open(std::string_view what, const Line& where) const;
-  /// Refuses handles from here on. finish() does so, too.
+  /// Refuses any use from here on. finish() does so, too.
   void close() { ended_ = true; }
   [[nodiscard]] bool is_open() const { return !ended_; }
   /// The dtype that products of f32 are cast to; nullopt: autocast is off (autocast.h).
@@ -131,7 +131,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] DType low_precision() const { return setup_.low_precision; }
   void set_line(std::optional<shapes::Location> line) { standing_ = std::move(line); }
   /// Appends a node and completes its meta by the shape rule. Returns an equal earlier node in its
-  /// place (common subexpression elimination), except for collectives and host syncs. Throws
+  /// place (common subexpression elimination), unless must_keep(node). Throws
   /// TraceUsageError with the rule's message.
   Tensor add_node(Node node, const Line& where);
   /// The node of `tensor`; in a body, for a value of an outer graph, the input that stands for it.
@@ -163,9 +163,8 @@ class Trace : public std::enable_shared_from_this<Trace> {
   [[nodiscard]] std::vector<SymInt> read_back(Op op, const Tensor& x, const Line& where,
                                               std::string name = {},
                                               std::int64_t least = shapes::Range::kMin);
-  /// `x` as a backed integer, a bool as 0 or 1, if inputs alone give it before the graph runs: a
-  /// 0-d integer or bool input, or comparisons of values computed from float inputs. nullopt
-  /// otherwise.
+  /// `x` as a backed integer (a bool: 0 or 1) if inputs alone give it before the graph runs: a 0-d
+  /// integer or bool input, or comparisons of values computed from float inputs. nullopt otherwise.
   [[nodiscard]] std::optional<SymInt> host_value(const Tensor& x);
   [[nodiscard]] bool ask_group(const SymBool& condition, bool all, const Line& where);
   /// Requires that a size known before the graph runs is the same on all ranks of the group.
@@ -173,7 +172,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   void stop_gradient(NodeId id) { stopped_.insert(id); }
   [[nodiscard]] bool gradient_stops(NodeId id) const { return stopped_.contains(id); }
   void add_own_gradient(OwnGradient gradient);
-  /// A new number each time: for the outputs of own gradients, so that no two are one node.
+  /// A new number each time, so that no two outputs with user-defined gradients are merged.
   [[nodiscard]] std::int64_t own_number() { return ++own_count_; }
 
   // Bodies of control flow (traced_body.h). Nodes are numbered across all of them.
@@ -243,7 +242,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
     std::map<shapes::Fingerprint, NodeId> same_nodes{};
     std::vector<NodeId> inputs{};      // own inputs, then those that stand for outer values
     std::vector<NodeId> captured{};    // these outer values, in the outer graph
-    std::map<NodeId, NodeId> shown{};  // by value
+    std::map<NodeId, NodeId> shown{};  // inputs, by outer value
   };
   std::vector<Scope> scopes_;  // bodies in progress, the innermost last
   std::uint32_t scope_count_ = 0;

@@ -266,8 +266,7 @@ class PythonKernels:
         self._notes = []
 
     def runs_graph(self, code: types.CodeType, collectives: List[Tuple[str, str]]) -> None:
-        """Does nothing: as the place of a graph's collectives, these kernels report the line of the compiled
-        function."""
+        """Does nothing: these kernels place a graph's collectives at the line of the compiled function."""
 
     def forget(self) -> None:
         """Stops posting; for a copy of the process after a fork."""

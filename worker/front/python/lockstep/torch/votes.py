@@ -1,5 +1,5 @@
-"""Votes of the ranks before frames: under policy "error", and within calls of functions of compile() that ranks make
-together. Pure: without torch."""
+"""Votes of the ranks before frames: under policy "error", and while ranks make a call of a compile() result together.
+Pure: without torch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Notes(Protocol):
 
 
 class Watched(Protocol):
-    """What votes need of the watch. Only frames on the thread `thread` are voted on, and only while `within`, the
+    """What votes need of a Watch. Only frames on the thread `thread` are voted on, and only while `within`, the
     number of running calls of this package, is 0."""
 
     thread: int
@@ -68,8 +68,8 @@ class FrameVotes:
 
     def __init__(self, watch: Watched, ballot: Ballot, members: List[int], raises: bool,
                  name_of: Callable[[types.FrameType], str], passing: Callable[[Error], BaseException]) -> None:
-        """`members`: the group's ranks, by their numbers in the job. `raises`: differences that make no rank wait are
-        errors, and each collective is voted on (policy "error"). `name_of`: returns the name of the frame that a caller
+        """`members`: the group's ranks, by their numbers in the job. `raises` (policy "error"): also differences that
+        hang no rank are errors, and each collective is voted on. `name_of`: returns the name of the frame that a caller
         is about to run. `passing`: turns an error into one that torch passes on unchanged."""
         self.votes = self.elsewhere = 0
         self.group = ballot.group
