@@ -13,9 +13,9 @@ Each program stands for a public report (its first lines name it), written befor
 without a sign of life. *bare*: PyTorch {torch} as it is; `DETAIL`: with `TORCH_DISTRIBUTED_DEBUG=DETAIL`; *guard collectives*: PyTorch's;
 the rest are lockstep's. Made by `scripts/incidents --write` ({machine}).
 
-Outcomes that differ between numbers of ranks (2 and 3, of some programs 4) stand beside one another. Of a refusal: the longest
-time from the last step that a rank begins to the last rank's error (0.3 s of which prove that a wait has no end);
-**R** the rank that is unlike the others is named, **G** the process group or module, **L** all lines that differ. *lacks*: that release
+If outcomes differ between numbers of ranks (2 and 3, some programs 4), they are listed side by side. The time of a refusal is the
+longest from the last step that a rank begins to the last rank's error; 0.3 s of it prove that a wait cannot end. The report names
+**R** the rank that differs from the others, **G** the process group or module, **L** all lines that differ. *lacks*: that release
 of torch does not have what the program needs.
 """
 
