@@ -176,8 +176,8 @@ void round_metrics(Exposition& out, const std::vector<Figures>& jobs) {
 
 void call_metrics(Exposition& out, const std::map<std::string, CallTally>& tallies) {
   out.family("lockstep_compile_seconds", "histogram",
-             "Trace and compile of the slowest rank, for each call that was not served from the "
-             "cache.");
+             "Trace of the lowest rank and compile of the slowest, for each call that was not "
+             "served from the cache.");
   for (const auto& [job, tally] : tallies)
     for (const auto& [outcome, histogram] : tally.compile)
       out.histogram({{"job", job}, {"outcome", outcome}}, CallTally::kBounds, histogram.buckets,
