@@ -1,5 +1,5 @@
 // Messages between ranks of one host through shared memory: a ring for each pair of a writer and a
-// reader. Used by tcp_mesh.cpp.
+// reader. Used by TcpTraffic.
 #pragma once
 
 #include <deque>

@@ -1,7 +1,7 @@
 // One side of the association of two peers: numbered messages over successive connections. A
 // connection may break at any time, and both sides may open one at the same moment; each message
 // arrives once and in order, as long as connections can be made. Pure: no socket, no clock. Used by
-// tcp_mesh.cpp, and by the simulation that tests it.
+// TcpPeer, and by the simulation that tests it.
 #pragma once
 
 #include <cstdint>
@@ -87,9 +87,9 @@ class Association {
   Link link_ = 0;
   std::uint64_t attempt_ = 0, peer_attempt_ = 0;
   std::uint64_t sent_ = 0, received_ = 0;
-  std::uint64_t told_ = 0;         // how many of received_ are acknowledged
+  std::uint64_t told_ = 0;  // how many of received_ are acknowledged
   std::size_t untold_bytes_ = 0;
-  std::deque<Bytes> kept_;         // the last sent messages, not acknowledged yet
+  std::deque<Bytes> kept_;  // the last sent messages, not acknowledged yet
   std::size_t kept_bytes_ = 0;
 };
 

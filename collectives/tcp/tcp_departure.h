@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include <lockstep/collectives/base/clock.h>
 #include <lockstep/collectives/tcp/tcp_peer.h>

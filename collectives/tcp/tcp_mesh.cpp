@@ -352,6 +352,7 @@ void TcpMesh::send_progress(Rank to, const std::vector<RankProgress>& progress) 
 /// Stays until what is queued is sent, or every peer has the verdict: see TcpDeparture.
 void TcpMesh::flush() {
   const Instant since = clock_.now();
+  const bool stays = departure_.verdict() && size() > 1;
   if (departure_.verdict())
     for (const Rank neighbour : tree_.neighbours()) peer_for(neighbour).association.open();
   const auto waits = [&](const auto& known) {
@@ -359,7 +360,7 @@ void TcpMesh::flush() {
     return departure_.flushes(one, one.uses_ring ? traffic_.unacknowledged(one) : 0, since,
                               clock_.now());
   };
-  while ((size() > 1 && departure_.stays(clock_.now())) ||
+  while ((stays && departure_.stays(clock_.now())) ||
          std::any_of(peers_.begin(), peers_.end(), waits))
     traffic_.run(kSleep);
 }

@@ -174,7 +174,7 @@ Result<TcpMeshParts> TcpRendezvous::run() {
   }
   fail(too_late());
   const Status& why = *failure_;
-  if (is_root()) turn_away_all();
+  if (is_root()) refuse_all();
   made_.loop->io.run_for(kFarewell);
   return why;
 }

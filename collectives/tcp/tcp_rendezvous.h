@@ -46,7 +46,7 @@ class TcpRendezvous {
   void on_presence(Rank child, const Presence& told);
   void tell_parent(Rank rank, bool here);
   void look_at_children();
-  void turn_away_all();
+  void refuse_all();
   void end_for_all();
   void drop_children();
   void on_complete();

@@ -136,7 +136,7 @@ void TcpRendezvous::said(TcpMessage message) {
     go_to(elsewhere->parent);
   } else if (const auto* turned = std::get_if<JoinRefused>(&message)) {
     fail({turned->code, turned->message, "", {}});
-    turn_away_all();
+    refuse_all();
   } else if (const auto* part = std::get_if<RosterPart>(&message)) {
     took(*part);
   }

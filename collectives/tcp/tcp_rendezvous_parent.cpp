@@ -61,7 +61,7 @@ void TcpRendezvous::refuse_join(const TcpLinkPtr& link, Rank rank,
 }
 
 void TcpRendezvous::end_for_all() {
-  turn_away_all();
+  refuse_all();
   until_ = std::min(until_, clock_.now() + kAftermath);
 }
 
@@ -145,7 +145,7 @@ void TcpRendezvous::look_at_children() {
     if (!child.sent_on) child.link->send(Waiting{missing_});
 }
 
-void TcpRendezvous::turn_away_all() {
+void TcpRendezvous::refuse_all() {
   for (auto& [rank, child] : std::exchange(children_, {})) {
     child.link->send(JoinRefused{failure_->code, failure_->message});
     child.link->finish();

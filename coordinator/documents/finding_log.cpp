@@ -22,7 +22,7 @@ std::map<std::string, RankSet> FindingLog::look(const Service& service, Instant 
       const bool lags = finding.kind == Finding::Kind::Lags;
       const std::string key = fmt::format("{} {} {} {}", severity, kind_name(finding.kind),
                                           lags ? "" : finding.ranks.text(), id);
-      if (!said_.contains(key) && !unsaid_.contains(finding.kind))
+      if (!said_.contains(key) && !silenced_kinds_.contains(finding.kind))
         say_(fmt::format("{} {} job={}: {}", severity, kind_name(finding.kind), id,
                          finding.message));
       hold.insert(key);

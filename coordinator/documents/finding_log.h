@@ -22,7 +22,7 @@ class FindingLog {
   /// `say` receives each line. Findings of the kinds in `silenced_kinds` get no line.
   FindingLog(std::function<void(const std::string& line)> say,
              std::set<Finding::Kind> silenced_kinds)
-      : say_(std::move(say)), unsaid_(std::move(silenced_kinds)) {}
+      : say_(std::move(say)), silenced_kinds_(std::move(silenced_kinds)) {}
 
   void refused(const std::string& line);
   /// Logs new findings, and the number of refusals that got no line. Returns, by job, the ranks
@@ -31,7 +31,7 @@ class FindingLog {
 
  private:
   std::function<void(const std::string& line)> say_;
-  std::set<Finding::Kind> unsaid_;
+  std::set<Finding::Kind> silenced_kinds_;
   std::set<std::string> said_;  // findings that hold: severity, kind, ranks and job as one text
   int left_ = kMostRefusals, kept_ = 0;
 };

@@ -144,7 +144,7 @@ void Job::State::tell_failed(std::string_view what, const Status& status) const 
 Result<void> Job::State::publish() {
   if (auto done = session.publish(context.settings, context.log); !done) return done;
   context.feed = session.feed();
-  if (session.teller() != nullptr) groups->observe(*session.teller());
+  if (session.reporter() != nullptr) groups->observe(*session.reporter());
   return {};
 }
 

@@ -18,14 +18,14 @@ using coordinator::CallEvent;
 class CallTelling : public testing::Test {
  protected:
   CallTelling() : group(std::move(collectives::mpi_communicator(nullptr, {}).value())) {
-    agreement.driver().observe(teller);
+    agreement.driver().observe(reporter);
   }
   Result<Agreed> call(std::int64_t rows) {
     return agreement.agree("step", Inputs().tensor("x", {rows, 3}).build(), build);
   }
   std::unique_ptr<collectives::Communicator> group;
   std::shared_ptr<coordinator::Feed> feed = std::make_shared<coordinator::Feed>();
-  CallReporter teller{feed};
+  CallReporter reporter{feed};
   Agreement agreement{*group, "world", {.recompile_limit = 2, .settle = false}};
   Agreement::Build build = [](int, const Decision& decision) -> Result<Built> {
     std::this_thread::sleep_for(5ms);

@@ -297,12 +297,14 @@ class Collectives(unittest.TestCase):
         self.assertEqual(first, [None, 1, None, "ran", False, "FrameMismatch"])
         self.assertEqual(second, [None, 1, "FrameMismatch"])
 
-    def test_a_frame_within_alone_is_not_the_one_that_is_voted_next(self):
+    def test_no_frame_is_voted_next_within_alone_or_once_the_job_has_begun_again(self):
         def program(rank):
             with rank.votes.alone():
                 within = rank.votes.votes_next()
-            return within, rank.votes.votes_next()
-        self.assertEqual(on_ranks(2, True, program), [(False, True)] * 2)
+            outside = rank.votes.votes_next()
+            rank.watch.has_begun_again = True
+            return within, outside, rank.votes.votes_next()
+        self.assertEqual(on_ranks(2, True, program), [(False, True, False)] * 2)
 
     def test_none_is_voted_once_the_job_has_begun_again_without_some(self):
         def program(rank):

@@ -139,9 +139,9 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
   if (!at || world.watch == nullptr) return nobody;
   auto feed = std::make_shared<coordinator::Feed>();
   if (self.value == 0) feed->configure(configuration);
-  const auto obedience = std::make_shared<VerdictRelay>();
+  const auto relay = std::make_shared<VerdictRelay>();
   // Over TCP the watchdogs see all ranks themselves, and sooner than the coordinator.
-  if (world.mesh == nullptr) obedience->watch = world.watch.get();
+  if (world.mesh == nullptr) relay->watch = world.watch.get();
   auto publisher = coordinator::Publisher::start(
       *world.board, {.coordinator = at->endpoint,
                      .secret = std::move(at->secret),
@@ -156,7 +156,7 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
                                   .deadline = world.watch->deadline()},
                      .say = say,
                      .feed = feed,
-                     .obey = [obedience](const Status& verdict) { obedience->obey(verdict); }});
+                     .obey = [relay](const Status& verdict) { relay->obey(verdict); }});
   if (!publisher) {
     say(publisher.error().message);
     return nobody;
@@ -166,9 +166,9 @@ Result<std::shared_ptr<coordinator::Feed>> publish_progress(World& world, const 
     publisher->last_word(verdict);
   });
   world.reader = reporting;
-  world.verdicts = std::shared_ptr<void>(nullptr, [obedience](void*) {
-    const std::lock_guard lock(obedience->mutex);
-    obedience->watch = nullptr;
+  world.verdicts = std::shared_ptr<void>(nullptr, [relay](void*) {
+    const std::lock_guard lock(relay->mutex);
+    relay->watch = nullptr;
   });
   return feed;
 }

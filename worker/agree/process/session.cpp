@@ -34,7 +34,7 @@ Result<void> Session::publish(const Settings& settings, const Log& log) {
   auto feed = publish_progress(world, settings, log, build_, configuration_);
   if (!feed) return feed.error();
   feed_ = *std::move(feed);
-  if (feed_) teller_ = std::make_unique<CallReporter>(feed_);
+  if (feed_) reporter_ = std::make_unique<CallReporter>(feed_);
   return {};
 }
 

@@ -40,14 +40,14 @@ class Session {
   /// Null: no coordinator follows the calls.
   [[nodiscard]] const std::shared_ptr<coordinator::Feed>& feed() const { return feed_; }
   /// Null: no coordinator follows the calls.
-  [[nodiscard]] CallReporter* teller() const { return teller_.get(); }
+  [[nodiscard]] CallReporter* reporter() const { return reporter_.get(); }
   /// Null: there is no record.
   [[nodiscard]] Recorder* recorder() const { return recorder_.get(); }
 
  private:
   std::string configuration_, build_;
   std::shared_ptr<coordinator::Feed> feed_;
-  std::unique_ptr<CallReporter> teller_;
+  std::unique_ptr<CallReporter> reporter_;
   std::unique_ptr<Recorder> recorder_;
 };
 

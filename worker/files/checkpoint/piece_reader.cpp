@@ -17,8 +17,8 @@ Status bad_piece(const std::string& path, const std::string& what) {
 
 PieceReader::PieceReader(std::string folder, const CheckpointIndex& index,
                          std::function<void()> report_busy)
-    : folder_(std::move(folder)), index_(index), at_work_(std::move(report_busy)) {
-  if (!at_work_) at_work_ = [] {};
+    : folder_(std::move(folder)), index_(index), report_busy_(std::move(report_busy)) {
+  if (!report_busy_) report_busy_ = [] {};
 }
 
 std::uint64_t PieceReader::bytes_read() const {
@@ -54,7 +54,7 @@ Result<void> PieceReader::read(const IndexedTensor& tensor, const IndexedPiece& 
   const auto stored = open(tensor, piece);
   if (!stored) return stored.error();
   const Box part = common_part(piece.box, into.box);
-  at_work_();
+  report_busy_();
   return each_run(part, piece.box, into.box, dtype_size(tensor.dtype), [&](const Run& run) {
     return file_->read_bytes(**stored, run.from, into.bytes.subspan(run.to, run.bytes));
   });
@@ -72,7 +72,7 @@ Result<void> PieceReader::verify(const IndexedTensor& tensor, const IndexedPiece
     buffer_.resize(static_cast<std::size_t>(bytes));
     if (auto read = file_->read_bytes(**stored, offset, buffer_); !read) return read;
     digest.add(buffer_);
-    at_work_();
+    report_busy_();
     if (into == nullptr) return {};
     return each_run(common_part(slab, into->box), slab, into->box, element,
                     [&](const Run& run) -> Result<void> {

@@ -42,7 +42,7 @@ class PieceReader {
                                                  const IndexedPiece& piece);
   std::string folder_;
   const CheckpointIndex& index_;
-  std::function<void()> at_work_;
+  std::function<void()> report_busy_;
   int open_rank_ = -1;
   std::optional<SafetensorsFile> file_;
   std::uint64_t read_before_ = 0;  // bytes read from files that are closed again

@@ -69,7 +69,7 @@ Result<void> Group::start(std::string configuration) {
 
 Result<void> Group::publish(const worker::Settings& settings) {
   if (auto done = session.publish(settings, worker::Log(settings.log)); !done) return done;
-  if (session.teller() != nullptr) rounds->driver().observe(*session.teller());
+  if (session.reporter() != nullptr) rounds->driver().observe(*session.reporter());
   return {};
 }
 

@@ -87,7 +87,7 @@ TimedCall::TimedCall(Cast& cast, std::size_t index)
     call_.frame = scenario.generator.kind(number).frame;
     groups = groups_of(cast.classes_, present);
   }
-  in_vain_ = present.size() != scenario.world_size;
+  has_absent_ranks_ = present.size() != scenario.world_size;
   for (std::size_t u = machines_.size(); u-- > 0;) {
     machines_[u].group = groups[cast.class_of_[u]];
     if (machines_[u].group >= 0) lowest_ = u;
@@ -95,7 +95,7 @@ TimedCall::TimedCall(Cast& cast, std::size_t index)
   if (!drawn_ && !call_.groups.empty())
     frame_ = call_.groups[static_cast<std::size_t>(std::max(machines_[lowest_].group, 0))].frame;
   frame_ = call_.frame.value_or(frame_);
-  if (!in_vain_) return;
+  if (!has_absent_ranks_) return;
   result_.emplace();
   result_->outcome.error = absent_ranks(present, scenario.world_size);
   if (!present.empty()) result_->frame = frame_;
@@ -223,7 +223,7 @@ void TimedCall::strike_compile() {
     if (fault.kind != Kind::CompileFails || cast_.compile_struck_[i]) continue;
     if (fault.call.value_or(0) > index_) continue;
     cast_.compile_struck_[i] = index_;
-    builds_again_ |= !fault.rejected;
+    peers_build_for_failed_ |= !fault.rejected;
   }
 }
 

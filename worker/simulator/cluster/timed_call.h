@@ -50,16 +50,16 @@ class TimedCall {
   /// True if the unit makes this call.
   [[nodiscard]] bool has(std::size_t unit) const { return machines_[unit].group >= 0; }
   /// True if no rank makes the call.
-  [[nodiscard]] bool nobody() const { return in_vain_ && !result_->frame; }
+  [[nodiscard]] bool nobody() const { return has_absent_ranks_ && !result_->frame; }
   /// True if some ranks do not make the call, so the others wait for them in vain.
-  [[nodiscard]] bool has_absent_ranks() const { return in_vain_; }
+  [[nodiscard]] bool has_absent_ranks() const { return has_absent_ranks_; }
   /// Returns the unit's action number `step`: a round, Compile or Finish. Requires that action step
   /// - 1 was returned, and the result of its round reported.
   [[nodiscard]] const Action& action(std::size_t unit, std::size_t step);
   /// Reports the result of the round that is action `step`; equal on all ranks of a unit.
   void report(std::size_t unit, std::size_t step, const collectives::Round& round);
   /// True if compilers of some ranks fail in this call, so that other ranks build for them.
-  [[nodiscard]] bool peers_build_for_failed() const { return builds_again_; }
+  [[nodiscard]] bool peers_build_for_failed() const { return peers_build_for_failed_; }
   /// Returns the frame that the unit calls. Requires has(unit).
   [[nodiscard]] const std::string& frame(std::size_t unit) const {
     return drawn_ ? *call_.frame
@@ -98,7 +98,7 @@ class TimedCall {
   ScenarioCall call_;                // unused if ranks draw their own inputs
   std::optional<RankInputs> drawn_;  // set if ranks draw their own inputs
   std::string frame_;                // for the result
-  bool in_vain_ = false, compile_seen_ = false, builds_again_ = false;
+  bool has_absent_ranks_ = false, compile_seen_ = false, peers_build_for_failed_ = false;
   std::size_t lowest_ = 0;
   std::vector<Seat> machines_;  // by unit
   std::optional<CallResult> result_;
