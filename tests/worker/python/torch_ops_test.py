@@ -3,13 +3,14 @@ compiled, beside torch's. Prints per op and dtype how many samples ran of how ma
 per dtype the largest error. Fails for a wrong value, and for an op that runs under half of its samples, in a
 dtype of floats or in all together. Needs expecttest (torch.txt).
 torch_ops_test.py [--write FILE | --calls FILE] PROGRAM [NAME...]; PROGRAM is the built op_samples, the names are torch's;
-without any all ops. FILE gets the table, as the one beside this file, op_samples.md; or, with nothing run, the smallest
-call of each function, as samples/calls.json."""
+without any all ops. FILE gets the table, as the one beside this file, op_samples.md, whose rows of other ops stay; or,
+with nothing run, the smallest call of each function, as samples/calls.json."""
 
 import collections
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -73,7 +74,8 @@ def samples_of(op, dtype):
 
 
 def of_floats(change):
-    return lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
+    """Of the tensors of floats among a sample's arguments; dtypes are among these, too."""
+    return lambda value: change(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def checked(call):
@@ -342,21 +344,28 @@ class Findings:
                 dtypes[reason].append(column)
         return [f"left out: {count} {reason} ({', '.join(dtypes[reason])})" for reason, count in counts.most_common()]
 
-    def written(self, names):
-        """The table for readers. It has counts and reasons, which are the same in every run, but no times and errors."""
+    def written(self, names, kept):
+        """The table for readers. It has counts and reasons, which are the same in every run, but no times and errors.
+        `kept`: rows of other ops."""
         dtypes = list(COLUMNS.values())
         yield TITLE.format(torch=torch.__version__.split("+")[0], bounds=", ".join(
             f"{DTYPES[dtype]} {bound:.0e}" for dtype, bound in BOUNDS.items()))
         yield f"| op | {' | '.join(dtypes)} | left out |"
         yield "|---" * (len(dtypes) + 2) + "|"
         total = collections.Counter()
-        for name in names:
-            counts = [self.of(name, dtype) for dtype in COLUMNS]
-            total.update(ran=sum(ran for ran, _ in counts), there=sum(there for _, there in counts))
-            cells = [f"{ran}/{there}" if there else "" for ran, there in counts]
-            reasons = [reason.removeprefix("left out: ").replace("|", "\\|") for reason in self.reasons(name)]
-            yield f"| `{name}` | {' | '.join(cells)} | {'; '.join(reasons)} |"
+        for name in [*CALLS, *MORE]:
+            row = self.row(name) if name in names else kept.get(name)
+            if row:
+                yield row
+                for ran, there in re.findall(r" (\d+)/(\d+) (?=\|)", row):
+                    total.update(ran=int(ran), there=int(there))
         yield f"\n{total['ran']} of {total['there']} samples ran."
+
+    def row(self, name):
+        counts = [self.of(name, dtype) for dtype in COLUMNS]
+        cells = [f"{ran}/{there}" if there else "" for ran, there in counts]
+        reasons = [reason.removeprefix("left out: ").replace("|", "\\|") for reason in self.reasons(name)]
+        return f"| `{name}` | {' | '.join(cells)} | {'; '.join(reasons)} |"
 
     def show_dtypes(self, names):
         for dtype in TRIED:
@@ -411,7 +420,9 @@ def main(program, *chosen, file=None, calls=None):
     findings.show_dtypes(names)
     total = sum(map(len, findings.wrong.values()))
     if file and not total:
-        pathlib.Path(file).write_text("\n".join(findings.written(names)) + "\n")
+        table = pathlib.Path(file)
+        kept = re.findall(r"^(\| `(.*?)` .*)$", table.read_text(), re.MULTILINE) if chosen else []
+        table.write_text("\n".join(findings.written(names, {name: row for row, name in kept})) + "\n")
     print(f"{sum(map(len, findings.ran.values()))} samples, {total} wrong values; torch's side took "
           f"{middle - start:.0f} s, ours and the comparison {time.monotonic() - middle:.0f} s")
     if few:
