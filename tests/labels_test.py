@@ -78,13 +78,15 @@ def left_out(source, labels):
         text = file.read_text()
         if any(suite in suites for suite, _, _ in parts_of(text)[1:]):
             files[file.relative_to(source / 'tests').parent.as_posix(), file.name] = text
-    rooms = {folder for folder, _ in files}
+    folders = {folder for folder, _ in files}  # named as rooms, without the halls
+    rooms = set()
     for text in files.values():
         rooms.update(pathlib.PurePosixPath(header).parent.as_posix()
                      for header in re.findall(r'#include <lockstep/([^>]+)>', text))
     rooms.update(room for room, test in THROUGH.items() if any(name.startswith(test) for name in quick))
     for room in (source / 'tests/rooms.txt').read_text().splitlines():
-        if room.split('#')[0].strip() not in rooms | {''}:
+        room = room.split('#')[0].strip()
+        if room and room not in rooms and re.sub(r'^worker/\w+/', 'worker/', room) not in folders:
             yield f'tests/rooms.txt: no quick test includes a header of {room}'
     codes = (source / 'collectives/base/status.h').read_text().split('enum class Code', 1)[1].split('};')[0]
     for code in re.findall(r'^  ([A-Z]\w+),', codes, re.MULTILINE):
