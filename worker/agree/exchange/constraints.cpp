@@ -86,11 +86,6 @@ std::optional<Status> Constraints::apply(std::string_view frame, Observation& ob
                                        reading_.list->digest() == observation.list->digest());
   if (!known) reading_ = read(frame, observation);
   if (reading_.unreadable) return reading_.unreadable;
-  if (observation.marks.empty() && !reading_.dims.empty())
-    observation.marks.assign(observation.values.size(), Mark::None);
-  for (const std::size_t place : reading_.dims)
-    if (Mark& mark = observation.marks[place]; mark == Mark::None || mark == Mark::MaybeDynamic)
-      mark = Mark::Dynamic;
   if (const auto failed = reading_.program.first_failure(observation.values)) {
     const shapes::Guard& guard = reading_.guards[*failed];
     const Decision symbols = all_symbols(observation);
@@ -100,6 +95,11 @@ std::optional<Status> Constraints::apply(std::string_view frame, Observation& ob
                               frame, guard.predicate.text(symbols.source_namer()),
                               values_text(guard, symbols, observation.values))};
   }
+  if (observation.marks.empty() && !reading_.dims.empty())
+    observation.marks.assign(observation.values.size(), Mark::None);
+  for (const std::size_t place : reading_.dims)
+    if (Mark& mark = observation.marks[place]; mark == Mark::None || mark == Mark::MaybeDynamic)
+      mark = Mark::Dynamic;
   return std::nullopt;
 }
 

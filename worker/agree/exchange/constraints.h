@@ -22,8 +22,8 @@ class Constraints {
   explicit Constraints(std::vector<std::string> texts) : texts_(std::move(texts)) {}
 
   [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-  /// Marks as dynamic those named dims that have no mark or the mark maybe_dynamic, and tests the
-  /// values. nullopt: the constraints hold. Otherwise BadInput (a constraint cannot be read,
+  /// Tests the values, then marks as dynamic those named dims that have no mark or the mark
+  /// maybe_dynamic. nullopt: the constraints hold. Otherwise BadInput (a constraint cannot be read,
   /// or names no size of this call) or ConstraintViolation, which names the values.
   [[nodiscard]] std::optional<Status> apply(std::string_view frame, Observation& observation);
 
