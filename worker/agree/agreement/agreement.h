@@ -70,7 +70,8 @@ class Agreement {
   /// Collective, before each call of `frame`. `build` runs if no entry fits on every rank; the new
   /// entry exists only if `build` succeeded on all ranks. Errors are the same on all ranks: those
   /// about inputs (exchange/rules.md), BranchDivergence, GraphDivergence, the error of `build`, and
-  /// those of Communicator::poll. After all but those of Communicator::poll the next call works.
+  /// those of Communicator::poll. The next call works after any error but those of
+  /// Communicator::poll.
   [[nodiscard]] Result<Agreed> agree(std::string_view frame, Observation observation,
                                      const Build& build, RankStatus rank_status = {});
   /// agree() for a compiler whose steps make rounds of their own, over driver() and with keys

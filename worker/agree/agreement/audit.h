@@ -1,7 +1,7 @@
 // Audit: every rank decides for itself, with a compiler and a cache of its own, and the ranks only
 // compare what each is about to run. The caller's programs and caches stay as they are. Programs
 // that differ are a finding, and the call goes on; collectives that would not match are an error on
-// all ranks before any collective runs. Meant for existing jobs, without rewriting them.
+// all ranks before any collective runs. Meant for existing jobs, which need not be rewritten.
 #pragma once
 
 #include <cstdint>

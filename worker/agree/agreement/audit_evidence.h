@@ -49,13 +49,13 @@ struct Evidence {
 /// The join for the tree. An unreadable payload counts as no evidence.
 [[nodiscard]] Bytes join_evidence(std::span<const std::byte> lower,
                                   std::span<const std::byte> higher);
-/// The evidence for each line of the rank table that has any, in order of lines.
+/// The evidence, in order of the rank table's lines; a line may have none.
 [[nodiscard]] std::vector<Evidence> read_evidence(std::span<const std::byte> payload);
 
 /// The input that may explain why ranks run different programs.
 struct Cause {
   std::string name;                 // "tokens.size(0)"
-  std::vector<std::string> values;  // per set of ranks
+  std::vector<std::string> values;  // one per set of ranks
   bool separates = false;           // true: no value occurs in two sets
 };
 /// The first input that separates all sets, else the first that is not the same on all ranks;

@@ -19,8 +19,8 @@
 
 namespace lockstep::worker {
 
-/// The steps of a call that the protocol leaves to others: those of the tracer and compiler of this
-/// project, or of a framework.
+/// The steps of a call that are not part of the protocol: tracing and compiling, by this project or
+/// by a framework.
 class CallSteps {
  public:
   virtual ~CallSteps() = default;
@@ -47,7 +47,8 @@ struct CallTimes {
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  /// Called before the first action; for a prefetched call when it is made, not at its vote.
+  /// Called before the first action of a call. For a prefetched call: when the call is made, after
+  /// its vote.
   virtual void began(const CallMachine& machine) { (void)machine; }
   /// Called with each action, before it is done.
   virtual void acts(const Action& action) { (void)action; }
@@ -104,7 +105,7 @@ class TimedVote final : public collectives::Round {
 /// drops all its promises.
 class CallDriver {
  public:
-  /// `self`: this rank as errors name it, if the group numbers its ranks by position.
+  /// `self`: the rank that errors name for this driver; empty: its rank within `group`.
   CallDriver(collectives::Communicator& group, DecisionConfig config, RankSet self = {})
       : group_(group), config_(config), self_(std::move(self)) {}
   CallDriver(const CallDriver&) = delete;

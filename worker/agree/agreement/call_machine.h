@@ -51,9 +51,9 @@ struct TraceReport {
   bool caller_built = false;  // the caller's compiler made the program and its guards
 };
 
-/// One call on one rank. Single-threaded. `cache` is the frame's on this rank and outlives the
-/// machine, which changes the entries and the state at a successful commit only. The consistency is
-/// that of the key if it has one, else that of `config`.
+/// One call on one rank. Single-threaded. `cache` is the frame's cache on this rank. It outlives the
+/// machine, which changes it at a successful commit only. The call's consistency is that of `key`
+/// if set, else that of `config`.
 class CallMachine {
  public:
   CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, CodeCache& cache,
@@ -146,8 +146,8 @@ class CallMachine {
   ErrorOfTable error_of_table_;   // makes the error from the rank table being collected
   std::uint64_t candidates_ = 0;  // mask of the entries that may still be picked
   std::uint64_t fit_ = 0;         // result of the look-up vote; valid if all hold the same entries
-  /// True after the vote: the ranks' digests of state differ. True from Roster on: only their
-  /// uniform sizes differ.
+  /// After the look-up vote: true if the ranks' digests of state differ. From Roster on: true if
+  /// only their uniform sizes differ.
   bool uniform_differs_ = false;
   bool gathered_ = false;
   bool untested_ = false;          // RankStatus::untested of some rank

@@ -138,8 +138,8 @@ bool Entry::fits(const Observation& observation) const {
   const std::int64_t* lower = lower_.data();
   const std::int64_t* upper = upper_.data();
   const std::size_t count = lower_.size();
-  // Tests blocks of values: there is no branch per value, and an entry that does not fit is left
-  // early.
+  // Tests the values in blocks: there is no branch per value, and an entry that does not fit is
+  // rejected early.
   constexpr std::size_t kBlock = 16;
   for (std::size_t block = 0; block < count; block += kBlock) {
     const std::size_t end = std::min(count, block + kBlock);

@@ -111,8 +111,8 @@ struct CodeCache {
   /// Mask of the entries that fit this observation: bit i is for the i-th entry that is not
   /// superseded. The hot path of every call: only entries with host values allocate.
   [[nodiscard]] std::uint64_t lookup(const Observation& observation) const;
-  /// Digest of values that must be equal on all ranks in this call: the uniform sizes of entries
-  /// with its sources, and the dims that it marks uniform. 0: there are none.
+  /// Digest of the values that must be equal on all ranks in this call: the uniform sizes of entries
+  /// with the call's sources, and the dims that the call marks uniform. 0: there are none.
   [[nodiscard]] std::uint64_t uniform_digest(const Observation& observation) const;
   /// One line per entry that is not superseded and does not fit.
   [[nodiscard]] std::vector<Misfit> explain(const Observation& observation) const;
@@ -137,17 +137,16 @@ struct CodeCache {
   /// Returns the index of the new entry.
   int commit(Entry entry, FrameState joined, std::uint64_t replaced);
 
-  /// Covers entries and state; equal on ranks with the same past. Kept up to date by adopt() and
-  /// commit(), so that a vote costs no hashing.
+  /// Digest of entries and state; equal on ranks with the same past. adopt() and commit() keep it up
+  /// to date, so that a vote costs no hashing.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
-  /// Covers the reported decisions of the entries and which of them are superseded.
+  /// Digest of the entries' reported decisions and of which entries are superseded.
   [[nodiscard]] const shapes::Fingerprint& entries_digest() const { return entries_; }
-  /// Covers the state.
   [[nodiscard]] const shapes::Fingerprint& state_digest() const { return state_; }
 
   /// The names that all ranks know: the layout of the exchange if source lists or states differ.
   [[nodiscard]] const std::shared_ptr<const Dictionary>& dictionary() const { return dictionary_; }
-  /// Called on every rank with the same names.
+  /// Adds names to the dictionary. Requires that every rank adds the same names.
   void learn_names(const KnownNames& names);
   void forget_names();
 

@@ -32,8 +32,8 @@ struct RankStatus {
 };
 
 /// This rank's line of the rank table that follows a vote with a flag, different keys or different
-/// pending digests. Rounds of every kind that can meet a call vote send this line. `remark` is
-/// added to the name of the round.
+/// pending digests. Every kind of round sends it that a peer may make while this rank votes on a
+/// call. `remark` is added to the name of the round.
 [[nodiscard]] std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
                                       std::string_view remark = {});
 
@@ -58,8 +58,8 @@ struct RankReport {
 /// This rank's line of the rank table that follows a step that can fail on one rank alone (trace,
 /// compile). `failure` nullopt: the step succeeded.
 [[nodiscard]] std::string report_line(const std::optional<Status>& failure);
-/// The joint error of a table of such lines: the failure of the lowest rank that failed. `well` is
-/// the table's word for the other ranks ("traced").
+/// The joint error of a table of such lines: the failure of the lowest rank that failed. `well`:
+/// what the message says that the other ranks did ("traced").
 [[nodiscard]] Status joint_failure(const std::vector<RankValue>& rank_table,
                                    const std::string& frame, const std::string& well);
 

@@ -20,7 +20,7 @@ class RoundObserver {
   virtual ~RoundObserver() = default;
   /// Called when this rank reaches a call of a frame.
   virtual void reaches_call(const RoundKey& call) { (void)call; }
-  // Rounds outside of calls.
+  // Called at the start and at the end of a round outside of calls.
   virtual void began(const RoundKey& round) = 0;
   virtual void ended(const RoundKey& round, const Result<void>& result) {
     (void)round, (void)result;

@@ -62,7 +62,7 @@ class Recorder final : public CallObserver {
   using Report = std::function<void(const Status&)>;
   /// Makes the directory if need be and writes the header. Errors: Environment (the directory
   /// cannot be written), BadInput (it holds a record already). They name the directory and not this
-  /// rank's file, so that they are equal on ranks with the same trouble.
+  /// rank's file, so that they are equal on ranks with the same problem.
   [[nodiscard]] static Result<std::unique_ptr<Recorder>> open(const std::string& directory,
                                                               const RecordHeader& header,
                                                               Report report = {});

@@ -74,7 +74,7 @@ Status other_bytes(const std::string& digest, const Offer& offer) {
 Result<SharedBytes> share_bytes(CallDriver& driver, RoundKey key, const shapes::Fingerprint& of,
                                 std::optional<Bytes> mine, const SharedStore& store) {
   key.kind = RoundKey::Kind::Share;
-  // A rank that does not share is in another round; this vote finds that, broadcasts would not.
+  // A rank that does not share is in another round. This vote detects that; a broadcast would not.
   if (auto all = driver.vote_words(key, Vote::of(Vote::kOnes, key.hash(), 0, 0)); !all)
     return all.error();
   const bool first = driver.group().rank() == kOfferer;

@@ -14,8 +14,8 @@ namespace lockstep::worker {
 
 /// Relations of sizes and ints, in the syntax of source_guard.h. The dims that they name are
 /// dynamic in every entry. Every call's sizes are tested against them before the look-up. A trace
-/// may rely on the relations. It must not narrow a range that they give, nor depend on a relation
-/// of a named size that they do not give. Single-threaded.
+/// may rely on the relations. It must not narrow a range that they give, nor depend on any other
+/// relation of the sizes that they name. Single-threaded.
 class Constraints {
  public:
   Constraints() = default;

@@ -77,7 +77,7 @@ struct SourceCell {
   [[nodiscard]] bool dynamic_by_history(std::size_t dim) const;
 };
 
-/// The joined exchange. Its cells refer to each other: it moves, but is not copied.
+/// The joined exchange. Its members refer to each other, so it can be moved but not copied.
 struct JointObservation {
   std::vector<SourceCell> sources;  // in byte order of names
   FieldCells fields;

@@ -18,8 +18,7 @@ constexpr std::int64_t kAllBits = (1 << 17) - 1;
 constexpr std::uint32_t kDTypes = 10;
 
 ColumnLayout layout_of(const Dictionary& dictionary) {
-  // Differs from every source list's layout: none has this digest and as many sources as names
-  // here.
+  // Differs from the layout of every source list: none has this digest and this number of sources.
   return {dictionary.digest(), dictionary.offsets().back(),
           static_cast<std::uint32_t>(dictionary.names().size())};
 }

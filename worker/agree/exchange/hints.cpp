@@ -31,7 +31,7 @@ std::vector<std::pair<std::size_t, std::size_t>> places(const Decision& decision
 }  // namespace
 
 std::optional<Rank> known_donor(const JointObservation& joint) {
-  // If lists differ, rank 0 may lack sources of other ranks, so the ranks elect.
+  // If lists differ, rank 0 may lack sources of other ranks, so the ranks elect a donor.
   bool first_qualifies = joint.same_list;
   for (const JointSymbol& symbol : joint_symbols(joint)) {
     if (!symbol.dim) continue;

@@ -28,7 +28,7 @@ struct UniformSize {
   std::string what{};   // the operation that requires it: "all_reduce"
   shapes::Location where{};
 
-  /// True for the same size over the same group; `what` and `where` do not count.
+  /// True for the same size over the same group; `what` and `where` are ignored.
   [[nodiscard]] bool same(const UniformSize& other) const {
     return expr == other.expr && group == other.group;
   }

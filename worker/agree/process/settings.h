@@ -54,7 +54,7 @@ struct Settings {
   /// launcher's; without a launcher kUnset.
   int rank = 0, world_size = 1;
   static constexpr int kUnset = -1;
-  bool coordination = true;  // LOCKSTEP_COORDINATION=off
+  bool coordination = true;  // false: LOCKSTEP_COORDINATION=off
   /// LOCKSTEP_CHECK_CAPTURES: number of hits of a frame after which its function is traced again
   /// (Job::frame); 0: never.
   std::uint32_t check_captures = 0;
@@ -67,8 +67,8 @@ struct Settings {
 
   /// Errors: BadInput, naming the variable and what it takes.
   [[nodiscard]] static Result<Settings> from_environment();
-  /// Returns `own`. In a process that is traced, the settings of the trace replace those of its
-  /// program. Errors: as from_environment().
+  /// Returns `own`; in a traced process, with the settings of the trace in place of the program's.
+  /// Errors: as from_environment().
   [[nodiscard]] static Result<Settings> traced(Settings own);
   [[nodiscard]] std::string compiler_command() const { return compiler.empty() ? "c++" : compiler; }
   /// Folder of the databases in the cache directory, apart from the artifacts.

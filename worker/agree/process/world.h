@@ -22,8 +22,8 @@ struct Settings;
 /// function: these take as long as the slowest rank.
 inline constexpr int kEdgeDeadlines = 5;
 
-/// The watchdog's report to a coordinator before it ends this process. Created before the watch,
-/// which calls send(). Verdicts are delivered from send_through() on.
+/// Passes the watchdog's verdict to a coordinator before the watchdog ends this process. Created
+/// before the watch, which calls send(). Until send_through() is called, send() does nothing.
 class FinalReport {
  public:
   /// Called once. `listener` outlives the watch.
