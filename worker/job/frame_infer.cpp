@@ -90,8 +90,8 @@ Result<InferredFrame> FrameRunner::infer(Observation observation,
   State& frame = *state_;
   if (frame.unusable) return *frame.unusable;
   if (frame.taken) return *frame.taken;
-  // Marks the dims that the constraints name. Inputs that break a constraint are no error, but are
-  // not marked.
+  // Marks the dims that the constraints name. If the inputs break a constraint, this is no error
+  // here, and no dim is marked.
   static_cast<void>(frame.constraints.apply(frame.cache().name, observation));
   return infer_over(
       std::move(observation), values, body, options,

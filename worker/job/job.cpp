@@ -247,7 +247,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   state->started = context.clock.now();
   auto job = std::unique_ptr<Job>(new Job(std::move(state)));
   State& s = *job->state_;
-  s.over = true;  // until the ranks have agreed there is no job to leave
+  s.over = true;  // there is no job to leave until the ranks have compared their settings
   Board& board = *s.world.board;
   if (auto same = s.compare_start(); !same) {
     s.tell_failed("the start", same.error());

@@ -54,7 +54,7 @@ std::string without_rank(std::string text, Rank self) {
 }
 
 /// The startup of a group's NCCL communicators. Meanwhile the ranks exchange their progress,
-/// because peers of a rank on which the startup fails would wait in vain. Every rank takes part in
+/// because peers of a rank on which the startup fails would wait forever. Every rank takes part in
 /// the same rounds, and the last round has the same result on all.
 class NcclStartup {
  public:

@@ -49,8 +49,8 @@ Result<std::unique_ptr<Toolchain>> JobToolchain::open_toolchain() const {
   return std::unique_ptr<Toolchain>(*std::move(host));
 }
 
-/// A rank without a compiler takes the objects of others; if no rank has one, graphs are
-/// interpreted.
+/// A rank without a compiler takes the objects that other ranks build; if no rank has a compiler,
+/// graphs are interpreted.
 Result<void> JobToolchain::agree_compiler(CallDriver& driver, const RoundKey& key) {
   auto compiler = open_toolchain();
   if (compiler) {

@@ -51,9 +51,9 @@ struct TraceReport {
   bool caller_built = false;  // the caller's compiler made the program and its guards
 };
 
-/// One call on one rank. Single-threaded. `cache` is the frame's cache on this rank. It outlives the
-/// machine, which changes it at a successful commit only. The call's consistency is that of `key`
-/// if set, else that of `config`.
+/// One call on one rank. Single-threaded. `cache` is the frame's cache on this rank. It outlives
+/// the machine, which changes it at a successful commit only. The call's consistency is that of
+/// `key` if set, else that of `config`.
 class CallMachine {
  public:
   CallMachine(Rank self, int size, const DecisionConfig& config, RoundKey key, CodeCache& cache,

@@ -111,8 +111,8 @@ struct CodeCache {
   /// Mask of the entries that fit this observation: bit i is for the i-th entry that is not
   /// superseded. The hot path of every call: only entries with host values allocate.
   [[nodiscard]] std::uint64_t lookup(const Observation& observation) const;
-  /// Digest of the values that must be equal on all ranks in this call: the uniform sizes of entries
-  /// with the call's sources, and the dims that the call marks uniform. 0: there are none.
+  /// Digest of the values that must be equal on all ranks in this call: the uniform sizes of
+  /// entries with the call's sources, and the dims that the call marks uniform. 0: there are none.
   [[nodiscard]] std::uint64_t uniform_digest(const Observation& observation) const;
   /// One line per entry that is not superseded and does not fit.
   [[nodiscard]] std::vector<Misfit> explain(const Observation& observation) const;
@@ -137,8 +137,8 @@ struct CodeCache {
   /// Returns the index of the new entry.
   int commit(Entry entry, FrameState joined, std::uint64_t replaced);
 
-  /// Digest of entries and state; equal on ranks with the same past. adopt() and commit() keep it up
-  /// to date, so that a vote costs no hashing.
+  /// Digest of entries and state; equal on ranks with the same past. adopt() and commit() keep it
+  /// up to date, so that a vote costs no hashing.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   /// Digest of the entries' reported decisions and of which entries are superseded.
   [[nodiscard]] const shapes::Fingerprint& entries_digest() const { return entries_; }

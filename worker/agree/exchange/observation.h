@@ -93,8 +93,8 @@ struct Observation {
   [[nodiscard]] bool contiguous() const {
     return std::all_of(orders.begin(), orders.end(), [](std::int64_t o) { return o == 0; });
   }
-  /// Sets the order of a source's dims; `orders` stays empty while all are contiguous. Requires that
-  /// `list` is set.
+  /// Sets the order of a source's dims; `orders` stays empty while all are contiguous. Requires
+  /// that `list` is set.
   void set_order(std::size_t i, std::int64_t order);
 };
 

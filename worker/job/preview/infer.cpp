@@ -124,8 +124,8 @@ class Inference {
         example.run_error.reset();
         return;
       }
-      // Keeps the first failure: it is with the program's own elements, so it is the most useful
-      // one.
+      // Keeps the first failure: it arose with the program's own elements, so it is the most
+      // useful.
       if (!example.run_error) example.run_error = std::move(failed);
     }
   }

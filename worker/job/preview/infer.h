@@ -67,8 +67,8 @@ struct InferQuestion {
 [[nodiscard]] Result<InferredFrame> infer_classes(InferQuestion question,
                                                   const InferOptions& options);
 
-/// A decision for inputs like `observation`. The dims and ints that `symbols` name as sources are
-/// these symbols; nullopt: all dims and ints that are not marked static are symbols. Errors:
+/// A decision for inputs like `observation`. The dims and ints that are sources of `symbols` become
+/// these symbols; nullopt: all dims and ints that are not marked static become symbols. Errors:
 /// BadInput (a source that is no size or int of the inputs).
 [[nodiscard]] Result<Decision> decision_about(
     const Observation& observation, const std::optional<std::vector<SymbolDecision>>& symbols);

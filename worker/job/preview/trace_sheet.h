@@ -54,8 +54,8 @@ class TraceSheet {
   /// Ends this process at once, successfully: flushes its output, runs nothing else of the program.
   /// `why` continues "rank 0 stopped after call 2: ".
   [[noreturn]] void stop(const std::string& why);
-  /// Called with the verdict with which the process is about to leave. If the verdict's cause is a
-  /// peer that has stopped, stops this rank, too; else returns.
+  /// Called with the verdict that is about to end this process. If the verdict's cause is a peer
+  /// that has stopped, stops this rank, too; else returns.
   void stop_if_peer_stopped(const Status& verdict);
 
  private:
