@@ -15,8 +15,8 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 /// pieces.
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 
-/// A small sum is made on every rank, from the inputs of all ranks: if these have at most kFewBytes
-/// together, or at most kNumberBytes each.
+/// Each rank computes a small sum by itself, from the inputs of all ranks. A sum is small if these
+/// inputs have at most kFewBytes together, or at most kNumberBytes each.
 constexpr std::int64_t kFewBytes = 16 * 1024, kNumberBytes = 64;
 /// Number of elements that each rank sums at a time.
 constexpr std::int64_t kShare = std::int64_t{1} << 16;

@@ -30,8 +30,8 @@ class Round {
   [[nodiscard]] virtual std::span<const std::byte> outgoing() const = 0;
   /// To be called when the message was sent. Requires need Send.
   virtual void sent() = 0;
-  /// To be called when the peer's message has arrived and, for Swap, ours was sent. Requires need
-  /// Receive or Swap.
+  /// To be called when the peer's message has arrived and, for Swap, this rank's message was sent.
+  /// Requires need Receive or Swap.
   virtual void received(std::span<const std::byte> message) = 0;
 };
 

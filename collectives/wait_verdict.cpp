@@ -163,7 +163,8 @@ struct Findings {
   bool all_wait = true, all_still = true;
 };
 
-/// `together`: all of `reached` have entered the operation of look.self.
+/// Finds the ranks to blame among `reached`. `together`: all of `reached` have entered the
+/// operation of look.self.
 Findings findings(const Look& look, const RankSet& reached, bool together) {
   Findings found;
   for (const Rank rank : reached) {

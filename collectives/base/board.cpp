@@ -92,8 +92,8 @@ std::string read_event(const BoardSlot& slot) {
   return "(being written)";
 }
 
-/// Requires that the slot's version is `version` + 1 by now. Every word is stored with release
-/// order, so a reader that sees a new word also sees the odd version.
+/// Writes the event of a slot. Requires that the slot's version is already `version` + 1. Stores
+/// every word with release order, so a reader that sees a new word also sees the odd version.
 void write_event(BoardSlot& slot, std::string_view event, std::uint64_t version) {
   std::array<std::uint64_t, kEventBytes / 8> words{};
   std::memcpy(words.data(), event.data(), std::min(event.size(), kEventBytes));

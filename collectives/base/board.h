@@ -42,9 +42,10 @@ class Seat {
   void register_process(std::int32_t pid, std::uint64_t host, Instant now);
   /// Begins operation `ordinal` (from 1) of a group; `group_entry` is the result of Board::entry().
   void begin(OperationKind kind, int group_entry, std::uint64_t ordinal, Instant now);
-  /// Makes reports show an operation that this rank began before others and now waits for.
+  /// Makes reports show this operation again: the rank began it before its latest operation, and
+  /// waits for it now.
   void resume(OperationKind kind, int group_entry, std::uint64_t ordinal);
-  /// "call 12 of train_step". Counts as progress.
+  /// Sets the last event, such as "call 12 of train_step". Counts as progress.
   void note(std::string_view event, Instant now);
   void phase(Phase phase);
   /// Renews the lease, which says that the rank is busy and alive until `until`, for example in a
@@ -114,7 +115,8 @@ class Board {
   /// Returns nullopt to the first caller of the host, which writes the report. Returns the first
   /// caller's exit code to all later callers, which leave silently with this code.
   [[nodiscard]] std::optional<int> claim_report(int exit_code);
-  /// Called by the process that claimed the report, once the report is written: others may leave.
+  /// Called by the process that claimed the report, once the report is written. Then the other
+  /// processes may leave.
   void end_report();
   /// Waits until the report is written, at most 3 s. Called before leaving silently, by another
   /// process or another thread of the process that reports.

@@ -51,7 +51,7 @@ struct RankState {
   std::string event;    // last thing it noted
   Instant progress{0};  // when it last began an operation or noted something
   Instant lease{0};     // until when it has declared itself busy and alive
-  Instant beat{0};      // when its watchdog last looked, in jobs over TCP
+  Instant beat{0};      // when its watchdog last looked at the board; in jobs over TCP only
 };
 
 /// The operations of one group.

@@ -23,7 +23,7 @@ class CudaLibrary {
   [[nodiscard]] static Result<CudaLibrary> open(Kind kind,
                                                 const CudaPlaces& places = CudaPlaces::here());
 
-  /// Sets `function`, to null if the library has no function `name`.
+  /// Sets `function` to the library's function `name`; to null if there is none.
   template <class Function>
   void find(Function*& function, const char* name) {
     library_.find(function, name);

@@ -23,7 +23,7 @@ class SharedLibrary {
   /// The loader's message about the first name that failed.
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  /// Sets `function`, to null if the library has no function `name`. Requires loaded().
+  /// Sets `function` to the library's function `name`; to null if there is none. Requires loaded().
   template <class Function>
   void find(Function*& function, const char* name) {
     function = reinterpret_cast<Function*>(symbol(name));

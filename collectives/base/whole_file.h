@@ -93,7 +93,7 @@ class DraftFile {
   std::optional<FileFault> fault_;
 };
 
-/// Makes all steps. nullopt: the file is written, and on disk if `on_disk`.
+/// Writes a file by all steps of DraftFile. nullopt: the file is written, and on disk if `on_disk`.
 [[nodiscard]] std::optional<FileFault> write_whole_file(const std::string& path,
                                                         std::string_view bytes,
                                                         DraftOptions options = {});

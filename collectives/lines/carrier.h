@@ -73,7 +73,7 @@ class Carrier {
   struct Other {
     NoteReader reader;
     std::uint64_t heard = 0;   // mark of the last note from that host
-    std::uint64_t has = 0;     // this host's last mark that the other host had
+    std::uint64_t has = 0;     // this host's last mark that the other host had received
     std::vector<Rank> behind;  // ranks with entries that the last note did not hold
     std::vector<Rank> ranks;   // ranks of the other host with mirrors here
     bool is_over = false;

@@ -25,7 +25,7 @@ Result<std::unique_ptr<CarrierThread>> CarrierThread::start(SharedPosts& posts,
   options.rank = place(posts.head());
   options.size = static_cast<int>(heads.size());
   options.job = "lines";
-  options.host_id = static_cast<std::uint64_t>(options.rank.value) + 1;  // each is a host
+  options.host_id = static_cast<std::uint64_t>(options.rank.value) + 1;  // each head is a host
   options.longest_message = kLongestNote;
   auto mesh = collectives::tcp_rendezvous(options);
   if (!mesh) return mesh.error();

@@ -1,5 +1,5 @@
-// The lines of one process, as programs use them. They call issue() before each operation, and in a
-// wait look() from time to time, which says whether the wait can still end.
+// The lines of one process, as programs use them. A program calls issue() before each operation. In
+// a wait it calls look() from time to time, which says whether the wait can still end.
 #pragma once
 
 #include <atomic>
@@ -50,9 +50,10 @@ class Lines {
   /// Errors: those of tcp_rendezvous().
   [[nodiscard]] Result<void> meet(const std::vector<std::int32_t>& heads,
                                   const collectives::TcpOptions& options);
-  /// Call SharedPosts::finish() and gone(), then wait, at most 0.3 s, until the other hosts know
-  /// that this rank has ended. Errors of finish(): GraphDivergence (an operation that this rank
-  /// issued was refused later, and no call has returned this error yet).
+  /// Declare the end of this process, as SharedPosts::finish() and SharedPosts::gone() do. Then
+  /// wait, at most 0.3 s, until the other hosts know that this rank has ended. Errors of finish():
+  /// GraphDivergence (an operation that this rank issued was refused later, and no call has
+  /// returned this error yet).
   [[nodiscard]] Result<void> finish();
   void gone(std::string_view text);
   /// On a head: ends this host's exchange of notes with other hosts.

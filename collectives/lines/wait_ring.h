@@ -80,8 +80,8 @@ struct BlockedSeen {
   Instant since{};
   std::uint64_t mark = 0;  // this host's last mark at `since`
 };
-/// Whether `moment` shows the waits of `seen` again, and the hosts of the waiting ranks had by then
-/// received a later mark than `seen.mark`: then the ranks have not moved in between. If `moment`
+/// True if `moment` shows the waits of `seen` again, and the hosts of the waiting ranks had by then
+/// received a mark later than `seen.mark`. Then the ranks have not moved in between. If `moment`
 /// shows other waits, sets `seen` to these, with `now` and `mark`. `mark`: this host's last mark.
 [[nodiscard]] bool seen_again(BlockedSeen& seen, const WaitMoment& moment, Instant now,
                               std::uint64_t mark);

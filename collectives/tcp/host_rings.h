@@ -44,7 +44,7 @@ class HostRings {
   /// True if `writer` has written something that receive() has not passed on yet.
   [[nodiscard]] bool written(int writer);
   using Sink = std::function<void(Part part)>;
-  /// Passes what `writer` has written to `sink`. False: `writer` has written something that is no
+  /// Passes to `sink` what `writer` has written. False: `writer` has written something that is no
   /// message.
   [[nodiscard]] bool receive(int writer, const Sink& sink);
   /// Called before this rank sleeps: from here on send() in a writer returns true. False: something

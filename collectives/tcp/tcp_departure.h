@@ -17,7 +17,7 @@ class TcpDeparture {
   void set(const Status& verdict, Instant now);
   /// True once this rank has sent its farewells.
   [[nodiscard]] bool leaving() const { return leaving_; }
-  /// False: the farewells are sent already.
+  /// Notes that this rank sends its farewells now. False: they were sent already.
   [[nodiscard]] bool leave() { return !std::exchange(leaving_, true); }
 
   /// True while a process with a verdict stays for peers that are about to connect.
@@ -29,8 +29,8 @@ class TcpDeparture {
   [[nodiscard]] bool flushes(const TcpPeer& peer, std::size_t in_ring, Instant since,
                              Instant now) const;
   /// True while the process stays for `peer` to acknowledge what it was sent, because an ended
-  /// process cannot send it again if a connection breaks. Stays for a peer that has sent its
-  /// farewell only if `to_the_last`.
+  /// process cannot send it again if a connection breaks. For a peer that has sent its farewell, it
+  /// stays only if `to_the_last`.
   [[nodiscard]] bool lingers(const TcpPeer& peer, std::size_t unacknowledged, bool to_the_last,
                              Instant since, Instant now) const;
 
