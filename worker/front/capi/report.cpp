@@ -5,7 +5,7 @@
 namespace lockstep::capi {
 namespace {
 
-/// Report of this thread's last error, as errno is its number.
+/// Report of this thread's last error.
 std::unique_ptr<lockstep_report>& last_error() {
   thread_local std::unique_ptr<lockstep_report> last;
   return last;

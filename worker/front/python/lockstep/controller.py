@@ -124,7 +124,7 @@ class RemoteTensor:
 
     @property
     def label(self) -> str:
-        """The label given to put(), or the program and the name of the output."""
+        """The label given to put(); for an output, the names of its program and of the output."""
         return str(lib.tensors_name(self._handle, 0))
 
     def sizes(self) -> List[Tuple[int, ...]]:

@@ -21,7 +21,7 @@ void* function_of(void* of, const char* name) {
 }
 
 template <class T>
-struct Nothing {};  // stands before the first and after the last parameter
+struct Nothing {};  // in place of a parameter before the first and after the last
 
 template <std::size_t I, class... A>
 using At = std::tuple_element_t<I, std::tuple<Nothing<void>, A..., Nothing<int>>>;

@@ -88,7 +88,7 @@ inline const char* reduction_name(const Arguments& arguments) {
 /// An operation as read from an operator's arguments.
 struct Read {
   std::vector<at::Tensor>
-      payload;  // tensors shown in texts: of equal sizes on all members, or sent
+      payload;  // tensors to show in texts: those equal in size on all members, or those sent
   Numbers elements, to, from;
   int64_t root = -1;
   lockstep_needs needs = LOCKSTEP_NEEDS_ALL;

@@ -5,8 +5,8 @@
 
 LOCKSTEP_WATCH is the policy: recompile (default), audit or error. LOCKSTEP_DEADLINE_SECONDS is the deadline.
 LOCKSTEP_LOG=info shows differences that make no rank wait. If the script calls watch() itself, that call's parameters
-hold. Processes that the script starts are not watched (mp.spawn: call lockstep.torch.watch() in the function that they
-run)."""
+apply. Processes that the script starts are not watched (mp.spawn: call lockstep.torch.watch() in the function that
+they run)."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ def module_path(module: torch.nn.Module) -> str:
 
 #: Words of operations in graphs that are between two ranks.
 POINT_TO_POINT = ("isend", "irecv", "batch_p2p_ops")
-#: Operators in graphs to which graph_word() gives other answers than by its rule: the word ("": the operator is no
-#: collective), and whether all ranks must have the same sizes.
+#: Exceptions to the rule of graph_word(), by operator: the word ("": the operator is no collective), and whether all
+#: ranks must have the same sizes.
 _IN_GRAPHS: Dict[str, Tuple[str, bool]] = {
     "all_to_all_single": ("all_to_all_single", False), "wait_tensor": ("", False),
 }

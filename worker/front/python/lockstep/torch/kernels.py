@@ -41,7 +41,7 @@ class Operation(NamedTuple):
 class Read:
     """An operation as read from an operator's arguments."""
 
-    payload: List[torch.Tensor] = []  # tensors shown in texts: of equal sizes on all members, or sent by this rank
+    payload: List[torch.Tensor] = []  # tensors to show in texts: those equal in size on all members, or those sent
     elements: Sequence[int] = ()
     to: Sequence[int] = ()
     of: Sequence[int] = ()

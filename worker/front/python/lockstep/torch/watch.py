@@ -339,7 +339,8 @@ class Watch:
             traceback.print_exc()
 
     def votes_stand(self) -> bool:
-        """Returns whether the ranks can still vote: not once torch.distributed was restarted with another size."""
+        """Returns whether the ranks can still vote. They cannot once torch.distributed was restarted with another
+        size."""
         if dist.group.WORLD is not self._world and dist.group.WORLD is not None:
             self._world = dist.group.WORLD
             size = dist.get_world_size()
