@@ -87,7 +87,7 @@ struct SizeClassLimits {
 struct SizeClasses {
   std::vector<SizeClass> classes;       // if two overlap, a point in both belongs to the first
   bool whole = false;                   // every point of the box is in a class
-  std::string limit;                    // the reason if it is not: "there are more than 64 classes"
+  std::string limit;                    // why not `whole`: "there are more than 64 classes"
   std::optional<SizePoint> beyond;      // the least point in no class, if known
   std::optional<std::uint64_t> points;  // number of points of the box that satisfy `promised`
 };

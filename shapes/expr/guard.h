@@ -69,7 +69,7 @@ struct DeferredAssert {
   Location where;
   std::string message;  // the user's text; may be empty
   /// The latest unbacked symbol of the predicate: once the symbol is bound, the assert can be
-  /// tested. nullopt: it can be tested right after the inputs.
+  /// tested. nullopt: it can be tested as soon as the inputs are bound.
   [[nodiscard]] std::optional<Symbol> due() const;
 };
 

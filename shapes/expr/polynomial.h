@@ -50,7 +50,7 @@ namespace lockstep::shapes {
 [[nodiscard]] std::vector<Expr::Factor> common_monomial(const Expr& e);
 [[nodiscard]] std::vector<Expr::Factor> common_monomial(const std::vector<Expr::Factor>& a,
                                                         const std::vector<Expr::Factor>& b);
-/// Requires that the monomial divides every term.
+/// The expression divided by the monomial. Requires that the monomial divides every term.
 [[nodiscard]] Expr divide_monomial(const Expr& e, std::span<const Expr::Factor> monomial);
 [[nodiscard]] Expr monomial_expr(std::int64_t coefficient, std::vector<Expr::Factor> factors);
 

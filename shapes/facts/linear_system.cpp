@@ -119,10 +119,10 @@ void LinearSystem::solve_equalities(int& fuel) {
 }
 
 // Solves the equality "sum of `parts` == value". Requires that the coefficients have no common
-// factor. A variable with the coefficient ±1 is replaced in terms of the others. If there is none,
-// the variable x with the least coefficient c is replaced by the whole number t = x + the sum of
-// q*others, q = floor(other coefficient / c). That leaves coefficients below c, so the procedure
-// ends, as Euclid's algorithm does.
+// factor. A variable with the coefficient ±1 is replaced in terms of the others. If there is no
+// such variable, the variable x with the least coefficient c is replaced by a new variable: t = x +
+// the sum of floor(coefficient of y / c) * y over the other variables y. That leaves coefficients
+// below c, so the procedure ends, as Euclid's algorithm does.
 void LinearSystem::solve(std::vector<Part> parts, Wide value, int& fuel) {
   const auto by_magnitude = [](const Part& a, const Part& b) {
     return magnitude(a.coefficient) < magnitude(b.coefficient);

@@ -36,8 +36,8 @@ class LinearSystem {
   enum class Trying : std::uint8_t { No, Yes };
   /// True: no whole numbers satisfy all relations. False: this is not proven. Solves the
   /// equalities, then eliminates variables from the inequalities, then, if `trying` is Yes, tries
-  /// the values of a variable that has few. Subtracts about one step per part of a row from `fuel`,
-  /// and returns false once no fuel is left.
+  /// the values of a variable that has few values. Subtracts about one step per part of a row from
+  /// `fuel`, and returns false once no fuel is left.
   [[nodiscard]] bool is_contradictory(Trying trying, int& fuel) const;
   /// Bounds of the variable, found by eliminating all other variables.
   [[nodiscard]] Range range(Variable variable, int& fuel) const;
