@@ -20,7 +20,7 @@ class HostRuns {
   explicit HostRuns(std::span<const std::uint64_t> hosts);
 
   [[nodiscard]] bool empty() const { return firsts_.empty(); }
-  /// This function and those below require that empty() is false.
+  /// Number of runs. This function and those below require that empty() is false.
   [[nodiscard]] int count() const { return static_cast<int>(firsts_.size()) - 1; }
   [[nodiscard]] int run_of(Rank rank) const;
   [[nodiscard]] Rank first(int run) const { return Rank{firsts_[static_cast<std::size_t>(run)]}; }

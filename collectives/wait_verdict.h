@@ -14,7 +14,7 @@ namespace lockstep::collectives {
 /// What the asking rank is doing.
 struct Wait {
   Rank self{};
-  /// When it entered its current watched wait; nullopt: it is not waiting.
+  /// When this rank entered its current watched wait; nullopt: it is not waiting.
   std::optional<Instant> since;
 };
 

@@ -95,7 +95,7 @@ std::vector<Guard> minimal_guards(const GuardSet& set) {
 bool covers(const GuardSet& wider, const GuardSet& narrower) {
   Knowledge known = knowledge_of(narrower.ranges);
   for (const Guard& guard : narrower.guards)
-    if (!known.learn(guard.predicate)) return true;  // it admits no sizes
+    if (!known.learn(guard.predicate)) return true;  // `narrower` admits no sizes
   const auto in_range = [&](const auto& bound) {
     const auto& [symbol, range] = bound;
     return narrower.ranges.contains(symbol) && range.contains(known.range(symbol));

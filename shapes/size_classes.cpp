@@ -126,8 +126,8 @@ void count(const SizeBox& box, const std::vector<std::vector<Guard>>& relied, st
 
 namespace {
 
-/// A guard for the sizes that behave alike in a check. If the check has no value at the hints, the
-/// trace goes on, and the check fails when the graph runs.
+/// A guard that holds for the sizes at which a check behaves as it does at the hints. If the check
+/// has no value at the hints, the trace goes on, and the check fails when the graph runs.
 Guard relied_check(const ShapeEnv& env, const DeferredAssert& check) {
   const Valuation hints = [&](Symbol symbol) { return env.record(symbol).hint; };
   const auto divisor = zero_divisor(check.predicate.expr, hints);

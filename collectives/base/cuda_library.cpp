@@ -25,8 +25,8 @@ struct CudaTraits {
   const char* stem;         // file name, up to the major version
   std::vector<int> majors;  // major versions of the file, the newest first
   CudaVersion oldest;       // oldest version that fits; zero: any of `majors`
-  bool of_driver;           // its major version is CUDA's, and the driver has to support it
-  const char* companion;    // library that it loads from its folder: file name up to the version
+  bool of_driver;           // its major version is CUDA's, which the driver has to support
+  const char* companion;    // library that it needs from its folder: file name up to the version
   const char* wheel;        // Python package
   int parts;                // number of parts of the version in messages
 

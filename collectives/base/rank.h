@@ -69,7 +69,7 @@ class RankSet {
     }
 
    private:
-    std::span<const Run> left_;  // the run that the rank is in, and those after it
+    std::span<const Run> left_;  // the run that contains rank_, and the runs after it
     std::int32_t rank_ = 0;
   };
   [[nodiscard]] Iterator begin() const { return Iterator(runs_); }

@@ -28,7 +28,7 @@ struct SpanCounts {
 /// How a round ended on this rank.
 enum class RoundEnd : std::uint8_t {
   Agreed,
-  Resolved,  // a vote: no entry fits every rank, so they compile together
+  Resolved,  // a vote: no entry fits on all ranks, so the ranks compile together
   Diverged,  // the ranks disagreed, or one of them objected
   Broken,    // a rank did not join, or the transport failed
 };

@@ -22,7 +22,7 @@ struct Issued {
   LineId line;
   std::uint64_t number = 0;
   Entry entry;
-  std::optional<Elsewhere> elsewhere{};  // the first such member found
+  std::optional<Elsewhere> elsewhere{};  // the first member found at another place
 };
 
 /// Number of entries between two trims of a line.

@@ -21,7 +21,7 @@ namespace lockstep::lines {
 /// What one rank has posted since the last note.
 struct RankNote {
   Rank rank{};
-  /// New bytes of its texts; `texts_begin` is the offset of these bytes in the texts.
+  /// New bytes of the rank's texts; `texts_begin` is the offset of these bytes in the texts.
   std::uint32_t texts_begin = 0;
   std::string texts;
   /// Newly opened lines; `first_line` is the number of the first in the rank's table.

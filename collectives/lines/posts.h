@@ -24,7 +24,7 @@ struct LineKey {
 struct Group {
   LineKey key;
   std::vector<Rank> members;  // ranks of the job, by their number in the group
-  int self = 0;               // this rank's number in it
+  int self = 0;               // this rank's number in the group
   std::string name;           // "the group dp (ranks 0-3)", in messages
   /// Members with whose entries this rank compares its own, see Issuer::prepare(); nullopt: all.
   std::optional<std::vector<int>> compared{};

@@ -26,8 +26,8 @@ struct RefusalSlot;
 inline constexpr std::uint32_t kMostLines = 4096;
 /// Maximum number of entries by which a rank may lead members that have not issued them.
 inline constexpr std::uint64_t kMostLead = 500'000'000;
-/// If nothing has arrived from a rank of another host for this long, what is known of it proves
-/// nothing.
+/// If nothing has arrived from a rank of another host for this long, what is known of this rank
+/// proves nothing.
 inline constexpr Duration kSilence = std::chrono::milliseconds(2500);
 /// Maximum number of threads of one process that wait at a time; further waits are not seen.
 inline constexpr std::size_t kMostWaits = 64;

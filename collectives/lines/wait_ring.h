@@ -51,7 +51,7 @@ struct WaitMoment {
   [[nodiscard]] Counts counts_of(LineKey key, Rank rank) const;
 };
 
-/// A wait that cannot end, and the rank it waits for.
+/// A wait that cannot end, and a rank that holds it up.
 struct Blocked {
   Rank rank{};
   Waiting waits;

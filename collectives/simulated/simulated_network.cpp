@@ -191,7 +191,7 @@ bool VirtualNetwork::State::step() {
     const SimulatedEvent event = events_.take();
     if (event.kind == SimulatedEvent::Kind::Timer &&
         (!event.port->under_way() || frozen(event.port->of_job()))) {
-      event.port->timer_posted = false;  // Nothing waits there: time need not pass.
+      event.port->timer_posted = false;  // Nothing waits at the port: time need not pass.
       continue;
     }
     if (event.at > now()) clock_.advance(event.at - now());

@@ -68,7 +68,7 @@ RendezvousMembers::Answer RendezvousMembers::join(const JoinRequest& a, const st
   if (earlier != joined_.end() && same_process(earlier->second.request, a)) {
     earlier->second.address = at;
     is_here(earlier->second);
-    return {};  // waits here: the rank that it was sent to may be gone
+    return {};  // waits here: the parent that it was sent to may be gone
   }
   if (earlier != joined_.end() && earlier->second.gone) {
     erase(earlier);

@@ -134,7 +134,7 @@ std::set<int> TcpCarrier::reached_by(int host, Instant now) {
       out.insert(next);
       continue;
     }
-    out.insert(next);  // it may run again
+    out.insert(next);  // the host may run again
     if (now - since < kTakesOver + 2 * every_) continue;
     const TreePlace place = TreePlace::of(Rank{next}, static_cast<int>(hosts_.size()));
     for (const auto& beyond : {place.parent, place.left, place.right})

@@ -12,7 +12,7 @@ namespace lockstep::collectives {
 
 class TcpDeparture {
  public:
-  /// The verdict that every peer is sent when it connects.
+  /// The verdict, which is sent to every peer that connects; nullopt: no verdict.
   [[nodiscard]] const std::optional<Status>& verdict() const { return verdict_; }
   void set(const Status& verdict, Instant now);
   /// True once this rank has sent its farewells.

@@ -21,7 +21,7 @@ class TcpPeer final : public AssociationPort {
     virtual void on_ended(TcpPeer& peer, Link link, const TcpLink& of, const Status& why) = 0;
     /// A Part has arrived through a shared ring.
     virtual void on_part(TcpPeer& from, Part part) = 0;
-    /// The peer has written into its ring what is no message.
+    /// The peer has written something into its ring that is no message.
     virtual void on_garbage(TcpPeer& from) = 0;
   };
 

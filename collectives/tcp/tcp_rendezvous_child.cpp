@@ -132,7 +132,7 @@ void TcpRendezvous::said(TcpMessage message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) {
     missing_ = waiting->missing;
   } else if (const auto* elsewhere = std::get_if<WaitAt>(&message); elsewhere && !to_parent_) {
-    drop_children();  // reports to rank 0 that they are gone
+    drop_children();  // reports to rank 0 that the children are gone
     go_to(elsewhere->parent);
   } else if (const auto* turned = std::get_if<JoinRefused>(&message)) {
     fail({turned->code, turned->message, "", {}});

@@ -17,7 +17,7 @@ struct Endpoint {
   /// "127.0.0.1:4711", "[::1]:0". Errors: BadInput.
   [[nodiscard]] static Result<Endpoint> parse(std::string_view text);
   [[nodiscard]] std::string text() const;
-  /// True if no other machine can reach it.
+  /// True if no other machine can reach the address.
   [[nodiscard]] bool loopback() const;
   bool operator==(const Endpoint&) const = default;
 };

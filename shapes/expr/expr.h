@@ -115,7 +115,7 @@ struct Expr::Atom {
   Op op = Op::Symbol;
   lockstep::shapes::Symbol symbol;  // op Symbol
   std::vector<Expr> operands;       // FloorDiv and Mod: two; Min and Max: two or more, sorted
-  std::uint32_t weight = 1;         // number of atoms in it, including itself
+  std::uint32_t weight = 1;         // number of atoms: this one and all inside it
   bool unbacked = false;            // it contains an unbacked symbol
 };
 

@@ -70,9 +70,9 @@ struct Shown {
   std::vector<bool> rounded_up;  // by factor
 };
 
-// Chooses how the term is written. It reads best without a minus, so quotients with a negative
-// dividend become CeilDiv, and if that leaves a minus, so does a quotient that reads equally well
-// both ways.
+// Chooses how the term is written. A term reads best without a minus, so quotients with a negative
+// dividend become CeilDiv. If a minus is left, a quotient that reads equally well both ways becomes
+// CeilDiv, too.
 Shown shown(const Expr::Term& term) {
   Shown out{term.coefficient < 0, false, std::vector<bool>(term.factors.size(), false)};
   std::optional<std::size_t> either;  // a factor that reads equally well both ways

@@ -32,7 +32,7 @@ bool implies(const Predicate& a, const Predicate& b, Symbol symbol, Range range)
   return known.learn(a) && known.prove(b) == true;
 }
 
-// The remainder of the symbol that, within the range, is equivalent to `zero` == 0.
+// The remainder that the symbol has for exactly those values of its range at which `zero` == 0.
 std::optional<ModularSet> remainder_of(const Predicate& zero, Symbol symbol, Range range,
                                        std::int64_t hint) {
   std::set<std::int64_t> divisors;

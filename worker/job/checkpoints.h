@@ -30,7 +30,7 @@ namespace lockstep::worker {
 /// saved or loaded.
 class Checkpoints {
  public:
-  /// `job` outlives it.
+  /// `job` must outlive this object.
   Checkpoints(Job& job, std::string folder, CheckpointOptions options = {});
   ~Checkpoints();
 

@@ -133,7 +133,7 @@ struct FrameRunner::State {
   Consistency consistency;
   GroupContext& over;              // the ranks that run the frame and its collectives
   GroupContext& agreed;            // the ranks that agree on its calls: `over`, or this rank alone
-  std::optional<Status> unusable;  // error of all calls on this rank; they make no round
+  std::optional<Status> unusable;  // error of all calls on this rank, which then make no round
   std::optional<Status> taken;     // the frame's name is taken: joint error of all calls
   FrameAgreement calls;
   Constraints constraints;

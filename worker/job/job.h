@@ -75,8 +75,8 @@ struct JobOptions {
   /// Number of hits after which a frame's function is traced again, to find changes of captured
   /// variables (frame()); 0: never. Unless given, LOCKSTEP_CHECK_CAPTURES. The same on all ranks.
   std::optional<std::uint32_t> check_captures{};
-  /// Called on the watchdog's thread, with its verdict, before it ends this process. May take a
-  /// tenth of a second. May be null.
+  /// Called on the watchdog's thread, with the verdict, before the watchdog ends this process. May
+  /// take a tenth of a second. May be null.
   std::function<void(const Status& verdict)> before_end{};
 };
 
@@ -86,7 +86,7 @@ class CompiledFrame;
 
 /// One per process and job. It takes one call at a time, from any thread; calls of its frames and
 /// checkpoints count, too. A call during a call of another thread is BadInput on this rank alone,
-/// and changes nothing. Ranks must make their calls in one order, so a program with several threads
+/// and changes nothing. Ranks must make their calls in the same order, so a program with several threads
 /// must keep the order equal on all ranks. If a job ends during a call of another thread, the
 /// process ends, with the exit code of BadInput or of the error given to fail().
 class Job {

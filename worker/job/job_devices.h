@@ -14,7 +14,7 @@ namespace lockstep::worker {
 /// Single-threaded. Destroyed after the frames and before the world.
 class JobDevices {
  public:
-  /// The context outlives it.
+  /// The context must outlive this object.
   explicit JobDevices(JobContext& context) : context_(context) {}
 
   /// Collective over all ranks, once. The ranks of a host take its devices in turn, in rank order.

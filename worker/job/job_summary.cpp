@@ -46,7 +46,7 @@ namespace {
 /// Maximum number of rows of the table; a job may have a group for every few of its ranks.
 constexpr std::size_t kMostRows = 40;
 
-/// Number of digits before a line that keep the lines of one rank in the order of its frames.
+/// Number of digits written before each line. They keep a rank's lines in the order of its frames.
 constexpr std::size_t kPlaceDigits = 6;
 
 std::string placed(std::size_t place, const std::string& line) {

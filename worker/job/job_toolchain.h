@@ -11,7 +11,7 @@ namespace lockstep::worker {
 /// Owns the objects behind context.tools and context.profiles. Single-threaded.
 class JobToolchain {
  public:
-  /// The context outlives it.
+  /// The context must outlive this object.
   explicit JobToolchain(JobContext& context) : context_(context) {}
 
   /// Opens the directories. An unusable directory is logged; the job goes on without it.

@@ -53,8 +53,8 @@ struct Built {
   std::optional<Status> ended{};
 };
 
-/// The agreement of one group of ranks. Not thread-safe. The communicator outlives it. Every rank
-/// makes the same calls in the same order; else all get FrameMismatch.
+/// The agreement of one group of ranks. Not thread-safe. The communicator must outlive it. Every
+/// rank makes the same calls in the same order; else all get FrameMismatch.
 class Agreement {
  public:
   /// Compiles version `entry` for `decision`. An error becomes the joint error of the call.
@@ -146,7 +146,7 @@ class Agreement {
   struct Known {
     FrameAgreement calls;
     shapes::Fingerprint content{};       // hash of the function's text
-    std::optional<Decision> past_limit;  // of the last call, if it fell back
+    std::optional<Decision> past_limit;  // decision of the last call, if it fell back
     bool profiled = false;               // true from the first call on, if there is a store
   };
   [[nodiscard]] Known& known(std::string_view frame);

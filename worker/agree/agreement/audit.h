@@ -90,7 +90,7 @@ struct FirstDifference {
 /// One audited call on one rank, as a pure state machine. Makes one vote. If the ranks do not all
 /// run the same, it collects a rank table of what each runs. If all ranks are in audited calls, it
 /// then joins the evidence of their inputs, and the first line in which their texts differ, if any.
-/// Single-threaded; `ledger` outlives it.
+/// Single-threaded; `ledger` must outlive it.
 class AuditMachine {
  public:
   AuditMachine(Rank self, RoundKey key, AuditLedger& ledger, AuditedCall own);

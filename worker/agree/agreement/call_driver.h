@@ -66,7 +66,7 @@ class CallObserver {
 };
 
 /// A vote, started on construction, that measures how long this rank waits for its first peer: the
-/// cost of stragglers, apart from that of the network. The clock outlives it.
+/// cost of stragglers, apart from that of the network. The clock must outlive it.
 class TimedVote final : public collectives::Round {
  public:
   TimedVote(collectives::VoteRound vote, const Clock& clock)
@@ -147,7 +147,8 @@ class CallDriver {
     return ahead_ && &ahead_->cache == &cache;
   }
   [[nodiscard]] const RoundKey& ahead_key() const { return ahead_->machine.key(); }
-  /// Gives the call ahead the scalars of the call as it is made; a promise does not cover scalars.
+  /// Sets the scalars of the call ahead to those of the call as `made`: a promise does not cover
+  /// scalars.
   void renew_scalars(const Observation& made) { ahead_->machine.renew_scalars(made.scalars); }
   /// Returns `key` after adding the prefetched call that is still to be made, if any. Every round
   /// uses such a key.

@@ -54,8 +54,8 @@ std::optional<Status> foreign_guard(const Decision& decision, const SourceList& 
   return std::nullopt;
 }
 
-/// Adds the group guards to what is compared. Even where graphs may differ, group guards must be
-/// equal: either all ranks take part in a witness vote or none does.
+/// Returns `compared` with the group guards added. Even where graphs may differ, group guards must
+/// be equal: either all ranks take part in a witness vote or none does.
 shapes::Fingerprint with_questions(const shapes::Fingerprint& compared,
                                    const std::vector<GroupGuard>& questions) {
   shapes::FingerprintBuilder builder;
@@ -370,8 +370,8 @@ void CallMachine::expect(Stage stage, const char* report) const {
   std::abort();
 }
 
-// The exchange of a call. Ranks that hold one list and one state send one vector; others first
-// exchange the names of their sources.
+// The exchange of a call. If all ranks hold the same source list and state, each sends its vector.
+// Otherwise the ranks first exchange the names of their sources.
 void CallMachine::gather() {
   if (same_list_)
     return ask(Stage::Gather, action::TreeJoin{list_payload(observation_), join_columns});

@@ -39,7 +39,7 @@ enum class CallStage : std::uint8_t {
 
 struct CallStageRow {
   CallStage stage;
-  std::size_t asks;  // index of its action in Action
+  std::size_t asks;  // index in Action of the action that the stage asks for
   std::string_view learns;
   std::uint32_t next;  // bit per stage that may follow; Done always may, if the transport gives up
   [[nodiscard]] constexpr bool leads_to(CallStage to) const {

@@ -52,8 +52,9 @@ struct Entry {
   /// True if the sources, bools, fields and values of "equal" fields are the same.
   [[nodiscard]] bool same_structure(const Observation& observation) const;
   /// True if the entry can serve this call on this rank: the sources are the same, values are
-  /// within bounds, the call's marks are honoured, and guards hold, as do group guards that ask
-  /// every rank. The fields must be the same, and each joined value must absorb this rank's.
+  /// within bounds, the call's marks are honoured, guards hold, and this rank contradicts no group
+  /// guard (GroupGuardProgram::admits()). The fields must be the same, and each joined value must
+  /// absorb this rank's.
   [[nodiscard]] bool fits(const Observation& observation) const;
   /// Index of the first guard that is false for this call. Requires the entry's sources.
   [[nodiscard]] std::optional<std::size_t> failed_guard(const Observation& observation) const;

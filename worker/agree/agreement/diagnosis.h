@@ -48,8 +48,9 @@ struct RankReport {
 /// Reads a report from the start of a line; a round may append data of its own.
 [[nodiscard]] RankReport read_rank_report(ByteReader& line);
 
-/// The joint error of a table of reports: the earliest local error, of the lowest rank that has it;
-/// else different frames, options, orders of frames or rounds; else different pending digests.
+/// The joint error of a table of reports. It is the earliest local error (that of the lowest rank,
+/// if several ranks have one); else different frames, options, orders of frames or rounds; else
+/// different pending digests.
 [[nodiscard]] Status diagnose(const std::vector<RankValue>& rank_table);
 
 /// "ranks 0-2 are the majority; " or "no majority; ", by the number of ranks in the table.

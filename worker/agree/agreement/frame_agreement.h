@@ -15,7 +15,8 @@ namespace lockstep::worker {
 /// Single-threaded.
 class FrameAgreement {
  public:
-  /// `rounds` outlives it. `call` is the key of the frame's calls, without epoch and numbers.
+  /// `rounds` must outlive this object. `call` is the key of the frame's calls, without epoch and
+  /// numbers.
   FrameAgreement(GroupRounds& rounds, RoundKey call)
       : rounds_(rounds), call_(std::move(call)), cache_(call_.frame) {}
 

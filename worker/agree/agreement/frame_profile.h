@@ -38,7 +38,7 @@ class FrameProfile {
   /// Receives errors of the disk: a job can do without its profile.
   using Report = std::function<void(const Status&)>;
 
-  /// `store` outlives it; null: there are no profiles. keep() stores only if `keeps`.
+  /// `store` must outlive this object; null: there are no profiles. keep() stores only if `keeps`.
   FrameProfile(coordinator::ProfileStore* store, coordinator::FrameKey key, bool keeps,
                Report report)
       : store_(store), key_(std::move(key)), keeps_(keeps), report_(std::move(report)) {}

@@ -8,7 +8,7 @@
 namespace lockstep::worker {
 
 enum class Consistency : std::uint8_t {
-  SameGraph,        // all ranks run one graph
+  SameGraph,        // all ranks run the same graph
   SameCollectives,  // graphs may differ, the ordered list of collectives may not
   SharedSizes,      // only the state of sizes is shared
   Local,            // nothing: each rank decides for itself; the frame has no collectives

@@ -26,8 +26,8 @@ struct DimDecision {
   bool operator==(const DimDecision&) const = default;
 };
 
-/// Begins the location of a guard that fixes an input which the user declared as a number. The
-/// input's name follows; there is no source line.
+/// First words of the location of a guard that fixes an input which the user declared as a number.
+/// The input's name follows; there is no source line.
 inline constexpr std::string_view kFixedInput = "the plain number ";
 
 struct SourceDecision {
@@ -42,7 +42,7 @@ struct SymbolDecision {
   bool unbacked = false;
   std::optional<std::int64_t> min;  // nullopt: no bound (ints)
   std::int64_t hint = 0;            // from one rank for all symbols
-  bool pinned_is_error = false;     // a rank marked it dynamic: specialising it is an error
+  bool pinned_is_error = false;     // a rank marked the dim dynamic: a guard must not fix it
   bool settled = false;             // only DecisionConfig::settle makes it a symbol
   bool operator==(const SymbolDecision&) const = default;
 };

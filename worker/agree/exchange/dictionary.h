@@ -42,7 +42,7 @@ class Dictionary {
   shapes::Fingerprint digest_;
 };
 
-/// Finds names that are asked for in ascending order, in one pass. The dictionary outlives it.
+/// Finds names that are asked for in ascending order, in one pass. The dictionary must outlive it.
 class NameWalk {
  public:
   explicit NameWalk(const Dictionary& dictionary) : names_(dictionary.names()) {}

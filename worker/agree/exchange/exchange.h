@@ -81,7 +81,7 @@ struct SourceCell {
 struct JointObservation {
   std::vector<SourceCell> sources;  // in byte order of names
   FieldCells fields;
-  bool same_list = false;                      // all ranks have one list
+  bool same_list = false;                      // all ranks have the same list
   std::optional<FrameState> exchanged_states;  // the joined states of the ranks, if they were sent
 
   std::vector<DimCell> cells;         // storage of the sources' `number` and `dims`
@@ -113,7 +113,7 @@ struct JointObservation {
 /// Reads the joined fields of all ranks. Returns false if they are unreadable.
 [[nodiscard]] bool read_fields(const Columns& columns, FieldCells& out);
 
-/// One rank's vector if all ranks hold one source list and one stored state: columns laid out by
+/// One rank's vector if all ranks hold the same source list and stored state: columns laid out by
 /// the list. Joined by join_columns, as mixed payloads are.
 [[nodiscard]] Bytes list_payload(const Observation& observation);
 /// Reads the joined vector. `state`: the stored state, equal on all ranks, which must outlive the

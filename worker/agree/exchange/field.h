@@ -29,8 +29,8 @@ inline constexpr int kFieldJoins = 4;
 /// "equal", "min", "max", "union"
 [[nodiscard]] std::string_view field_join_name(FieldJoin join);
 
-/// Maximum length in bytes of a text, of bytes or of an object; maximum of all values of a joined
-/// field together, where an int counts 8 and a bool 1.
+/// kMostFieldBytes: maximum length of a text, of bytes or of an object. kMostUnionBytes: maximum
+/// length of all values of a joined field together, where an int counts 8 and a bool 1.
 inline constexpr std::size_t kMostFieldBytes = 1024, kMostUnionBytes = 65536;
 
 /// The part of a field that must be equal on all ranks.

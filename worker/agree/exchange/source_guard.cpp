@@ -79,7 +79,7 @@ class SourceNames {
 
 Status refused(Code code, std::string message) { return {code, std::move(message), {}, {}}; }
 
-/// Reads a text with the names of a decision. For errors: `what` names the text, `like` is an
+/// Reads a text that names the sizes of a decision. For errors: `what` names the text, `like` is an
 /// example.
 template <class T>
 Result<T> read_with(SourceNames& names, std::string_view text, std::string_view what,

@@ -15,8 +15,8 @@
 
 namespace lockstep::worker {
 
-/// Begins the location of a uniform size that stands for a Key input, which must be the same on all
-/// ranks. The input's name follows; there is no source line.
+/// First words of the location of a uniform size that stands for a Key input, which must be the
+/// same on all ranks. The input's name follows; there is no source line.
 inline constexpr std::string_view kKeyInput = "the Key input ";
 /// UniformSize::what of a number that is folded into a Key.
 inline constexpr std::string_view kKeyFold = "Key::fold_in";

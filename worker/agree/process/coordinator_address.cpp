@@ -25,7 +25,7 @@ struct Candidate {
   PortFile at;
 };
 
-/// True if a server accepts connections there; waits for at most half a second.
+/// True if a server accepts connections at `endpoint`; waits for at most half a second.
 bool listens(const Endpoint& endpoint) {
   constexpr int kPatienceMs = 500;
   boost::system::error_code failed;

@@ -120,7 +120,7 @@ std::optional<Launcher> launcher_of(const Variables& variable) {
   // Daemons of other launchers that srun has started pass srun's variables on, so Slurm is last.
   if (auto told = of_open_mpi(variable)) return told;
   if (auto told = of_pmi(variable)) return told;
-  // torchrun within a step of srun starts ranks of its own, so it goes before Slurm.
+  // torchrun within a step of srun starts ranks of its own, so it is tested before Slurm.
   if (auto told = of_torchrun(variable)) return told;
   return of_slurm(variable);
 }

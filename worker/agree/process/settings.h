@@ -21,7 +21,7 @@ inline constexpr std::string_view kNoCoordinator = "off";
 struct TraceMode {
   std::string folder;       // LOCKSTEP_TRACE: where each rank writes its sheet
   std::uint64_t calls = 0;  // LOCKSTEP_TRACE_CALLS: calls after which a rank ends; 0: no limit
-  bool saves = false;       // LOCKSTEP_TRACE_SAVE: a rank also writes its frames' programs there
+  bool saves = false;       // LOCKSTEP_TRACE_SAVE: a rank also writes its frames' programs to it
 
   /// "FOLDER/rank-00003.jsonl"
   [[nodiscard]] std::string sheet(int rank) const;

@@ -10,7 +10,7 @@
  *
  * Threads: a controller, with its programs, takes one call at a time, from any thread. A call made
  * during a call of another thread fails with BAD_INPUT, which names both threads, and changes
- * nothing: freeing a controller or a program then leaves it as it is. Tensors may be freed, and
+ * nothing: a controller or a program that it was to free is not freed. Tensors may be freed, and
  * fetched tensors read, on any thread. */
 #ifndef LOCKSTEP_CONTROLLER_H
 #define LOCKSTEP_CONTROLLER_H

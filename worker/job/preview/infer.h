@@ -24,9 +24,9 @@ struct InferOptions {
   /// The values of each size and int that is a symbol.
   shapes::Range box{0, 64};
   std::size_t classes = 64;  // maximum number
-  /// The dims and ints that are symbols, by name: "x.size(0)". nullopt: among the frame's entries
-  /// for inputs like these, the symbols of the entry that has most; without such an entry, all that
-  /// are not marked static.
+  /// The dims and ints that are symbols, by name: "x.size(0)". nullopt: the symbols of the frame's
+  /// entry for inputs like these that has most symbols; if there is no such entry, all dims and
+  /// ints that are not marked static.
   std::optional<std::set<std::string>> symbols{};
   /// As SizeClassLimits::solver.
   shapes::PointSolver solver{};

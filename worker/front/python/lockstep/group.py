@@ -21,9 +21,9 @@ class Group:
     """The ranks that agree. Construction is collective. `comm` is an mpi4py communicator, which is duplicated and
     otherwise not used; None: the processes that meet at LOCKSTEP_RENDEZVOUS, else all that a launcher (such as mpirun
     or srun) has started together, else this process. `alone`: this process only, whatever has started it.
-    If a launcher has started several ranks on this host, each limits the threads of the OpenMP and BLAS libraries
-    that it has loaded to its share of the cores (limit_threads()). As a context manager the group finishes at the end
-    of the block, collectively. If an exception leaves the block, the other ranks get Gone in their next call.
+    If a launcher has started several ranks on this host, each rank limits the threads of its OpenMP and BLAS libraries
+    to its share of the cores (limit_threads()). As a context manager the group finishes at the end of the block,
+    collectively. If an exception leaves the block, the other ranks get Gone in their next call.
 
     The group, with its agreements, takes one call at a time, from any thread: a call made during a call of another
     thread raises BadInput, and changes nothing. All ranks must make their calls in the same order, so a program with

@@ -13,8 +13,9 @@ class Opaque:
     """An object whose contents a function may use, such as a tokenizer: another object needs another
     version of the function. `key` identifies the object: a str that is the same in every process, or a function
     of the object that returns such a str. Objects with the same key count as equal, and ranks with different keys
-    get ConstantMismatch. Without a key an object equals only itself, and ranks compare the numbers of their
-    objects, in the order in which each rank first met them ("object 1", "object 2"). No object is kept alive."""
+    get ConstantMismatch. Without a key an object equals only itself, and ranks compare the objects' numbers
+    ("object 1", "object 2"): each rank numbers its objects in the order in which it first met them. No object is
+    kept alive."""
 
     __slots__ = ("value", "key")
 

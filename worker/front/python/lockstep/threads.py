@@ -18,8 +18,8 @@ def share_of_cores(ranks: int) -> Optional[int]:
 
 
 def limit_threads(ranks: int) -> None:
-    """Limits the threads of the OpenMP and BLAS libraries that this process has loaded to this rank's share of the
-    cores of a host with `ranks` ranks. Does nothing without threadpoolctl, or if the environment sets the number."""
+    """Limits the threads of this process's OpenMP and BLAS libraries to this rank's share of the cores, on a host with
+    `ranks` ranks. Does nothing without threadpoolctl, or if the environment sets the number."""
     share = share_of_cores(ranks)
     try:
         from threadpoolctl import ThreadpoolController

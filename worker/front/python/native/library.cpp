@@ -64,7 +64,7 @@ auto slot_for() {
 }
 
 template <class T>
-constexpr bool kIsPassed = true;  // Python passes an argument for it
+constexpr bool kIsPassed = true;  // Python passes an argument for a parameter of type T
 template <>
 constexpr bool kIsPassed<Count> = false;
 template <class T>

@@ -149,8 +149,8 @@ class FrameVotes:
             self._vote(name, False)
 
     def votes_next(self) -> bool:
-        """Returns whether the next frame of this thread that has versions is voted on, with nothing else to report in
-        that vote: outside alone(), while the ranks can vote, if no compile is running, no error is
+        """Returns whether the next frame with versions on this thread is voted on, and that vote has nothing else to
+        report. So: this is the watched thread, outside alone(); the ranks can vote; no compile is running, no error is
         pending, and no collective has been noted."""
         return (threading.get_ident() == self._watch.thread and self._watch.within == 0 and self._alone == 0
                 and self._compile is None and self._pending is None and not self._watch.notes.notes()
