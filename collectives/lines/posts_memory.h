@@ -40,7 +40,7 @@ struct RefusalSlot {
 };
 
 struct LineSlot {
-  std::uint64_t high = 0, low = 0;  // `high` to `name` are written before PostsHeader::lines is raised
+  std::uint64_t high = 0, low = 0;  // `high` to `name`: written before PostsHeader::lines is raised
   TextId members = 0, name = 0;     // "0 1 5"; "the group of ranks 0-1"
   std::atomic<std::uint64_t> count{0}, handed{0};
   std::atomic<std::uint64_t> carried{0};  // entries that notes have carried

@@ -354,7 +354,8 @@ Result<void> Job::resync() {
     return ranks.rounds->resync(ranks.round(RoundKey::Kind::Resync));
   };
   if (auto all = resync(state_->agreeing()); !all) return all;
-  // Sets of one name are disjoint and all ranks take the names in the same order, so waits form no ring.
+  // Sets of one name are disjoint and all ranks take the names in the same order, so waits form no
+  // ring.
   if (context.settings.coordination)
     for (const auto& [name, group] : context.groups)
       if (auto all = resync(group); !all) return all;

@@ -86,9 +86,9 @@ class CompiledFrame;
 
 /// One per process and job. It takes one call at a time, from any thread; calls of its frames and
 /// checkpoints count, too. A call during a call of another thread is BadInput on this rank alone,
-/// and changes nothing. Ranks must make their calls in the same order, so a program with several threads
-/// must keep the order equal on all ranks. If a job ends during a call of another thread, the
-/// process ends, with the exit code of BadInput or of the error given to fail().
+/// and changes nothing. Ranks must make their calls in the same order, so a program with several
+/// threads must keep the order equal on all ranks. If a job ends during a call of another thread,
+/// the process ends, with the exit code of BadInput or of the error given to fail().
 class Job {
  public:
   /// Joins the job of the launcher (mpirun, srun, torchrun) or of LOCKSTEP_RENDEZVOUS; without
