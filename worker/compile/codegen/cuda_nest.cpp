@@ -103,7 +103,8 @@ std::string open_totals(const LoopNest& nest, const Split& split) {
         line(fmt::format("for (long group = blockIdx.x; group * {} < items; group += gridDim.x) {{",
                          per_block),
              1);
-    // Threads without an item of their own repeat the last item, as all must reach the barriers.
+    // Threads without an item of their own repeat the last one: all threads must reach the
+    // barriers.
     out += line(fmt::format("const long mine = group * {} + threadIdx.x / {};\n"
                             "const long item = mine < items ? mine : items - 1;",
                             per_block, split.lanes),
@@ -176,8 +177,8 @@ std::string cuda_reduction_text(const LoopNest& nest, const Split& split) {
 
 namespace {
 
-/// Returns the statements between the loops over runs and the elements of a run, and the function
-/// `value`, which returns an element.
+/// Returns the text inside the loops over runs: their statements, and the function `value`, which
+/// returns an element of the run.
 std::string run_text(const LoopNest& nest, std::size_t depth) {
   const std::size_t free = nest.free();
   const Loops outer = Loops(nest.loops()).subspan(free, nest.loops().size() - free - 1);

@@ -23,8 +23,9 @@ inline constexpr int kCudaVector = 4;
 /// to be aligned.
 [[nodiscard]] std::string cuda_vector_text(const LoopNest& nest);
 /// Lays out a nest in which the loops inside the free loops are one reduction, which `split`
-/// divides among threads. The statements after those loops run once per total, or once per piece
-/// of it if there are pieces. They may use `output`, the number of the total, and `piece`.
+/// divides among threads. The statements after those loops run once per total, or, if totals are
+/// divided into pieces, once per piece. They may use `output`, the number of the total, and
+/// `piece`.
 [[nodiscard]] std::string cuda_reduction_text(const LoopNest& nest, const Split& split);
 
 /// An ordered sum (sums/sum_order.h) as loops: free loops over kept dims, then loops over runs, and

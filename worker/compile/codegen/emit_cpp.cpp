@@ -29,7 +29,8 @@ namespace {
 
 /// Most columns that are summed side by side.
 constexpr std::int64_t kColumns = 2048;
-/// Batches that may wait to be joined, and the current one: enough for 2^50 runs of one element.
+/// Batches kept per column: those that wait to be joined, and the current one. Enough for 2^50 runs
+/// of one element.
 constexpr std::int64_t kBatches = 48;
 
 }  // namespace
@@ -58,7 +59,7 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
                                        split_index(loops.run, index_name("i", nest().innermost())));
     inner(fmt::format("return {};", body().value(operand, access)));
     nest().after(around, ");");
-  } else {  // collected in an array, so that the row has one index
+  } else {  // the run is collected in an array, so that its elements have one index
     inner(fmt::format("{} row[{}];\nlong fill = 0;", type, kSumBlock));
     Access within = body().open_loops(std::span(loops.run).first(loops.run.size() - 1));
     nest().open_as(fmt::format("for (long at = 0; at < {};)", width));
@@ -222,8 +223,8 @@ void CppEmitter::join_numbers(NodeId id) {
   add_kernel(text + scoped(nest().text()));
 }
 
-// Makes a list of rows for each index, then goes index by index, so each row of the result is
-// written once.
+// Makes a list of rows for each index, then joins the rows of one index after another, so each row
+// of the result is written once.
 void CppEmitter::join_by_lists(NodeId id) {
   const NodeId index = node(id).inputs[0], rows = node(id).inputs[1];
   const std::string type(this->type(id));
@@ -263,7 +264,7 @@ void CppEmitter::join_by_lists(NodeId id) {
   inner(fmt::format("return {};", body().value(rows, of)));
   access.sizes = of.sizes;
   access.sizes[0] = count;
-  // The ordered result of no row, or of a single row, needs no scratch memory.
+  // An element made of no row, or of a single row, needs no scratch memory.
   constexpr const char* kText = R"(;
 const long only = {head}[{mine}];
 if (only < 0) {{

@@ -16,7 +16,7 @@ using shapes::Expr;
 
 namespace {
 
-// Enough to fill any device several times; threads stride over more work.
+// Most blocks of a launch: enough to fill any device several times. Threads stride over more work.
 constexpr std::int64_t kMaxBlocks = 4096;
 // Size assumed if no hint is known: for a size that is read in the run.
 constexpr std::int64_t kUnknownSize = 4096;

@@ -47,7 +47,7 @@ class CudaEmitter final : public Emitter {
 
   /// Adds a kernel of loops laid out as `text`, on enough blocks for `threads`.
   void add_kernel(const std::string& text, const shapes::Expr& threads);
-  /// Returns the size for the hints that the group agreed on.
+  /// Returns the value of `size` for the hints that the group agreed on.
   [[nodiscard]] std::int64_t hint(const shapes::Expr& size) const;
   void join_pieces(NodeId id, std::int64_t pieces);
   void sum(NodeId id);
@@ -83,19 +83,19 @@ class CudaEmitter final : public Emitter {
   /// Adds scratch for the state of each group and each batch of a scan.
   void add_scan_scratch(const Groups& scan);
   /// Opens loops over the groups and over the elements of each group, whose state is in the
-  /// variable `group`. Stores each group's state in scratch. With `is_joined` stores nothing:
+  /// variable `group`. Unless `is_joined`, stores each group's state in scratch. With `is_joined`,
   /// scratch already has the state before each group, which is copied to the variable `before`.
   struct Group {
     Access row;
     IndexText element;
   };
   Group open_groups(const Groups& scan, bool is_joined);
-  /// Return the scratch element with the state of a group or a batch. The row's total follows the
-  /// last batch.
+  /// Return the scratch element that holds the state of a group or of a batch. The row's total
+  /// follows its last batch.
   std::string group_state(const Groups& scan, const Access& row, const IndexText& group);
   std::string batch_state(const Groups& scan, const Access& row, const IndexText& batch);
-  /// Replaces the state of each group by that of all groups before it in its batch, and the state
-  /// of each batch by that of all batches before it.
+  /// Replaces the state of each group by the joined state of all earlier groups of its batch, and
+  /// the state of each batch by that of all earlier batches.
   void join_groups(const Groups& scan);
 
   std::map<shapes::Symbol, std::int64_t> hints_;

@@ -61,8 +61,8 @@ std::string Emitter::own_body(NodeId id, std::string_view threads, std::string_v
   out += fmt::format("  typedef {} T; T* const out = {};\n", type(id), body_.buffer(id, true));
   out += fmt::format("  const long sizes[] = {{{}0}}, count = {}, {};\n", sizes,
                      body_.number(total(id).front()).text, threads);
-  // Compiler errors then name the op and the line of its text; "<stdin>:" tells the toolchain that
-  // the text is wrong.
+  // With #line, compiler errors name the op and the line of its text; "<stdin>:" tells the
+  // toolchain that the text is wrong.
   return out + fmt::format("  {{\n#line 1 \"<stdin>:{}\"\n{}\n  }}\n", node(id).text, text);
 }
 

@@ -119,9 +119,10 @@ class Emitter {
   /// "true" if the ordered sum is a product, else "false": a template argument.
   [[nodiscard]] std::string_view product_text(NodeId id) const;
   [[nodiscard]] static Total::Join join_of(Op reduction);
-  /// Joins `value` into a total in loop `level`: their sum, product, maximum, ..., as `op` says.
+  /// Joins `value` into a total of loop `level` by the operation of `op`: sum, product, maximum,
+  /// ...
   void accumulate(Op op, DType dtype, const std::string& value, int level);
-  /// Writes one part of a concatenation, which begins at `start`.
+  /// Writes the part of a concatenation that `operand` fills, beginning at `start`.
   void part_nest(NodeId id, NodeId operand, const shapes::Expr& start);
   /// Returns the statement that joins `value` into `into` as the IndexPut node says.
   [[nodiscard]] std::string put_text(NodeId index_put, const std::string& into,

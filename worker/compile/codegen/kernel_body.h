@@ -61,7 +61,7 @@ class KernelBody {
   [[nodiscard]] std::string aligned_text() const;
   [[nodiscard]] const std::vector<NodeId>& buffers() const { return buffers_; }
   [[nodiscard]] const std::vector<shapes::Expr>& arguments() const { return arguments_; }
-  /// In the order of first use.
+  /// Indices of the scratch memory that the kernel uses, in the order of first use.
   [[nodiscard]] const std::vector<std::size_t>& scratches() const { return scratches_; }
 
  private:
@@ -84,7 +84,7 @@ class KernelBody {
   Value unfolded(NodeId id, const Access& access, const Mask& mask);
   Value overlaid(NodeId id, const Access& access, const Mask& mask);
   Value selected(NodeId id, const Access& access, const Mask& mask);
-  /// Returns the same element as an index into the value's own sizes.
+  /// Returns the index, in the value's own sizes, of the element at `access`.
   Access own_access(NodeId id, const Access& access);
   [[nodiscard]] Access single_access(NodeId id) const;
   Value define(std::string_view type, const std::string& text, int level);

@@ -25,7 +25,7 @@ struct IndexText {
 [[nodiscard]] IndexText operator/(const IndexText& a, const IndexText& b);
 [[nodiscard]] IndexText operator%(const IndexText& a, const IndexText& b);
 
-/// A total that the loops inside a level compute, in any order. `name` is declared at that level.
+/// A total that the loops inside a level add up, in any order. `name` is declared at that level.
 struct Total {
   enum class Join : std::uint8_t { Sum, Max, Min, Or, Product };
   std::string type, name, first;
@@ -59,7 +59,7 @@ class LoopNest {
   /// Returns the loops from `first` on with their statements, indented by `depth`.
   [[nodiscard]] std::string text(std::size_t first, std::size_t depth) const;
 
-  // For other layouts of the loops.
+  // The parts of the nest, for targets that lay out the loops otherwise.
   [[nodiscard]] const std::vector<Loop>& loops() const { return loops_; }
   [[nodiscard]] std::size_t free() const { return free_; }
   [[nodiscard]] const std::vector<Total>& totals() const { return totals_; }

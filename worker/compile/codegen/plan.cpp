@@ -14,7 +14,7 @@ constexpr OpMap<Step::Kind> kProducts(of_class<OpClass::Product>,
                                        {Op::SegmentMatmul, Step::Kind::SegmentMatmul},
                                        {Op::SegmentOuter, Step::Kind::SegmentOuter}});
 
-/// More values in one kernel than this only cost registers.
+/// Most values that one kernel makes. More would only cost registers.
 constexpr std::size_t kMaxRoots = 8;
 
 bool is_elementwise_root(const Node& node) {
@@ -154,7 +154,7 @@ class Scheduler {
     loads_[step].insert(reads.loads.begin(), reads.loads.end());
   }
 
-  /// Returns the step that checks `list` against `limit`, which is added unless the plan has it.
+  /// Returns the step that checks `list` against `limit`. Adds it if the plan has no such step.
   std::size_t add_check(Step::Kind kind, NodeId id, NodeId list, const shapes::Expr& limit) {
     for (const Check& check : checks_)
       if (check.kind == kind && check.list == plan_.storage[list] && check.limit == limit)
@@ -168,7 +168,7 @@ class Scheduler {
   std::optional<std::size_t> find_kernel(NodeId id, const Reads& reads) const {
     for (std::size_t step = plan_.steps.size(); step-- > 0;) {
       const PlannedStep& kernel = plan_.steps[step];
-      // Perhaps only this assert keeps a view in `id` in range.
+      // A view in `id` may be in range only because of this assert.
       if (kernel.kind == Step::Kind::Assert) return std::nullopt;
       if (kernel.kind != Step::Kind::Kernel || !is_elementwise_root(graph_.nodes[kernel.node]))
         continue;
@@ -195,7 +195,7 @@ class Scheduler {
       const auto made = made_.find(load.storage);
       if (made == made_.end()) continue;  // an input
       if (made->second > step || (made->second == step && !load.pointwise)) return false;
-      // `id` reads this value of the kernel both per element and otherwise.
+      // `id` reads this value of the kernel per element, but also in another order.
       if (made->second == step && reads.loads.contains({load.storage, false})) return false;
     }
     for (shapes::Symbol symbol : reads.symbols)
@@ -207,7 +207,7 @@ class Scheduler {
     });
   }
 
-  /// A value that only its own kernel reads needs no memory after all.
+  /// Removes from memory each value that only its own kernel reads.
   void drop_local_stores() {
     const auto required = required_in_memory(graph_, plan_);
     std::vector<bool> read_elsewhere(graph_.nodes.size(), false);

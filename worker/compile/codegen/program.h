@@ -122,8 +122,9 @@ struct Program {
   /// Number of compile units. Ranks divide them among themselves: each unit is built alone, and all
   /// are loaded together.
   [[nodiscard]] int unit_count() const { return static_cast<int>(units.size()); }
-  /// Covers the unit's text, the compiler, its flags and target, and the format of artifacts.
-  /// `toolchain` is Toolchain::fingerprint(): a rank that has no compiler takes another rank's.
+  /// Returns a fingerprint of the unit's text, the compiler, its flags and target, and the format
+  /// of artifacts. `toolchain` is Toolchain::fingerprint(); a rank without a compiler passes
+  /// another rank's.
   [[nodiscard]] shapes::Fingerprint unit_key(int unit, const shapes::Fingerprint& toolchain) const;
   /// Shows steps, buffers and kernels (LOCKSTEP_LOG=output_code). Pure.
   [[nodiscard]] std::string text() const;

@@ -10,14 +10,15 @@ struct Split {
   /// Number of threads of one block that share a total, each taking every lanes-th element: 1, 32
   /// or 256.
   int lanes = 1;
-  /// Number of parts of a total, for different blocks; a second kernel joins them. A power of two.
+  /// Number of parts into which a total is divided, one block each; a second kernel joins them. A
+  /// power of two.
   std::int64_t pieces = 1;
   bool operator==(const Split&) const = default;
 };
 
-/// Returns the split for `outputs` totals of `reduced` elements each. `adjacent`: the reduced
-/// elements are contiguous, so neighbouring threads must share a total; otherwise they make
-/// neighbouring totals.
+/// Returns the split for `outputs` totals of `reduced` elements each. With `adjacent` the reduced
+/// elements are contiguous, so neighbouring threads must share a total. Without it, neighbouring
+/// threads make neighbouring totals.
 [[nodiscard]] Split split_reduction(std::int64_t outputs, std::int64_t reduced, bool adjacent);
 
 /// Which threads make the terms of a sum of fixed order (sums/sum_order.h). Each choice is correct

@@ -83,7 +83,7 @@ void mark_live(const Graph& graph, Plan& plan) {
   }
 }
 
-/// Stores the value; for a reshape, the value that the reshape shows.
+/// Marks the value as stored; for a reshape, the value that it reshapes.
 void store(const Graph& graph, std::vector<bool>& stored, NodeId id) {
   while (graph.nodes[id].op == Op::Reshape) id = graph.nodes[id].inputs[0];
   stored[id] = true;
@@ -193,7 +193,7 @@ void choose_storage(const Graph& graph, Plan& plan) {
   plan.storage.resize(count);
   plan.flat.assign(count, false);
   const auto sinks = sinks_of(graph, plan);
-  std::vector<int> cost(count, 0);  // of computing one element where it is used
+  std::vector<int> cost(count, 0);  // cost of computing one element where it is used
   for (NodeId id = 0; id < count; ++id) {
     const Node& node = graph.nodes[id];
     plan.storage[id] = node.op == Op::Reshape ? plan.storage[node.inputs[0]] : id;

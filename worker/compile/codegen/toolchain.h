@@ -1,5 +1,5 @@
-// Compiles kernel text into a loadable object: the host's compiler, or NVRTC. Tests use a compiler
-// that fails.
+// Interface of what compiles kernel text into a loadable object. Implemented by the host's compiler
+// and by NVRTC, and in tests by a compiler that fails.
 #pragma once
 
 #include <chrono>

@@ -207,7 +207,7 @@ class CudaDevice final : public Device {
     return checked(driver_.wait_event(raw(which), raw(event), CU_EVENT_WAIT_DEFAULT),
                    "cuStreamWaitEvent");
   }
-  // Streams that follow the event still wait for its old mark after it is reused.
+  // The event can be reused at once: streams that follow it still wait for its old mark.
   void release(DeviceEvent event) override { events_.push_back(raw(event)); }
 
   Result<void> begin_recording() override {
@@ -222,7 +222,7 @@ class CudaDevice final : public Device {
   Result<DeviceRecording> end_recording() override {
     if (!recording_)
       return environment_error(fmt::format("there is no recording to end on {}", name_));
-    (void)enter();  // errors while recording are noted
+    (void)enter();  // an error while recording is noted in flaw_
     CUgraph graph = nullptr;
     (void)checked(driver_.end_capture(stream_, &graph), "cuStreamEndCapture");
     CUgraphExec exec = nullptr;
@@ -298,8 +298,8 @@ class CudaDevice final : public Device {
     return environment_error(name_ + " has no stream-ordered memory; use another");
   }
 
-  /// Sets how much freed memory the driver keeps for the next run. It releases the rest at the next
-  /// wait for a stream. The driver's default is to keep none.
+  /// Sets how much freed memory the driver keeps for the next run. The driver releases the rest at
+  /// the next wait for a stream. By default it keeps none.
   Result<void> keep_freed(cuuint64_t most) {
     CUmemoryPool pool = nullptr;
     if (auto done = checked(driver_.memory_pool(&pool, device_), "cuDeviceGetDefaultMemPool");

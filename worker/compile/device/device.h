@@ -30,7 +30,7 @@ enum class DeviceStream : std::uint8_t {
   Work,   // all work started through Device
   Ranks,  // collectives between devices, started by libraries
 };
-/// Marks all work that was on a stream at some time.
+/// Marks the work that was on a stream when mark() was called.
 enum class DeviceEvent : std::uint64_t {};
 /// Recorded work, which can be launched any number of times.
 enum class DeviceRecording : std::uint64_t {};
@@ -64,8 +64,8 @@ class Device {
   /// The stream as a CUstream, for libraries that start work on it themselves.
   [[nodiscard]] virtual void* stream(DeviceStream which) const = 0;
 
-  /// Allocates uninitialised memory, aligned to at least 16 bytes, as kernels require. nullopt if
-  /// the device has too little left. Requires bytes > 0.
+  /// Allocates uninitialised memory, aligned to at least 16 bytes, as kernels require. Returns
+  /// nullopt if the device has too little memory left. Requires bytes > 0.
   [[nodiscard]] virtual Result<std::optional<DeviceAddress>> allocate(std::size_t bytes) = 0;
   /// Frees memory once all work started on the stream Work so far is done. Requires that Work
   /// follows any collective on Ranks that uses the memory (follow()).
@@ -111,7 +111,7 @@ class Device {
   /// events are errors. Requires that no recording is under way.
   virtual Result<void> begin_recording() = 0;
   /// Ends the recording, also on error. The caller destroys the result, before the device. Errors:
-  /// the first error of a call since begin_recording(); no recording is under way.
+  /// the first error of a call since begin_recording(), or that no recording is under way.
   [[nodiscard]] virtual Result<DeviceRecording> end_recording() = 0;
   /// Does the recorded work in its order. The memory that it uses must still be allocated.
   virtual Result<void> launch(DeviceRecording recording) = 0;

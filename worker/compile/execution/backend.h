@@ -1,5 +1,5 @@
 // Holds the values of a running program and computes them, on this processor or on a device. The
-// order of steps, and the handling of failures, is the executable's.
+// executable decides the order of steps and handles failures.
 #pragma once
 
 #include <functional>
@@ -68,7 +68,7 @@ class Backend {
   /// values: only further calls of this function and end() may follow.
   virtual Result<bool> start_collective_of_zeros(const Step& step, const NodeBuffers& sizes,
                                                  std::string_view label) = 0;
-  /// Calls `act` on the host with the values of a HostCall step, whose sizes are `bytes`. `act`
+  /// Calls `act` on the host with the values of a HostCall step, whose lengths are `bytes`. `act`
   /// reads all of them but the last and writes the last. Errors: act's, or those of copying its
   /// result.
   using Call = std::function<Result<void>(std::span<void* const> values)>;

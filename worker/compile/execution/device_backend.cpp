@@ -80,7 +80,7 @@ class DeviceBackend final : public Backend {
     carried.insert(carried.end(), segment->out.begin(), segment->out.end());
     for (BufferId at : carried)
       if (auto made = make(at, values[program_.buffers[at].elements]); !made) return made.error();
-    if (!graphs_) return std::size_t{0};  // make() has released the graphs for their memory
+    if (!graphs_) return std::size_t{0};  // make() has released the graphs to free their memory
     if (auto done = wait_for(carried); !done) return done.error();
     const auto graph = graphs_->at(
         *segment, values, [&](const auto& slots) { return start_in(slots, *segment, values); });
@@ -217,7 +217,7 @@ class DeviceBackend final : public Backend {
     const Node& node = program_.graph.nodes[step.node];
     auto* data = data_of(step);
     if (data == nullptr) return false;
-    // Makes room: there may be no memory left.
+    // Frees the run's values, because there may be no memory left.
     for (BufferId at = 0; at < values_.size(); ++at) drop(at);
     NodeBuffers buffers = sizes;
     std::vector<DeviceAddress> scratch;
@@ -251,7 +251,7 @@ class DeviceBackend final : public Backend {
     buffers.result = result.data();
     if (auto done = act(buffers); !done) return done;
     if (bytes == 0) return {};
-    if (step.carries_status) {  // counts, which the host reads next
+    if (step.carries_status) {  // counts; the host reads them next
       auto& list = lists_[step.buffers[1]];
       list.resize(bytes / 8);
       std::memcpy(list.data(), result.data(), bytes);
@@ -284,7 +284,7 @@ class DeviceBackend final : public Backend {
 
   void end() override {
     const bool over = waited_ || finish().has_value();  // all started work is done
-    // Failed work that is still in flight must finish using its memory before that is freed.
+    // Failed work that is still in flight may use the memory, which must not be freed before.
     (void)in_flight_->wait_for_all();
     in_flight_.reset();
     uploading_.clear();
@@ -292,7 +292,7 @@ class DeviceBackend final : public Backend {
     peak_ = pool_->peak();
     for (Value& value : values_) value = {};
     pool_.reset();
-    // Frees the memory for other ranks. Work that is not over may depend on a peer: no wait.
+    // Releases the memory to other ranks. Never waits for unfinished work, which may need a peer.
     if (over && device_->shared()) (void)device_->synchronise();
     lists_.clear();
     host_ = nullptr;
@@ -400,10 +400,10 @@ class DeviceBackend final : public Backend {
   std::optional<DevicePool> pool_;
   std::optional<InFlight> in_flight_;
   std::vector<Value> values_;
-  std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back
-  std::vector<std::int64_t> outcomes_;                   // read back
-  std::vector<Array> uploading_;                         // memory that copies read
-  std::vector<std::vector<std::byte>> staged_;           // memory that copies read
+  std::map<BufferId, std::vector<std::int64_t>> lists_;  // read back from the device
+  std::vector<std::int64_t> outcomes_;                   // sources of uploads in flight
+  std::vector<Array> uploading_;                         // sources of uploads in flight
+  std::vector<std::vector<std::byte>> staged_;           // sources of uploads that may not be done
   std::vector<std::byte> operand_;                       // of the collective that is ready
   bool waited_ = true;                                   // all started work is done
 };

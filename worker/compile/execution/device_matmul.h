@@ -11,7 +11,7 @@ namespace lockstep::worker {
 
 /// Returns the products of a Matmul, SegmentMatmul or SegmentOuter step. `at`: addresses of
 /// operands and result in the order of step.buffers. `numbers`: in the order of step.args.
-/// `counts`: those of the segments, checked.
+/// `counts`: rows of each segment, already checked.
 [[nodiscard]] std::vector<Product> products_of(const Step& step, DType dtype,
                                                std::span<const DeviceAddress> at,
                                                std::span<const std::int64_t> numbers,

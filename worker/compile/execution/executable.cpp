@@ -329,11 +329,11 @@ class Executable::Loaded {
     const auto waited = backend_->ready(step, collective_sizes(step));
     if (!waited)
       joint_.fail(step.node, waited.error());
-    else if (*waited || !host.reaches_all())  // what is sent cannot be taken back
+    else if (*waited || !host.reaches_all())  // started work must succeed before sending
       joint_.well();
   }
 
-  /// The sizes of a Collective step's values; its numbers are in numbers_.
+  /// Returns the sizes of a Collective step's values; its numbers are in numbers_.
   [[nodiscard]] NodeBuffers collective_sizes(const Step& step) const {
     const std::size_t operand_dims = program_.graph.nodes[node(step).inputs[0]].meta.sizes.size();
     const std::size_t result_dims = node(step).meta.sizes.size();

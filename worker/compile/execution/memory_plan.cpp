@@ -15,7 +15,7 @@ MemoryPlan plan_memory(std::span<const MemoryRequest> requests) {
     const std::size_t end = plan.offsets[i] + requests[i].bytes;
     return (end + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
   };
-  std::vector<std::size_t> placed;  // still in memory, by offset
+  std::vector<std::size_t> placed;  // requests still in memory, by offset
   for (const std::size_t i : order) {
     std::erase_if(placed, [&](std::size_t j) { return requests[j].last < requests[i].first; });
     std::size_t at = 0;

@@ -20,8 +20,8 @@ struct MemoryPlan {
   std::size_t bytes = 0;             // of the block
 };
 
-/// Values that exist at the same time do not overlap. Goes through the requests in order of
-/// `first`, then of the list, and places each at the lowest free offset.
+/// Values that exist at the same time do not overlap. Requests are placed in the order of `first`
+/// (equal ones in the order of the list), each at the lowest free offset.
 [[nodiscard]] MemoryPlan plan_memory(std::span<const MemoryRequest> requests);
 
 }  // namespace lockstep::worker

@@ -21,7 +21,7 @@ bool RoundedRows::round_up(RunValues& values) {
     const auto next = std::ranges::lower_bound(listed->second, size);
     if (next == listed->second.end()) return false;
     if (*next == size) continue;
-    // No row can be appended to 0 rows: a table that the rows index may be empty too.
+    // 0 rows are not rounded up: a table that the rows index may be empty too.
     if (size == 0 || std::ranges::find(rows_, symbols[i].symbol) == rows_.end()) return false;
     rounded[i] = *next;
   }

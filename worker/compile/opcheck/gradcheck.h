@@ -14,7 +14,7 @@ struct GradcheckOptions {
   // wide.
   double step = 1e-6;       // change of an element, relative to the larger of 1 and its magnitude
   double tolerance = 1e-5;  // relative to the larger of 1 and the two values
-  /// Number of elements of each input that are tested; of a larger input the seed picks as many.
+  /// Number of elements of each input that are tested; in a larger input the seed picks this many.
   std::int64_t elements = 64;
   std::uint64_t seed = 1;
 };

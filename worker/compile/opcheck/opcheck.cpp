@@ -26,7 +26,7 @@ namespace {
 using HostKernel = void (*)(void* const*, const std::int64_t*);
 using Tuple = std::map<std::string, std::int64_t>;  // sizes by name
 
-constexpr std::int64_t kOtherSize = 3;  // of names that are not varied
+constexpr std::int64_t kOtherSize = 3;  // size of names that are not varied
 constexpr const char* kOnDevice = "a program for the device";
 constexpr std::int64_t kManyElements = 4096;     // if inputs have more, few are varied
 constexpr std::int64_t kMostElements = 1 << 20;  // of an input; larger sizes are halved

@@ -36,7 +36,7 @@ Result<std::vector<std::int64_t>> extremes(collectives::Communicator& group, std
   return all;
 }
 
-/// Gathers one size from every rank of the group.
+/// Returns this size on every rank of the group, in order of rank.
 Result<std::vector<std::int64_t>> of_all(collectives::Communicator& group, std::int64_t mine,
                                          std::string_view label) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
@@ -86,7 +86,7 @@ Result<void> compare_sizes(collectives::Communicator& group, RunHost& host, cons
   const auto all = extremes(group, sizes.size(), values, label);
   if (!all) return all.error();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    // All ranks have failed, or all others have the same value.
+    // All ranks have failed, or all ranks that have not failed have the same value.
     if ((*all)[2 * i] == kFailed || (*all)[2 * i] == -(*all)[2 * i + 1]) continue;
     const auto each = of_all(group, values.empty() ? kFailed : values[i], label);
     if (!each) return each.error();

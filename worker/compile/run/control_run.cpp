@@ -162,7 +162,8 @@ class ControlRun {
   }
 
   /// Returns the lowest place of a rank whose predicate is true, and the lowest place of a rank
-  /// whose predicate is false. In place of a rank that does not exist: the number of ranks.
+  /// whose predicate is false. If there is no such rank, the number of ranks stands in for its
+  /// place.
   Result<std::pair<std::int64_t, std::int64_t>> lowest_of_each(bool mine) {
     const std::int64_t none = communicator_.size(), here = communicator_.rank().value;
     const std::int64_t places[] = {mine ? here : none, mine ? none : here};

@@ -19,8 +19,8 @@ namespace lockstep::worker {
 /// Does one run after another. Single-threaded.
 class JointRun {
  public:
-  /// Waits for the steps that the engine has started. Returns the earliest failure among those
-  /// of these steps and `known`. Not needed by an engine that waits for each step.
+  /// Waits for the steps that the engine has started. Returns the earliest among `known` and the
+  /// failures of these steps. Not needed by an engine that waits for each step.
   using Earliest = std::function<std::optional<LocalFailure>(std::optional<LocalFailure> known)>;
   /// Starts a collective of zeros on the device that holds the values. False: it must run over the
   /// host.

@@ -105,7 +105,8 @@ std::map<shapes::Fingerprint, std::optional<Rank>> deal_units(const UnitTable& t
   RankSet unlucky;
   for (const auto& [key, row] : table) unlucky.insert(row.failed);
   std::map<shapes::Fingerprint, std::optional<Rank>> deal;
-  std::map<std::vector<RankSet::Run>, std::int64_t> next;  // by set of candidates
+  std::map<std::vector<RankSet::Run>, std::int64_t> next;  // next builder, for each set of
+                                                           // candidates
   for (const auto& [key, row] : table) {
     if (row.artifact) continue;
     const RankSet left = row.able.minus(row.failed);
