@@ -112,7 +112,7 @@ Result<Tensor> Controller::put(const std::vector<Array>& each, const std::string
                       worker));
   }
   const Handle handle = session_->new_handles(1);
-  Tensor out = remote_tensor(handle, each[0].dtype());  // dropped if a give() fails
+  Tensor out = remote_tensor(handle, each[0].dtype());  // its handle is dropped if a give() fails
   for (std::size_t worker = 0; worker < each.size(); ++worker) {
     auto given = session_->give(
         PutTensor{handle, label, Rank{static_cast<std::int32_t>(worker)}, bytes_of(each[worker])},
@@ -132,7 +132,7 @@ Result<std::map<std::string, Tensor>> Controller::read(const std::string& path,
   if (auto given = session_->give(std::move(read), "tensors of " + path); !given)
     return given.error();
   std::map<std::string, Tensor> out;
-  for (const auto& [name, handle] : tensors)  // dropped if one cannot be read
+  for (const auto& [name, handle] : tensors)  // all are dropped if one cannot be read
     out.emplace(name, remote_tensor(handle, DType::F32));
   for (const auto& [name, handle] : tensors) {
     const auto told = session_->ask<SizesAnswer>(AskSizes{session_->new_question(), handle}, name);

@@ -13,7 +13,7 @@
 
 namespace lockstep::worker {
 
-/// Interval at which a wait asks `interrupted`.
+/// Interval at which a wait calls `interrupted`.
 inline constexpr Duration kInterruptPollInterval = std::chrono::milliseconds(50);
 
 /// One connection, from start to end. Single-threaded.

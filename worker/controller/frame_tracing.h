@@ -13,8 +13,8 @@ namespace lockstep::worker {
 /// Records the frame's function into a trace.
 using RecordFrame = std::function<void(Trace&)>;
 
-/// Identifies the inputs of a call by names and kinds of its sources. A function is traced with the
-/// example inputs of the same key.
+/// Identifies the inputs of a call by names and kinds of their sources. A function is traced with
+/// the example inputs that have the same key.
 [[nodiscard]] std::string inputs_key(const std::vector<SourceSpec>& sources);
 
 /// A request of the workers for a trace, decoded.

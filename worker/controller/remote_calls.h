@@ -19,7 +19,7 @@ struct OutputShape {
 };
 [[nodiscard]] OutputShape output_shape(const Graph& graph);
 
-/// One call at a time: callers have entered the session. Borrows it.
+/// Callers hold the session's turn, so calls never overlap. Borrows the session.
 class RemoteCalls {
  public:
   RemoteCalls(ControllerSession& session, std::string name, FrameNumber frame)
@@ -30,7 +30,7 @@ class RemoteCalls {
   [[nodiscard]] Result<void> prepare(RemoteInputs& inputs);
   /// Makes a call whose outputs are known. Returns their tensors at once.
   [[nodiscard]] Result<std::vector<Array>> issue(RemoteInputs inputs, const OutputShape& shape);
-  /// Makes a call and waits for its end. The caller finds the shape for outputs() by the result.
+  /// Makes a call and waits for its end. From `called` the caller finds the shape for outputs().
   struct Ended {
     Called called;
     Handle first{};

@@ -25,7 +25,8 @@ std::string value_text(const RemoteValue& value) {
   return std::holds_alternative<double>(value) ? "a float" : "an int";
 }
 
-/// Compares what is known here: only the workers know the dims of tensors.
+/// True if the value has the kind and dtype of `spec`, with ints allowed for floats. Dims are not
+/// compared: only the workers know them.
 bool is_one(const SourceSpec& spec, const RemoteValue& value) {
   switch (spec.kind) {
     case Kind::Int:

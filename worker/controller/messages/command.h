@@ -123,7 +123,7 @@ struct EndJob {
   bool operator==(const EndJob&) const = default;
 };
 /// The answer to TraceRequest: one entry as a saved program, the reason why there is none, or the
-/// trace's question to all workers, which then ask for the trace again. Not in order with the
+/// trace's question to all workers, which then ask for the trace again. Not ordered with other
 /// commands: the workers wait for it within a call.
 struct TraceAnswer {
   std::uint64_t number = 0;  // TraceRequest::number

@@ -71,8 +71,7 @@ struct Called {
   std::uint64_t call = 0;
   std::optional<int> entry;          // number in its frame; nullopt: interpreted, or failed
   std::vector<std::string> outputs;  // names, in order
-  /// How the entry was traced, with the graph's fingerprint, for a controller that did not trace
-  /// it.
+  /// How the entry was traced, and its graph's fingerprint, for a controller that did not trace it.
   std::optional<TraceRequest> traced;
   shapes::Fingerprint graph;
 };

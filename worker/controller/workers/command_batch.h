@@ -16,9 +16,9 @@ namespace lockstep::worker {
 /// Errors: Internal (worker 0 sent something else).
 [[nodiscard]] Result<std::vector<Command>> decode_batch(std::span<const std::byte> bytes);
 
-/// Collective over the workers: broadcasts the bytes of `from` to all, by a tree.
+/// Collective over the workers: broadcasts the bytes `mine` of worker `from` to all, by a tree.
 [[nodiscard]] Result<Bytes> share(collectives::Communicator& workers, Bytes mine, Rank from);
-/// Collective: sends the bytes of `from` to worker 0. Returns nothing on the others.
+/// Collective: sends the bytes `mine` of worker `from` to worker 0. Other workers get no bytes.
 [[nodiscard]] Result<Bytes> to_worker_0(collectives::Communicator& workers, Bytes mine, Rank from);
 /// Collective: returns the error of the lowest worker that has one; null if no worker has an error.
 [[nodiscard]] Result<std::shared_ptr<const Status>> first_failure(

@@ -42,7 +42,8 @@ class Lead {
   std::shared_ptr<LeadServer> server_;
   Duration patience_;
   std::deque<LeadServer::Event> events_;
-  std::uint64_t controller_ = 0, coming_ = 0;  // greeted, and to be greeted; 0: none
+  std::uint64_t controller_ = 0, coming_ = 0;  // numbers of the greeted controller and of the one
+                                               // to be greeted; 0: none
   std::uint64_t taken_ = 0, done_ = 0;         // commands in the last Next, and done so far
   bool left_ = false;                          // the latest controller has left
   bool gone_ = false;                          // controller_ has left

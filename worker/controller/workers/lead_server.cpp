@@ -49,7 +49,7 @@ void keep_alive(tcp::socket& socket) {
 
 }  // namespace
 
-/// Used by the server's thread only, once it runs; members under the mutex by any thread.
+/// While the server's thread runs, only it uses this object, except for members under the mutex.
 struct LeadServer::Loop {
   struct Link {
     Link(tcp::socket its_socket, collectives::SealedSession its_session, std::string from,

@@ -112,7 +112,7 @@ Result<void> WorkerLoop::on(const FetchTensor& fetch) {
   if (array && fetch.worker.value >= job_.size())
     array = bad_input(
         fmt::format("there is no worker {}; there are {}", fetch.worker.value, job_.size()));
-  if (!array) {  // the same on all workers
+  if (!array) {  // the error is the same on all workers
     reply(TensorAnswer{fetch.question, array.error(), {}});
     return {};
   }

@@ -36,7 +36,7 @@ class Door {
   Door() = default;
   ~Door() {
     if (file_.empty()) return;
-    // Other workers may have written their address there since.
+    // Workers of another job may have written their address there since.
     if (const auto found = PortFile::read(file_, kWorkersFile); found && found->endpoint == at_)
       ::unlink(file_.c_str());
   }
