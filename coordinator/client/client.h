@@ -11,15 +11,15 @@
 
 namespace lockstep::coordinator {
 
-/// One thread.
+/// Single-threaded.
 class Client {
  public:
   /// Callbacks, called within run_for(); they must not destroy the client.
   struct Events {
     std::function<void()> established;
     std::function<void(const Message&)> message;
-    /// Called at most once, and last. Version (another secret or protocol), Environment (no
-    /// coordinator listens, or the connection failed), RankLost (the other side closed the
+    /// Called at most once, and last. `why` is Version (another secret or protocol), Environment
+    /// (no coordinator listens, or the connection failed) or RankLost (the other side closed the
     /// connection).
     std::function<void(const Status& why)> ended;
   };

@@ -56,8 +56,8 @@ class Publisher {
   [[nodiscard]] bool joined() const;
 
   /// Reports that this process is about to end the job with `verdict`. Returns once the coordinator
-  /// has recorded it, or after 2 s. From any thread; no effect on the publisher's thread, which
-  /// obeys the coordinator's verdict.
+  /// has recorded it, or after 2 s. From any thread, but without effect on the publisher's own
+  /// thread, on which `obey` runs.
   void last_word(const Status& verdict);
 
  private:

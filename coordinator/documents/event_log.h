@@ -34,7 +34,7 @@ struct CallTally {
   std::map<std::string_view, std::uint64_t> divergences;  // by field_kind()
 };
 
-/// One thread.
+/// Single-threaded.
 class EventLog {
  public:
   static constexpr std::size_t kMostLines = 4096, kMostBytes = 4 * 1024 * 1024;

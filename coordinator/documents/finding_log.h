@@ -12,7 +12,7 @@
 
 namespace lockstep::coordinator {
 
-/// One thread.
+/// Single-threaded.
 class FindingLog {
  public:
   /// Maximum number of lines about refused connections from one look to the next; further refusals

@@ -13,7 +13,7 @@
 namespace lockstep::coordinator {
 
 /// A coordinator has one. It returns each piece of news once, so the caller must keep the news
-/// until it is written. One thread.
+/// until it is written. Single-threaded.
 class HistoryCollector {
  public:
   /// Period at which it reports that a run is still watched, if there is no other news.
@@ -30,7 +30,7 @@ class HistoryCollector {
     Instant began{0};                             // WatchedJob::began
     std::map<std::uint64_t, std::int64_t> calls;  // calls already returned: serial, number of ranks
     Instant told{0};                              // when news of the run was last returned
-    std::set<std::string> held;                   // findings and verdict
+    std::set<std::string> held;                   // findings and verdict already returned
   };
   [[nodiscard]] RunNews news_of(const Service& service, const WatchedJob& job, Watched& watched,
                                 Instant now, HistoryTime wall) const;

@@ -15,7 +15,7 @@ using collectives::Nonce;
 using collectives::Refusal;
 using collectives::Secret;
 
-/// One side of one connection. One thread.
+/// One side of one connection. Single-threaded.
 class Session {
  public:
   enum class Side { Coordinator, Client };

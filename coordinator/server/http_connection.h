@@ -10,7 +10,7 @@
 
 namespace lockstep::coordinator {
 
-/// One connection. One thread.
+/// One connection. Single-threaded.
 class HttpConnection {
  public:
   struct Surroundings {

@@ -75,7 +75,7 @@ std::optional<std::uint32_t> peer_user(int socket) {
   if (kernel < 0) return std::nullopt;
   const Question q = question(from, to);
   alignas(nlmsghdr) std::array<char, 1024> reply{};
-  // The kernel's answer is there when send() returns.
+  // The kernel has answered by the time send() returns.
   const bool asked = ::send(kernel, &q, sizeof q, MSG_DONTWAIT) == sizeof q;
   const ssize_t n = asked ? ::recv(kernel, reply.data(), reply.size(), MSG_DONTWAIT) : -1;
   ::close(kernel);

@@ -50,7 +50,7 @@ struct ReportedFrame {
   std::uint64_t last = 0;  // serial of the latest call
 };
 
-/// One thread.
+/// Single-threaded.
 class CallLog {
  public:
   static constexpr std::size_t kMostCalls = 1024, kMostGraphs = 64, kMostFrames = 1024;

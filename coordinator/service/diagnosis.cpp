@@ -141,8 +141,8 @@ void find_stuck(const Look& look, const std::vector<Operation>& operations,
   };
   for (const Operation& operation : operations) {
     say(operation, operation.not_in, "not come to");
-    // Ranks that began the operation and left it are blamed, too: it may be a prefetched vote, or
-    // may have ended for some ranks only.
+    // Ranks that began the operation and left it are blamed, too: the operation may be a prefetched
+    // vote, or may have ended for some ranks only.
     if (operation.not_in.empty() && !unseen(look, operation))
       say(operation, operation.beside, "begun and left");
   }

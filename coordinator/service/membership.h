@@ -26,7 +26,7 @@ struct Member {
   bool finished = false;
 };
 
-/// The ranks of one job. One thread.
+/// The ranks of one job. Single-threaded.
 ///
 /// A rank that joins again as the same incarnation has reconnected; its new connection replaces the
 /// earlier one. Another incarnation is a restarted process, and is accepted only once the earlier

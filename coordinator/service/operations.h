@@ -21,7 +21,7 @@ struct Operation {
   std::uint64_t ordinal = 0;
   RankSet in;          // ranks that wait in it
   RankSet not_in;      // members that have not begun it
-  RankSet beside;      // members that began it last, and do not wait in it
+  RankSet beside;      // members whose last operation it is, but that do not wait
   bool recent = true;  // every member's last report is recent enough to place the member
   Instant since{0};    // when the first rank began to wait
 

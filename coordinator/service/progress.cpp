@@ -8,8 +8,8 @@ namespace {
 /// Maximum number of groups of one job whose waits are followed, more than the tensor, pipeline and
 /// data groups of the largest job.
 constexpr std::size_t kMostGroupsOfJob = 1 << 16;
-/// Number of looks after which all earlier looks count half. At twenty looks a second this takes a
-/// minute.
+/// Most looks counted in Seen::recent_looks; then all counts are halved. Twenty looks a second make
+/// this number in a minute.
 constexpr std::uint32_t kRecentLooks = 1200;
 
 RankState state_of(const Identity& identity, const SlotReport& report, Instant now) {

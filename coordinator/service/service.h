@@ -30,7 +30,7 @@ struct WatchedJob {
 };
 
 /// The jobs of one coordinator. The numbers of jobs and ranks, and the memory per rank, are
-/// bounded. One thread.
+/// bounded. Single-threaded.
 class Service {
  public:
   /// Maximum number of jobs watched at one time. A job without connected ranks is removed to make

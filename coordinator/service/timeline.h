@@ -25,7 +25,7 @@ struct Span {
 };
 [[nodiscard]] std::string_view span_kind_name(Span::Kind kind);
 
-/// One thread.
+/// Single-threaded.
 class Timeline {
  public:
   static constexpr std::size_t kMostSpans = 16'384;

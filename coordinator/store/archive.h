@@ -139,7 +139,7 @@ struct traits::detail::get_output_from_input<lockstep::coordinator::BoundedInput
   using type = PortableBinaryOutputArchive;
 };
 
-// Cereal would read the bytes one by one.
+// Without these functions Cereal would read and write the bytes one by one.
 template <class Archive>
 void save(Archive& archive, const lockstep::Bytes& bytes) {
   archive(make_size_tag(static_cast<size_type>(bytes.size())));

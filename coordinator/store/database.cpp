@@ -32,7 +32,7 @@ namespace lockstep::coordinator {
 namespace {
 
 constexpr std::int64_t kApplication = 0x6c6f636b;  // "lock"
-/// Larger than any version there will ever be; a larger number means damage.
+/// Limit above all schema versions; a larger number means damage.
 constexpr std::int64_t kMostVersions = 1000;
 constexpr int kLongestValue = 16 << 20;  // bytes
 constexpr int kMostSetAside = 9;

@@ -1,4 +1,4 @@
-// Runs of jobs as the history stores them. Plain values; those that are only shown are texts. The
+// Runs of jobs as the history stores them. Plain values; values that are only shown are texts. The
 // history collector makes them, the history store keeps them, and `lockstep history` shows them.
 #pragma once
 

@@ -32,8 +32,8 @@ class HistoryStore {
   /// Errors: those of Database::open().
   [[nodiscard]] static Result<std::unique_ptr<HistoryStore>> open(Options options);
 
-  /// Writes all of the news or nothing. If the same news is written twice, runs and calls are there
-  /// once, notes twice. Errors: those of Database::write().
+  /// Writes all of the news or nothing. If the same news is written twice, its runs and calls are
+  /// stored once, but its notes twice. Errors: those of Database::write().
   [[nodiscard]] Result<void> write(const std::vector<RunNews>& news);
 
   /// The runs of a job, or of all jobs if `job` is empty; the latest first. Errors: those of
