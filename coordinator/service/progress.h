@@ -30,7 +30,8 @@ struct Seen {
   [[nodiscard]] std::int64_t begun(std::uint64_t group) const;
 };
 
-/// The ranks of one job. The cost of a report does not depend on the number of ranks. Single-threaded.
+/// The ranks of one job. The cost of a report does not depend on the number of ranks.
+/// Single-threaded.
 class Progress {
  public:
   explicit Progress(int size) : ranks_(static_cast<std::size_t>(size)) {}
