@@ -21,7 +21,7 @@ void put(ByteWriter& out, const Status& status) {
     out.text(group.value);
   }
 }
-/// Reads what put() wrote. Each group is of one rank.
+/// Reads what put() wrote. Each group has one rank.
 Status status_in(ByteReader& in) {
   Status out;
   out.code = in.u8() == static_cast<std::uint8_t>(Code::ConstraintViolation)
@@ -129,7 +129,8 @@ Bytes PiecePlan::word() {
   return std::move(out).take();
 }
 
-/// Reads the name of the save and a bit for each piece in word(), or the failure.
+/// Reads the answer: the name of the save and a bit for each piece that word() sent, or the
+/// failure.
 void PiecePlan::answered(std::span<const std::byte> answer) {
   answered_ = true;
   ByteReader in(answer);

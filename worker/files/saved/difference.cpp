@@ -40,7 +40,7 @@ Pairs common_sequence(const std::vector<shapes::Fingerprint>& a,
     out.emplace_back(static_cast<NodeId>(i), static_cast<NodeId>(i));
   const std::size_t n = a.size() - head - tail, m = b.size() - head - tail;
   if (n > 0 && m > 0 && n <= kMostCells / m) {
-    // length[i][j]: length of the longest common subsequence of the rests from i and j on.
+    // length[i][j]: length of the longest common subsequence of a from i on and b from j on.
     std::vector<std::uint32_t> length((n + 1) * (m + 1), 0);
     const auto at = [&](std::size_t i, std::size_t j) -> std::uint32_t& {
       return length[i * (m + 1) + j];
@@ -169,7 +169,7 @@ class Comparison {
     std::vector<std::optional<NodeId>> beside(a.nodes.size());
     NodeId next_a = 0, next_b = 0;
     const auto alone = [&](NodeId end_a, NodeId end_b) {
-      // Pairs the unmatched nodes side by side: most often they are one changed line.
+      // Pairs unmatched nodes in order: most often a pair is one changed line.
       for (; next_a < end_a && next_b < end_b; ++next_a, ++next_b) {
         add(name + ", node", line_of(a, next_a), line_of(b, next_b));
         bodies(name, a, next_a, b, next_b);
@@ -190,7 +190,7 @@ class Comparison {
     outputs(name, a, b, beside);
   }
 
-  /// Compares the bodies of two nodes that are side by side and differ.
+  /// Compares the bodies of two nodes that were paired although they differ.
   void bodies(const std::string& name, const Graph& a, NodeId i, const Graph& b, NodeId j) {
     const auto &of_a = a.nodes[i].bodies, &of_b = b.nodes[j].bodies;
     if (a.nodes[i].op != b.nodes[j].op) return;

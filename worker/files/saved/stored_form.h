@@ -28,7 +28,7 @@ struct StoredPredicate {
 struct StoredGuard {
   StoredPredicate predicate;
   StoredLine where;
-  TextId note = 0;  // of a guard; for an assert, the user's message
+  TextId note = 0;  // a guard's note, or the user's message of an assert
 };
 struct StoredGroupGuard {
   StoredPredicate predicate;
