@@ -104,7 +104,7 @@ std::string cell(const shapes::Seen& seen, std::int64_t smallest) {
   return fmt::format("dynamic>={}", smallest);
 }
 
-/// Returns what varies of a source, as "x = [dynamic>=4, 8]"; empty if nothing does.
+/// Returns the dims or values of a source that vary, as "x = [dynamic>=4, 8]"; empty if none does.
 std::string varying(const std::string& name, const shapes::Dynamism& seen) {
   if (seen.scalar.state == shapes::Seen::State::Dynamic &&
       seen.size.state != shapes::SeenDims::State::Tuple)

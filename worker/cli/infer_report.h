@@ -11,7 +11,7 @@ namespace lockstep::worker::cli {
 /// The results of running the program.
 struct ProgramAnswer {
   std::vector<std::string> lines;  // as in kInferredLines
-  std::string reason;              // why lines are missing; empty if none is
+  std::string reason;              // why lines are missing; empty: none is missing
 };
 
 struct InferReport {

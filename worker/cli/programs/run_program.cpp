@@ -154,7 +154,7 @@ class ProgramRun {
         read_program(of_rank(options_.file, job_.rank()), {.known = {}, .stand_ins = true});
     for (const std::string& text : options_.groups) {
       const auto mine = group_of(text, job_);
-      if (!mine) return mine.error();  // equal on all ranks
+      if (!mine) return mine.error();  // the error is equal on all ranks
       auto made = job_.group(mine->first, mine->second);
       if (!made) return made.error();
       if (program && program->group == mine->first) of_frame = *std::move(made);
