@@ -18,8 +18,8 @@ bool is_error_end(const RecordedEvent& event) {
   return event.kind == EventKind::Action && event.text.starts_with("finish error ");
 }
 
-/// Part of an action that can be compared if the record has another version of columns. Leaves out
-/// payloads, and the digest of the stored state (two words of a call's first vote).
+/// Returns the part of an action that can be compared if the record has another version of columns.
+/// Leaves out payloads, and the digest of the stored state (two words of a call's first vote).
 std::string without_columns(std::string text, bool first) {
   constexpr std::size_t kWord = 17, kState = 9 + 3 * kWord;  // after "vote and "
   if (text.starts_with("exchange ")) return "exchange";

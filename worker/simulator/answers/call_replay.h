@@ -11,7 +11,7 @@ using FramesOfRank = std::map<std::pair<std::string, std::string>, CodeCache>;
 
 class CallReplay {
  public:
-  /// Rank of the group; `call` is null if its record has no such call.
+  /// A rank of the group. `call` is null if the rank's record lacks the call.
   struct Member {
     Rank rank;
     const RankRecord* record = nullptr;
@@ -24,10 +24,11 @@ class CallReplay {
   CallReplay(std::vector<Member> members, const DecisionConfig& config, FoldedRounds& rounds,
              KnownTraces& traces);
 
-  /// Returns the first difference and ends there; nullopt: none. Errors: BadInput.
+  /// Returns the first difference, at which the replay ends; nullopt: there is none. Errors:
+  /// BadInput.
   [[nodiscard]] Result<std::optional<Difference>> run();
 
-  /// Outcome of the member's call; nullopt if its record ends before.
+  /// Outcome of the member's call; nullopt if the member's record ends before the call does.
   [[nodiscard]] std::optional<CallOutcome> outcome(std::size_t member) const;
 
  private:

@@ -1,12 +1,13 @@
-// One job in several ways, side by side: without coordination, upstream's way, lockstep's, and
-// lockstep's from the second run on or with the suggested marks.
+// Runs one job in several ways and compares them: without coordination, as upstream does, as
+// lockstep does, and as lockstep does from the second run on or with the suggested marks.
 #pragma once
 
 #include <lockstep/worker/simulator/cluster/dry_run.h>
 
 namespace lockstep::worker::simulator {
 
-/// `result` is the scenario's, with the counterfactual. `learnt`: what frames learnt in that run.
+/// `result`: of a dry run of the scenario, with the counterfactual. `learnt`: what frames learnt
+/// then.
 [[nodiscard]] std::vector<RunVariant> compare_variants(const Scenario& scenario,
                                                        const DryRunResult& result,
                                                        const Profiles& learnt,

@@ -10,7 +10,7 @@
 
 namespace lockstep::worker::simulator {
 
-/// Obstacle that kept one entry from serving some ranks of a call.
+/// What kept one entry from serving some ranks of a call.
 struct Obstacle {
   std::string source;  // "tokens.size(0)", "n"; "" if the entry has other sources
   std::string needs;   // what the entry has: "5", "at least 2"; or: "the entry has no input mask"

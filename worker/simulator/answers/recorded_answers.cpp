@@ -20,7 +20,8 @@ std::string told(const CallOutcome& outcome) {
                        : std::string(outcome_name(outcome.kind));
 }
 
-/// First call that the inputs alone do not explain, as part of a sentence; nullopt: none.
+/// Returns the first call that the inputs alone do not explain, as part of a sentence; nullopt:
+/// none.
 std::optional<std::string> unexplained(const std::vector<RankRecord>& ranks,
                                        const DryRunResult& recorded, const DryRunResult& inputs) {
   if (std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& r) { return r.profiled; }))

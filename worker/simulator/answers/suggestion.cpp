@@ -119,7 +119,7 @@ FrameDims markable(const std::vector<Suggestion>& suggestions) {
 /// Call in which a place became a symbol.
 struct MadeSymbol {
   std::size_t call = 0;
-  bool settled = false;  // only because the frame settled
+  bool settled = false;  // the place became a symbol only because the frame settled
 };
 
 /// Text such as {"x": {0: "dynamic"}}, for Python.

@@ -38,8 +38,8 @@ struct Sweep {
 /// Receives the sweep after each new row.
 using RowMade = std::function<void(const Sweep& sweep)>;
 
-/// Reads the scenario twice for each value: first all are checked, then all are run. Errors: as
-/// load_scenario() and too_large().
+/// Reads the scenario twice for each value: first to check it for all values, then to run it.
+/// Errors: as load_scenario() and too_large().
 [[nodiscard]] Result<Sweep> run_sweep(const std::string& path, const ScenarioOptions& read,
                                       const SweepRange& range, const DryRunOptions& options,
                                       const RowMade& made = {});

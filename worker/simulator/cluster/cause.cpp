@@ -21,7 +21,7 @@ std::string name_at(const SourceList& list, std::size_t at) {
 std::vector<Cause::Group> groups_of(const Scenario& scenario, std::size_t call,
                                     const SourceList& list, std::size_t at) {
   constexpr std::size_t kGroups = 6;
-  std::map<std::int64_t, std::size_t> place;  // of a value: its index in `out`
+  std::map<std::int64_t, std::size_t> place;  // by value: its index in `out`
   std::vector<Cause::Group> out;
   visit_inputs(scenario, call,
                [&](const std::string&, const RankSet& ranks, const Observation& seen) {
@@ -40,8 +40,8 @@ std::vector<Cause::Group> groups_of(const Scenario& scenario, std::size_t call,
   return out;
 }
 
-/// Returns a sentence about a field that differs between the two sides; nullopt if none does.
-/// Fields have no groups of numbers.
+/// Returns a sentence about a field that differs between the two sides; nullopt if none does. A
+/// cause that is a field has no groups of values.
 std::optional<std::string> other_field(const Side& a, const Side& b) {
   const auto said = [](const Side& side, const std::string& name) {
     for (const Field& field : side.seen.fields)

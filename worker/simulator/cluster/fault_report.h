@@ -18,7 +18,8 @@ struct Scenario;
 
 /// The outcome of one fault. Times are virtual.
 struct FaultOutcome {
-  std::optional<Instant> struck;   // nullopt: never, the job was over or never got to it
+  std::optional<Instant> struck;   // nullopt: it never struck, because the job was over or did not
+                                   // reach it
   std::optional<Status> detected;  // a call's error on all ranks, or the error that ends the job
   Duration after{0};               // time from the stroke to the detection
   RankSet named;                   // ranks named by the report
@@ -29,10 +30,10 @@ struct JobOutcome {
   bool ends = false;                     // the job ends early, with `exit_code`
   std::optional<int> exit_code;          // nullopt if no rank is left to give one
   std::size_t calls = 0;                 // number of calls that ended
-  std::int64_t more_compiles = 0;        // beyond those of these calls without faults
-  std::int64_t more_errors = 0;          // likewise
+  std::int64_t more_compiles = 0;        // compiles in these calls beyond those without faults
+  std::int64_t more_errors = 0;          // errors in these calls beyond those without faults
   Duration longer{0};                    // beyond the time without faults; 0 if it ends early
-  Duration wait_median{0}, wait_max{0};  // over ranks: waits beyond those without faults
+  Duration wait_median{0}, wait_max{0};  // over ranks: additional waits because of faults
   RankSet last;                          // the ranks waited for in most calls
 };
 

@@ -16,8 +16,8 @@
 
 namespace lockstep::worker::simulator {
 
-/// Returns a fingerprint that distinguishes programs: it covers all of a decision except hints, and
-/// except which sizes may not be specialised.
+/// Returns a fingerprint that distinguishes programs. It covers all of a decision except hints, and
+/// except whether specialising a size is an error.
 [[nodiscard]] shapes::Fingerprint program_of(Decision decision);
 
 /// The decision of a call's new entry on some ranks.

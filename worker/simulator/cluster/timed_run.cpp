@@ -17,7 +17,7 @@ using collectives::TreeRound;
 using collectives::VoteRound;
 using Kind = Fault::Kind;
 
-/// A round has a last rank if its arrivals are at least this far apart.
+/// A round has a last rank if its first and last arrival are at least this far apart.
 constexpr Duration kNoticed = std::chrono::milliseconds(1);
 
 /// The ranks that have arrived at a round.
@@ -142,7 +142,7 @@ void TimedJob::start() {
   if (latest > patience) {
     run_.end = patience;
     run_.verdict =
-        Status{// as over MPI, where the missing ranks are not known yet
+        Status{// the same as over MPI, where it is not known yet which ranks are missing
                Code::Stuck,
                fmt::format("The start has waited for {:g} s for ranks that did not come to it.",
                            std::chrono::duration<double>(patience).count()),

@@ -91,7 +91,7 @@ Result<std::size_t> RegularFile::read(std::uint64_t offset, std::span<char> out)
 }
 
 Result<std::optional<LineReader::Line>> LineReader::next() {
-  std::size_t seen = line_;  // no newline in held_ from line_ up to here
+  std::size_t seen = line_;  // end of the part of the line that was searched for its newline
   for (;;) {
     const std::size_t end = held_.find('\n', seen);
     if (end != held_.npos) {

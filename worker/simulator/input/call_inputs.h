@@ -18,8 +18,8 @@ using InputsVisitor =
 void visit_inputs(const Scenario& scenario, std::size_t index, const InputsVisitor& visit,
                   std::int32_t at_most = INT32_MAX);
 
-/// Frame that the lowest present rank calls; "" if no rank is present. A result has the frame that
-/// is written on the call, which a group may override.
+/// Frame that the lowest present rank calls; "" if no rank is present. CallResult::frame may be
+/// another: it is the frame written on the call, which a group may override.
 [[nodiscard]] std::string frame_called(const Scenario& scenario, std::size_t index);
 
 /// True if ranks may draw different inputs in call `index`.

@@ -50,7 +50,7 @@ void RankPartition::add(const std::vector<RankSet>& groups) {
   std::set_union(starts_.begin(), starts_.end(), cuts.begin(), cuts.end(),
                  std::back_inserter(starts));
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
-  // The class so far and the group in this call of each run of ranks.
+  // For each run of ranks: its class so far, and its group in this call.
   std::vector<std::pair<int, int>> apart;
   for (std::size_t i = 0, before = 0; i < starts.size(); ++i) {
     while (before + 1 < starts_.size() && starts_[before + 1] <= starts[i]) ++before;

@@ -44,7 +44,8 @@ struct Scenario {
   [[nodiscard]] std::size_t explicit_count() const {
     return calls.size() + (stored ? stored->size() : 0);
   }
-  /// Call `index`; read now if it is stored, made now if it is generated. The scenario outlives it.
+  /// Call `index`; read now if it is stored, made now if it is generated. The scenario outlives the
+  /// result.
   [[nodiscard]] std::shared_ptr<const ScenarioCall> call(std::size_t index) const;
   /// Reason why a stored call could not be read again. All results of this scenario are then void.
   [[nodiscard]] std::optional<Status> error() const {

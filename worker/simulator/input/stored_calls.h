@@ -28,7 +28,8 @@ class StoredCalls {
 
   mutable std::mutex mutex_;  // guards the members below
   mutable std::optional<Status> error_;
-  mutable std::shared_ptr<const ScenarioCall> last_;  // often read again at once
+  mutable std::shared_ptr<const ScenarioCall> last_;  // the last call read, because it is often
+                                                      // read again at once
   mutable std::size_t last_index_ = 0;
 };
 

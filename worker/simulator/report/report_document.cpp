@@ -132,7 +132,7 @@ ordered_json recompiles_json(const std::vector<Recompile>& recompiles, std::size
   return out;
 }
 
-/// For each frame and dim: true if the dim is a symbol in the frame's last entry that has its
+/// For each frame and dim: true if the dim is a symbol in the frame's last entry that has the dim's
 /// source.
 std::map<std::pair<std::string, std::string>, bool> dynamic_dims(const Report& report) {
   std::map<std::pair<std::string, std::string>, bool> out;
