@@ -103,7 +103,7 @@ Tensors counting(Trace& trace, const Tensors& grads) {
   return out;
 }
 
-/// Operands from `from` on whose gradients are asked for and exist.
+/// The operands, from number `from` on, that are floats and whose gradients are asked for.
 std::vector<std::size_t> wanted_of(const BackwardCall& call, std::size_t from) {
   std::vector<std::size_t> out;
   for (std::size_t i = from; i < call.inputs.size(); ++i)
@@ -111,8 +111,8 @@ std::vector<std::size_t> wanted_of(const BackwardCall& call, std::size_t from) {
   return out;
 }
 
-/// For each outer value that `body` captured: the tensor of `now` at the place that its node has in
-/// `then`.
+/// For each outer value that `body` captured: the tensor in `now` at the place that the value's
+/// node has in `then`.
 Tensors captured_now(const TracedBody& body, const std::vector<NodeId>& then, const Tensors& now) {
   Tensors out;
   for (const NodeId id : body.captured())

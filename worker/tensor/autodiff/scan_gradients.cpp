@@ -179,8 +179,8 @@ std::vector<Tensor> logcumsumexp_gradient(const Backward& b) {
   const Tensor lowest = value_like(
       b.grad, wide ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest());
   const Tensor none = value_like(b.grad, 0), size = of(Op::Log, {of(Op::Abs, {b.grad})});
-  // All elements before such a value are minus infinity, too; their exponential is 0 beside any
-  // number.
+  // If a value is minus infinity, so are all elements up to its place. With 0 in its place, their
+  // exponentials are still 0.
   const Tensor empty = same(b.value, value_like(b.value, -std::numeric_limits<double>::infinity()));
   const Tensor value = chosen(empty, none, b.value);
   const auto side = [&](Op has_sign) {

@@ -67,7 +67,7 @@ Prints::Both prints_of(const Node& node) {
   for (const NodeId id : node.inputs) out.add(std::int64_t{id});
   out.exprs(node.exprs).count(node.ints.size());
   for (const std::int64_t i : node.ints) node.op == Op::Broadcast ? out.constant(i) : out.add(i);
-  // One not-a-number for all: sign and payload differ between machines.
+  // All not-a-numbers count as one, because sign and payload differ between machines.
   const double number =
       std::isnan(node.number) ? std::numeric_limits<double>::quiet_NaN() : node.number;
   out.constant(std::bit_cast<std::int64_t>(number)).add(node.text).count(node.asserts.size());

@@ -39,7 +39,8 @@ enum class Op : std::uint8_t {
   Lt, Le, Gt, Ge, Eq, Ne, And, Or,
   Where,   // (condition bool, a, b)
   // Views and movement.
-  Reshape,  // sizes from meta; same number of elements; number: keeps it apart from equal nodes
+  Reshape,  // sizes from meta; same number of elements; number: distinguishes nodes that are
+            // otherwise equal
   Permute,  // ints: the operand's dim that each result dim shows
   Expand,   // sizes from meta; operand has as many dims, each equal or the constant 1
   Slice,    // dim ints[0], from exprs[0], length meta.sizes[dim]

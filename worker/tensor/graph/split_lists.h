@@ -46,9 +46,10 @@ class SplitLists {
 
   const Graph& graph_;
   const ExchangedBlocks& blocks_;
-  /// The group of lists that fit, and the texts of both, sorted.
+  /// For lists that fit: their group, and the texts of both lists, sorted.
   std::set<std::tuple<std::string, std::string, std::string>> fitted_;
-  /// Equalities that asserts give: a symbol bound before the run, to the last symbol equal to it.
+  /// Equalities that asserts give: maps a symbol bound before the run to the last symbol equal to
+  /// it.
   std::map<shapes::Symbol, shapes::Symbol> equal_;
 };
 

@@ -46,14 +46,14 @@ std::optional<std::int64_t> quotient(std::int64_t a, std::int64_t b) {
   return a / b;
 }
 
-/// Atoms are unique: equal atoms are one object.
+/// Compares atoms by address, because equal atoms are one object.
 bool same_factors(const Expr::Term& a, const Expr::Term& b) {
   return std::ranges::equal(a.factors, b.factors, [](const auto& x, const auto& y) {
     return x.atom == y.atom && x.power == y.power;
   });
 }
 
-/// How many times `part` is in `whole`, by the first term of `part` that is no constant.
+/// The factor by which `whole` contains `part`, from the first term of `part` that is no constant.
 std::optional<std::int64_t> times_in(const Expr& whole, const Expr& part) {
   for (const Expr::Term& term : part.terms()) {
     if (term.factors.empty()) continue;

@@ -94,7 +94,7 @@ class Path {
 };
 
 /// What the last inputs of a frame looked like, and their source list: reused as long as structure,
-/// kinds, dtypes and numbers of dims stay the same. One thread.
+/// kinds, dtypes and numbers of dims stay the same. Single-threaded.
 class InputTree {
  public:
   /// An empty tree of the same frame. It shares only the table of objects with this tree.

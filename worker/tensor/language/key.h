@@ -27,7 +27,7 @@ namespace lockstep::worker {
 /// the keys made of it.
 enum class RandomStream : std::int64_t { Draw = 0, SecondDraw = 1, Split = 2, FoldIn = 3 };
 
-/// 64 bits: a number outside of a trace, a 0-d i64 tensor inside. Immutable value, one thread.
+/// 64 bits: a number outside of a trace, a 0-d i64 tensor inside. Immutable value, single-threaded.
 class RankKey {
  public:
   RankKey() = default;
@@ -55,7 +55,7 @@ class RankKey {
   Tensor tensor_;
 };
 
-/// A key that is the same on all ranks. Immutable value, one thread.
+/// A key that is the same on all ranks. Immutable value, single-threaded.
 class Key {
  public:
   Key() = default;

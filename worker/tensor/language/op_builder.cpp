@@ -76,7 +76,7 @@ Expr broadcast_size(std::string_view what, Trace& trace, const Expr& one, const 
                     const Line& where) {
   if (one == other || other == Expr(1)) return one;
   if (one == Expr(1)) return other;
-  // Equality of two sizes that no rank has seen vary is a guard: it picks the entry.
+  // The equality of two sizes that no rank has seen vary becomes a guard.
   if (trace.only_settled(one) && trace.only_settled(other) &&
       trace.env().peek(one - other, 1) == 0 &&
       trace.env().evaluate(shapes::equal(one, other), trace.here(where)))

@@ -1,5 +1,5 @@
-// Low precision where it pays: while an Autocast lives, products are computed in f16 or bf16, and
-// ops that lose most by few digits in f32. As torch.autocast.
+// Low precision where it pays, as torch.autocast: while an Autocast lives, products are computed in
+// f16 or bf16. Ops that would lose most by few digits are computed in f32.
 //
 //   auto step = job->frame<Input, Output>("step", [](Input in) {
 //     const Autocast low(in.x);

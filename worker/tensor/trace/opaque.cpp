@@ -66,7 +66,7 @@ Field key_order_field(std::string list, const std::vector<std::string_view>& key
   std::string value = fmt::format("{}", fmt::join(keys, ", "));
   shapes::FingerprintBuilder all;
   for (const std::string_view key : keys) all.add(key);
-  // Other values are keys with ", " or a null byte in them, or more text than a field takes.
+  // A digest replaces text that is too long, or ambiguous because a key has ", " or a null byte.
   const bool plain = value.size() <= kMostFieldBytes / 2 && value.find('\0') == std::string::npos &&
                      std::ranges::none_of(keys, [](std::string_view key) {
                        return key.find(", ") != std::string_view::npos;

@@ -93,7 +93,7 @@ class Opaque : public OpaqueInput {
 
 /// The objects that one frame has met, as weak references, with the names by which ranks compare
 /// them. Objects are numbered in order, and numbers are not reused. With a declared equality, an
-/// object takes the number of a destroyed object of its hash. One thread.
+/// object takes the number of a destroyed object of its hash. Single-threaded.
 class ObjectTable {
  public:
   /// Field `name` of a rank's observation. Requires an object. The value is "object 2"; with a

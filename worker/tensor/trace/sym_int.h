@@ -19,7 +19,7 @@ class Trace;
 using Line = std::source_location;
 
 /// An integer: a plain number outside a trace, an expression over the trace's symbols inside.
-/// Immutable value, one thread.
+/// Immutable value, single-threaded.
 class SymInt {
  public:
   SymInt() = default;

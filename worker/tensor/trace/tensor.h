@@ -27,7 +27,7 @@ struct TensorOperand;
 struct Index;
 
 /// A handle, cheap to copy. It is concrete (holds an Array, no trace), traced (a node of a trace,
-/// which the handle keeps alive), or empty. One thread.
+/// which the handle keeps alive), or empty. Single-threaded.
 class Tensor {
  public:
   Tensor() = default;

@@ -85,7 +85,7 @@ struct OwnGradient;
 class TracedBody;
 
 /// The graph under construction, into which functions of the tensor language record. Held by shared
-/// pointer: a Tensor or SymInt that outlives the trace is refused. One thread.
+/// pointer: a Tensor or SymInt that outlives the trace is refused. Single-threaded.
 class Trace : public std::enable_shared_from_this<Trace> {
  public:
   /// Creates the symbols and the input nodes.
