@@ -17,7 +17,7 @@ inline constexpr std::size_t kHttpHeadBytes = 8 * 1024;
 
 struct HttpRequest {
   std::string method, target;
-  std::string host;           // of the one Host field
+  std::string host;           // value of the only Host field
   std::string authorization;  // empty: none
 };
 

@@ -21,7 +21,7 @@ struct RecordedRun {
 struct RecordedJobs {
   std::string job;  // the job that was asked for; empty: all jobs
   std::vector<RecordedRun> runs;
-  std::vector<std::pair<coordinator::FrameKey, coordinator::Profile>> profile;  // of `job`
+  std::vector<std::pair<coordinator::FrameKey, coordinator::Profile>> profile;  // profile of `job`
   coordinator::HistoryTime now;
 };
 

@@ -85,7 +85,7 @@ struct Step {
 /// Host: extern "C" void NAME(void* const* buffers, const long* args). Cuda: extern "C" __global__,
 /// a parameter per buffer and then one long per argument; buffers at multiples of 16 bytes.
 struct Kernel {
-  std::string name;  // from the fingerprint of its text
+  std::string name;  // made from the fingerprint of its text
   std::string text;  // the whole function
   std::uint32_t unit = 0;
 };

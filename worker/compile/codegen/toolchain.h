@@ -20,7 +20,7 @@ enum class Target : std::uint8_t { Host, Cuda };
 /// Cost of building so far.
 struct BuildCost {
   int compiles = 0;
-  std::chrono::microseconds cpu{0};  // of the compiler and its children
+  std::chrono::microseconds cpu{0};  // time of the compiler and its children
 };
 
 /// Single-threaded.

@@ -404,7 +404,7 @@ class DeviceBackend final : public Backend {
   std::vector<std::int64_t> outcomes_;                   // sources of uploads in flight
   std::vector<Array> uploading_;                         // sources of uploads in flight
   std::vector<std::vector<std::byte>> staged_;           // sources of uploads that may not be done
-  std::vector<std::byte> operand_;                       // of the collective that is ready
+  std::vector<std::byte> operand_;                       // operand of the collective that is ready
   bool waited_ = true;                                   // all started work is done
 };
 

@@ -17,7 +17,7 @@ struct MemoryRequest {
 struct MemoryPlan {
   static constexpr std::size_t kAlignment = 256;
   std::vector<std::size_t> offsets;  // per request, multiples of kAlignment
-  std::size_t bytes = 0;             // of the block
+  std::size_t bytes = 0;             // size of the block
 };
 
 /// Values that exist at the same time do not overlap. Requests are placed in the order of `first`

@@ -16,7 +16,7 @@ struct NodeCall {
   const Graph* graph = nullptr;
   NodeId id = 0;
   std::vector<const Array*> operands;
-  std::vector<std::int64_t> sizes;  // of the result
+  std::vector<std::int64_t> sizes;  // sizes of the result
   std::vector<std::int64_t> exprs;
 
   [[nodiscard]] const Node& node() const { return graph->nodes[id]; }

@@ -302,7 +302,7 @@ class Interpretation {
   JointRun joint_;
   std::vector<Array> values_;
   std::map<shapes::Symbol, std::int64_t> symbols_;
-  std::int64_t most_elements_ = 0;  // of the values so far
+  std::int64_t most_elements_ = 0;  // elements of the largest value so far
 };
 
 }  // namespace

@@ -29,7 +29,8 @@ using Tuple = std::map<std::string, std::int64_t>;  // sizes by name
 constexpr std::int64_t kOtherSize = 3;  // size of names that are not varied
 constexpr const char* kOnDevice = "a program for the device";
 constexpr std::int64_t kManyElements = 4096;     // if inputs have more, few are varied
-constexpr std::int64_t kMostElements = 1 << 20;  // of an input; larger sizes are halved
+constexpr std::int64_t kMostElements = 1 << 20;  // most elements of an input; larger sizes are
+                                                 // halved
 
 double difference_allowed(DType dtype, double tolerance) {
   if (dtype == DType::F64) return tolerance;
@@ -372,7 +373,7 @@ class OpCheck {
   OpcheckReport report_;
   Decision decision_;  // named sizes as symbols
   Graph graph_;
-  std::vector<std::string> names_;  // of free sizes, in the order of the symbols
+  std::vector<std::string> names_;  // names of free sizes, in the order of the symbols
   std::vector<shapes::Symbol> symbols_;
   std::unique_ptr<LoadedObject> object_;
   std::vector<OpWay> ways_;

@@ -23,7 +23,7 @@ struct ChildEnd {
   bool timed_out = false;
   int signal = 0;  // that ended the child; 0: it exited
   int status = 0;
-  std::chrono::microseconds cpu{0};  // of the child and its children
+  std::chrono::microseconds cpu{0};  // time of the child and its children
 };
 
 /// Waits for the end. Errors: Environment (the child cannot be started, or cannot be waited for).

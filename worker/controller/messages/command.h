@@ -72,12 +72,12 @@ struct MakeFrame {
 };
 /// One input of a call: a tensor of the workers, or the bits of a number.
 struct CallInput {
-  std::string name;  // of the source
+  std::string name;  // name of the source
   Kind kind = Kind::Tensor;
   Handle tensor{};
   bool moved = false;       // the workers drop it during the run
   std::int64_t number = 0;  // an int, a bool, the bits of a float
-  std::vector<Mark> marks;  // of a tensor's dims; empty: none
+  std::vector<Mark> marks;  // marks of a tensor's dims; empty: none
   bool operator==(const CallInput&) const = default;
 };
 struct CallFrame {

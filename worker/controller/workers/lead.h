@@ -20,7 +20,7 @@ class Lead {
   /// Returns the controller's commands; waits at most `wait` for the first. If `came` is true,
   /// greet() must answer the new controller once these commands are done.
   struct Next {
-    std::vector<LeadServer::Given> commands;  // of one controller
+    std::vector<LeadServer::Given> commands;  // all of one controller
     bool came = false;                        // a new controller has connected after the commands
   };
   [[nodiscard]] Next next(Duration wait);

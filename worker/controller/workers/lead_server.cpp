@@ -110,7 +110,7 @@ struct LeadServer::Loop {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Event> events;  // under mutex
-  std::size_t waiting = 0;    // under mutex: bytes of events
+  std::size_t waiting = 0;    // under mutex: total bytes of events
   std::uint64_t flushes = 0;  // under mutex: how often the controller's queue has become empty
 };
 

@@ -15,7 +15,7 @@ namespace lockstep::worker {
 /// An input of a call.
 struct GivenInput {
   const CallInput* what = nullptr;
-  Array array;  // if it is a tensor
+  Array array;  // the tensor, if the input is one
 };
 
 /// Single-threaded. Borrows the job. Calls are collective.
@@ -58,7 +58,7 @@ class WorkerFrame {
   std::string digest_;
   FrameRunner* runner_ = nullptr;
   std::string name_;
-  std::shared_ptr<const SourceList> list_;  // of the last call
+  std::shared_ptr<const SourceList> list_;  // source list of the last call
   std::vector<InputValue> values_;
   Traced traced_;                  // the latest
   std::map<int, Traced> entries_;  // by number

@@ -128,7 +128,7 @@ struct StoredEntry {
   StoredDecision decision;
   std::vector<StoredDecision> reported;  // at most one; none: equal to `decision`
   std::uint32_t graph = 0;
-  shapes::Fingerprint fingerprint;  // of the graph
+  shapes::Fingerprint fingerprint;  // fingerprint of the graph
   std::vector<StoredObject> objects;
 };
 struct StoredGroup {

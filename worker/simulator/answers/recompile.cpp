@@ -45,8 +45,8 @@ bool same_sources(const Decision& decision, const SourceList& list) {
 struct Demand {
   std::string source;
   bool is_symbol = false, unbacked = false, is_bool = false;
-  std::optional<std::int64_t> least;  // of a symbol
-  std::int64_t value = 0;             // of a constant
+  std::optional<std::int64_t> least;  // least value of a symbol
+  std::int64_t value = 0;             // value of a constant
   Obstacle out_of_bounds;             // ranks whose value does not fit
   std::map<Mark, Obstacle> unmarked;  // ranks with a mark that the entry does not honour
 

@@ -62,7 +62,7 @@ class MarkedCalls final : public StoredCalls {
 
  private:
   [[nodiscard]] Result<ScenarioCall> read(std::size_t index) const override {
-    ScenarioCall call = *plain_->call(index);  // if that fails, plain_ has the error
+    ScenarioCall call = *plain_->call(index);  // if the read fails, plain_ has the error
     mark_call(frames_, call);
     return call;
   }

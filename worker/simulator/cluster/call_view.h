@@ -40,8 +40,8 @@ class CallView {
  private:
   std::vector<int> groups_;                   // by class
   std::optional<RankInputs> inputs_;          // if ranks draw their own
-  const GeneratedCall* kind_ = nullptr;       // likewise
-  std::shared_ptr<const ScenarioCall> call_;  // otherwise
+  const GeneratedCall* kind_ = nullptr;       // set if ranks draw their own
+  std::shared_ptr<const ScenarioCall> call_;  // set otherwise
   std::vector<Observation> seen_;             // by group of call_
   bool by_all_ = false;
 };

@@ -71,7 +71,7 @@ Sums sums_of(const Timing& timing) {
 
 /// The memory held by the steps of a run.
 struct MostMemory {
-  MemoryPeak peak;         // of the first call with the most
+  MemoryPeak peak;         // peak of the first call with the most
   std::size_t call = 0;    // number of that call
   std::size_t beyond = 0;  // calls that need more than the device has
 };

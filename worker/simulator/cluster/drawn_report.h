@@ -28,14 +28,14 @@ struct MarkedDim {
   std::size_t dim = 0;
   Mark mark = Mark::Dynamic;             // or Unbacked: sizes of 0 and 1 occur too
   std::int64_t least = 0, greatest = 0;  // observed in the run
-  std::size_t compiles = 0;              // of its frame
+  std::size_t compiles = 0;              // compiles of its frame
   bool operator==(const MarkedDim&) const = default;
 };
 
 struct MarkAdvice {
   std::vector<MarkedDim> dims;
   bool torch = false;                             // the job calls lockstep.torch.compile()
-  std::size_t compiles = 0;                       // of the run
+  std::size_t compiles = 0;                       // compiles of the run
   std::optional<std::size_t> compiles_if_marked;  // nullopt: not known
 };
 

@@ -45,9 +45,9 @@ struct FaultReport {
     FaultOutcome fault;
     JobOutcome job;
   };
-  std::vector<Alone> alone;            // by fault: as the only fault
-  std::vector<FaultOutcome> together;  // by fault: with the other faults
-  JobOutcome job;                      // with all faults
+  std::vector<Alone> alone;            // by fault: its effect as the only fault
+  std::vector<FaultOutcome> together;  // by fault: its effect with the other faults
+  JobOutcome job;                      // the outcome with all faults
   std::uint64_t events = 0;            // simulated events of all these runs
 };
 

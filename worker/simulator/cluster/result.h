@@ -35,7 +35,7 @@ using HeldDecisions = std::vector<std::pair<RankSet, const Decision*>>;
 struct CallResult {
   std::optional<std::string> frame;
   CallOutcome outcome;
-  std::optional<Decision> reported;  // if the call compiled
+  std::optional<Decision> reported;  // set if the call compiled
   std::vector<OwnDecision> own;      // if it compiled under shared_sizes: each different decision
 };
 
@@ -58,9 +58,9 @@ struct DryRunResult {
   std::uint64_t rounds = 0;                    // votes, exchanges, verifications, commits
   std::optional<Uncoordinated> uncoordinated;  // nullopt: left out
   std::vector<RunVariant> compare;             // empty: not requested
-  std::optional<FaultReport> faults;           // if the scenario has faults
-  std::optional<DrawnFrom> drawn;              // if ranks drew from a record
-  std::optional<MarkAdvice> advice;            // for a record
+  std::optional<FaultReport> faults;           // set if the scenario has faults
+  std::optional<DrawnFrom> drawn;              // set if ranks drew from a record
+  std::optional<MarkAdvice> advice;            // set for a record
   std::optional<Timing> timing;                // nullopt: the scenario has no costs
 };
 

@@ -33,9 +33,9 @@ struct RunVariant {
   int compiles_per_rank_max = 0;
   int restarts_per_rank_max = 0;  // traces begun again after sizes were exchanged
   std::size_t compiles = 0, reuses = 0, fallbacks = 0, errors = 0;
-  int distinct_graphs_max = 0;  // in one call
+  int distinct_graphs_max = 0;  // most different graphs in one call
   std::optional<std::size_t> first_divergent_call;
-  std::optional<Cause> cause;  // of the divergence
+  std::optional<Cause> cause;  // cause of the divergence
   bool operator==(const RunVariant&) const = default;
 };
 

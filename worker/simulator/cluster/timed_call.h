@@ -97,7 +97,7 @@ class TimedCall {
   std::size_t index_;
   ScenarioCall call_;                // unused if ranks draw their own inputs
   std::optional<RankInputs> drawn_;  // set if ranks draw their own inputs
-  std::string frame_;                // for the result
+  std::string frame_;                // the frame in the result
   bool has_absent_ranks_ = false, compile_seen_ = false, peers_build_for_failed_ = false;
   std::size_t lowest_ = 0;
   std::vector<Seat> machines_;  // by unit

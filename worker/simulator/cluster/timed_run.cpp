@@ -391,8 +391,9 @@ TimedRun timed_run(const Scenario& scenario, const FaultPlan& plan, std::span<co
 }
 
 std::uint64_t timed_run_bytes(const Scenario& scenario) {
-  constexpr std::uint64_t kRank = 1700;     // on the network, and its seat
-  constexpr std::uint64_t kMachine = 6000;  // its own machine, if ranks draw their own inputs
+  constexpr std::uint64_t kRank = 1700;     // bytes of a rank: on the network, and its seat
+  constexpr std::uint64_t kMachine = 6000;  // bytes of its own machine, if ranks draw their own
+                                            // inputs
   return static_cast<std::uint64_t>(scenario.world_size) *
          (kRank + (scenario.generator.apart() ? kMachine : 0));
 }

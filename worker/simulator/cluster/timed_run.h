@@ -21,12 +21,12 @@ struct TimedRun {
   std::vector<Instant> call_ended;  // per call: time of the first rank's outcome
   std::vector<std::optional<Instant>> struck;  // per fault; nullopt: never
   std::optional<Status> verdict;               // error that ended the job early
-  RankSet culprits;                            // of the verdict; may be empty
+  RankSet culprits;                            // culprits of the verdict; may be empty
   bool hangs = false;                          // some ranks never continue; no rank can report it
-  Instant end{0};                              // of the job, or of the last active rank
+  Instant end{0};                              // end of the job, or of the last active rank
   std::vector<Duration> waited;                // per rank: waits for later arrivals at rounds
   RankSet last;              // ranks that others waited for in most calls, by 1 ms or more
-  std::uint64_t events = 0;  // of the network
+  std::uint64_t events = 0;  // events of the network
 };
 
 /// The start of a job waits for this many deadlines (collectives/README.md, "Faults seen").

@@ -34,7 +34,8 @@ CallOutcome run_alone(CallMachine& machine, const KnownTraces* traces) {
 /// A class of ranks, or a rank, that runs alone.
 struct LoneRank {
   std::map<std::string, CodeCache> frames;
-  std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // of the entries, by frame
+  std::map<std::string, std::vector<shapes::Fingerprint>> programs;  // programs of the entries, by
+                                                                     // frame
   int compiles = 0;
   int entry = -1;  // run by the last call
 };

@@ -60,7 +60,7 @@ class Story {
  private:
   struct Chapter {
     LocalWork work;
-    std::optional<Action> action;  // of some rank
+    std::optional<Action> action;  // the action of some rank
     std::vector<Bytes> payloads;   // by rank
   };
 

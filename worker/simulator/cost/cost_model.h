@@ -43,12 +43,12 @@ struct FrameCost {
 /// Immutable once read.
 struct CostModel {
   NetworkModel network;                     // for the agreement, and the step's collectives
-  std::optional<DataNetwork> data_network;  // if given, for the step's collectives
+  std::optional<DataNetwork> data_network;  // network of the step's collectives, if given
   std::optional<DeviceModel> device;        // device that runs the steps
   std::optional<Draw> skew;                 // a rank's delay before each call; nullopt: none
   std::int64_t skew_unit_ns = 1;
-  std::uint64_t seed = 0;  // of the skew's draws
-  FrameCost usual;         // for frames that are not in `frames`
+  std::uint64_t seed = 0;  // seed of the skew's draws
+  FrameCost usual;         // cost of frames that are not in `frames`
   std::map<std::string, FrameCost> frames;
   std::int64_t deadline_ns = 60'000'000'000;  // time that ranks wait for absent ones
 

@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 4> kPrecisionNames = {"f64", "f32"
 /// Rates that a device reaches, below its peaks. Value type.
 struct DeviceModel {
   std::string name;
-  std::int64_t bytes_per_us = 0;                  // of its memory; 1,000 is 1 GB/s
+  std::int64_t bytes_per_us = 0;                  // bandwidth of its memory; 1,000 is 1 GB/s
   std::array<std::int64_t, 4> flops_per_us = {};  // by Precision; 0: unknown
   std::int64_t launch_ns = 0;                     // least time of a kernel
   std::int64_t memory_bytes = 0;                  // 0: unknown

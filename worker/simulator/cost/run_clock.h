@@ -17,7 +17,7 @@ namespace lockstep::worker::simulator {
 
 /// Work of a rank since its last round. If graphs differ between ranks, the largest numbers count.
 struct LocalWork {
-  std::size_t sources = 0, symbols = 0;  // of the decision that was traced
+  std::size_t sources = 0, symbols = 0;  // counts in the decision that was traced
   bool built = false;
 
   void join(const LocalWork& other) {
@@ -77,7 +77,7 @@ class RunClock {
   std::string frame_;
   CallTiming call_;
   std::vector<std::int64_t> before_, waited_;  // by rank: time before the round, wait in the call
-  LocalWork work_;                             // in this call
+  LocalWork work_;                             // work in this call
   bool first_round_ = true;
 };
 

@@ -24,7 +24,7 @@ struct Percentiles {
 
 /// Peak of device memory in one call.
 struct MemoryPeak {
-  std::int64_t bytes = 0;  // on the rank with the most
+  std::int64_t bytes = 0;  // bytes on the rank with the most
   std::int32_t rank = 0;   // the lowest such rank
   bool operator==(const MemoryPeak&) const = default;
 };
@@ -38,7 +38,7 @@ struct CallTiming {
   std::int64_t compile_ns = 0;       // tracing and compiling, on the slowest rank
   std::int64_t step_ns = 0;          // the step and its collectives, on the slowest rank
   std::int64_t data_ns = 0;          // part of step_ns: the collectives
-  std::optional<MemoryPeak> memory;  // if the model gives a step's memory
+  std::optional<MemoryPeak> memory;  // set if the model gives a step's memory
   Percentiles wait;                  // waits before rounds and before the step's collectives
   std::int32_t last_rank = -1;       // last to arrive at the first round; -1: none, or all at once
   bool operator==(const CallTiming&) const = default;

@@ -71,7 +71,7 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Level {
     Json value;
-    std::optional<std::string> key;  // of the member being read
+    std::optional<std::string> key;  // key of the member being read
     std::set<std::string> keys;      // filled only if there are many members
 
     /// False if the object has this key already.

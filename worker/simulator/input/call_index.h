@@ -34,7 +34,7 @@ struct RecordedCall {
   /// have the same name.
   std::string frame;
   int agreement = 0;                         // 0: a frame of the job itself
-  std::optional<DecisionConfig> own_config;  // of its agreement; nullopt: the job's
+  std::optional<DecisionConfig> own_config;  // configuration of its agreement; nullopt: the job's
   std::optional<shapes::Fingerprint> seen;   // observation_digest() as the rank wrote it
   RankStatus rank_status;
   std::optional<FrameState> stored;  // state that the frame started from, on its first call
@@ -108,7 +108,7 @@ class CallIndex {
   std::map<std::string, std::vector<std::uint32_t>> calls_of_;
   std::vector<std::uint64_t> slots_;
   std::map<std::size_t, FrameState> stored_;  // RecordedCall::stored, by call
-  std::map<std::size_t, std::shared_ptr<const std::vector<Entry>>> entries_;  // likewise
+  std::map<std::size_t, std::shared_ptr<const std::vector<Entry>>> entries_;  // as stored_
   SourceLists lists_;
   RecordedAgreements agreements_;
 };

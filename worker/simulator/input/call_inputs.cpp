@@ -35,7 +35,7 @@ bool ranks_draw_differently(const Scenario& scenario, std::size_t index) {
 
 std::string frame_called(const Scenario& scenario, std::size_t index) {
   if (index >= scenario.explicit_count())
-    return scenario.generator.kind(index - scenario.explicit_count()).frame;  // of every rank
+    return scenario.generator.kind(index - scenario.explicit_count()).frame;  // of all ranks
   const auto call = scenario.call(index);
   const ScenarioGroup* lowest = nullptr;
   for (const ScenarioGroup& group : call->groups)

@@ -159,7 +159,7 @@ bool ScenarioReader::read_network(const Json& json, const JsonPath& path, Networ
       !known_keys(json, path, {"alpha_us", "beta_gbps", "ranks_per_host", "within"}) ||
       !read_link(json, path, out.between))
     return false;
-  const NetworkModel usual = *parse_network("shm", "");  // for the speed of processors
+  const NetworkModel usual = *parse_network("shm", "");  // gives the speed of processors
   out.name = "own";
   out.join_bytes_per_us = usual.join_bytes_per_us;
   out.read_bytes_per_us = usual.read_bytes_per_us;

@@ -46,7 +46,7 @@ struct FaultRow {
     Halts = 16,           // its ranks do nothing more: a rank has at most one such fault
     ReportedByCall = 32,  // one call reports it to all ranks; else the watchdog does
   };
-  std::string_view name{};  // in scenarios
+  std::string_view name{};  // the name in scenarios
   int traits = 0;
   std::string_view delay{};  // text of the delay in fault_text(); empty: the kind takes no delay_s
 
@@ -98,9 +98,9 @@ inline constexpr Duration kUsualCompile = std::chrono::seconds(2);
 struct FaultPlan {
   /// The job ends if a rank that others wait for shows neither progress nor a lease for this long.
   Duration deadline = std::chrono::seconds(60);
-  Duration latency = std::chrono::microseconds(5);  // of a message
+  Duration latency = std::chrono::microseconds(5);  // time of a message
   std::optional<Duration> step;                     // a rank's own work after each call
-  std::optional<Duration> compile;                  // to build an entry, on each rank
+  std::optional<Duration> compile;                  // time to build an entry, on each rank
   std::vector<Fault> list;
   bool operator==(const FaultPlan&) const = default;
 };

@@ -179,8 +179,8 @@ class RankReader {
   SourceLists& known_;
   const CallVisitor& visit_;
   RankRecord out_;
-  SourceLists lists_;                         // of this rank
-  std::map<std::string, FrameState> stored_;  // of frames not called yet
+  SourceLists lists_;                         // source lists of this rank
+  std::map<std::string, FrameState> stored_;  // states of frames not called yet
   /// Start entries of frames not called yet, by group and name.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const std::vector<Entry>>> started_;
   std::string stretch_;  // the lines of the last call

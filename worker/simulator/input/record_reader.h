@@ -24,7 +24,8 @@ struct RankRecord {
   std::string path;
   RecordHeader header;
   std::map<std::string, RankSet> groups;
-  RecordedAgreements agreements;                      // of programs that call the library
+  RecordedAgreements agreements;                      // agreements of programs that call the
+                                                      // library
   std::map<std::string, DecisionConfig> own_configs;  // configurations of the agreements' frames
   CallIndex calls;
   std::optional<RecordedCall> last_call;

@@ -12,7 +12,7 @@ struct Backward {
   Trace& trace;
   const Node& node;
   Tensor value;                // the node's result
-  Tensor grad;                 // of the loss by `value`; same meta
+  Tensor grad;                 // gradient of the loss by `value`; same meta
   std::vector<Tensor> inputs;  // the node's operands
   std::vector<bool> wanted;    // per operand
 };

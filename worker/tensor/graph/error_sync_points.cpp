@@ -156,7 +156,8 @@ class Walk {
   CertainFacts facts_;
   SplitLists lists_;
   UniformFacts uniform_;
-  std::map<std::string, std::vector<Expr>> in_groups_;  // of groups with no collective so far
+  std::map<std::string, std::vector<Expr>> in_groups_;  // sizes needed in groups with no collective
+                                                        // so far
   ErrorSyncPoints points_;
   std::set<Symbol> bound_, known_;  // known: bound before any failure that open_ allows for
   bool open_;                       // a rank may have failed since the last point

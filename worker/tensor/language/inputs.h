@@ -108,8 +108,8 @@ class InputTree {
     Kind kind = Kind::Tensor;
     DType dtype = DType::F32;
     std::uint32_t ndim = 0;
-    std::uint32_t offset = 0;  // in Observation::values
-    std::uint32_t source = 0;  // in the source list
+    std::uint32_t offset = 0;  // index in Observation::values
+    std::uint32_t source = 0;  // index in the source list
     std::uint32_t scalar = 0;  // in Observation::scalars, where the source has one
   };
   [[nodiscard]] const std::vector<Leaf>& leaves() const { return leaves_; }
@@ -121,8 +121,8 @@ class InputTree {
   friend class InputReader;
   friend class InputScanner;
   std::vector<Leaf> leaves_;
-  std::vector<std::size_t> lengths_;  // of vectors and maps, in order of the walk
-  std::vector<std::string> keys_;     // of maps, in order of the walk
+  std::vector<std::size_t> lengths_;  // lengths of vectors and maps, in order of the walk
+  std::vector<std::string> keys_;     // keys of maps, in order of the walk
   std::vector<std::string> fields_;
   std::shared_ptr<const SourceList> list_;
   /// The objects of the frame: shared by copies and by rebuilt trees.

@@ -11,7 +11,7 @@ namespace lockstep::worker {
 struct AttentionOptions {
   Tensor mask{};                  // broadcasts; bool: true for a key that is seen; floats: added
   bool is_causal = false;         // query i sees keys 0, ..., i; not together with a mask
-  std::optional<double> scale{};  // by default 1 / sqrt(E)
+  std::optional<double> scale{};  // default: 1 / sqrt(E)
 };
 /// softmax(query key^T * scale) value: query [.., L, E], key [.., S, E], value [.., S, V] to [..,
 /// L, V]. A query that sees no key gives zeros.

@@ -23,7 +23,7 @@ struct BagOptions {
   bool include_last_offset = false;  // offsets [B + 1] end with the length of the index
   Tensor lengths{};                  // i64 [B]: number of elements of each bag
   BagMode mode = BagMode::Mean;
-  Tensor per_sample_weights{};                // of the index's sizes; for sums only
+  Tensor per_sample_weights{};                // has the index's sizes; for sums only
   std::optional<std::int64_t> padding_idx{};  // this row is left out of the bags
 };
 /// The sum, mean or largest of the rows of table [R, D] in each bag: [B, D], zeros for an empty

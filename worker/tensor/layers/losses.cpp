@@ -35,7 +35,7 @@ Tensor per_class(std::string_view what, const Tensor& weight, const Tensor& x, s
 struct Targets {
   Tensor labels;  // 0 where they do not count
   Tensor counts;  // bool
-  Tensor weight;  // of x's dtype; 0 where they do not count
+  Tensor weight;  // weights in x's dtype; 0 where they do not count
 };
 
 Targets targets_of(std::string_view what, const Tensor& x, const Tensor& labels,

@@ -23,7 +23,7 @@ struct NllOptions {
 
 struct CrossEntropyOptions {
   Tensor weight{};
-  std::int64_t ignore_index = -100;  // for labels only
+  std::int64_t ignore_index = -100;  // applies to labels only
   Reduction reduction = Reduction::Mean;
   double label_smoothing = 0;  // this part of each target is spread evenly over the classes
 };
@@ -34,8 +34,8 @@ struct CrossEntropyOptions {
                                    Line where = Line::current());
 
 struct BinaryOptions {
-  Tensor weight{};      // of each element; broadcasts
-  Tensor pos_weight{};  // of the term with target 1; broadcasts
+  Tensor weight{};      // weight of each element; broadcasts
+  Tensor pos_weight{};  // weight of the term with target 1; broadcasts
   Reduction reduction = Reduction::Mean;
 };
 /// -(target * log(p) + (1 - target) * log(1 - p)) with p = sigmoid(logits), without overflow.

@@ -223,7 +223,7 @@ class Trace : public std::enable_shared_from_this<Trace> {
   TraceSetup setup_;
   shapes::ShapeEnv env_;
   std::vector<Node> nodes_;
-  std::vector<shapes::Expr> symbols_;          // of the decision, by number
+  std::vector<shapes::Expr> symbols_;          // symbols of the decision, by number
   std::set<shapes::Symbol> settled_;           // the settled ones of symbols_
   std::vector<std::optional<NodeId>> inputs_;  // per source
   std::map<std::string, NodeId> ranks_;        // by group
