@@ -10,8 +10,7 @@ struct Split {
   /// Number of threads of one block that share a total, each taking every lanes-th element: 1, 32
   /// or 256.
   int lanes = 1;
-  /// Number of parts into which a total is divided, one block each; a second kernel joins them. A
-  /// power of two.
+  /// Number of parts into which a total is divided; a second kernel joins them. A power of two.
   std::int64_t pieces = 1;
   bool operator==(const Split&) const = default;
 };
