@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <lockstep/collectives/wire/sealed_session.h>
 #include <lockstep/worker/controller/controller_session.h>
 #include <lockstep/worker/controller/workers/lead.h>
 

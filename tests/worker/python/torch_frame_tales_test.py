@@ -9,9 +9,17 @@ import sys
 import unittest
 
 PACKAGE = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".")
-_spec = importlib.util.spec_from_file_location("frame_tales", PACKAGE / "lockstep" / "torch" / "frame_tales.py")
-tales = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tales)
+
+
+def module(name):
+    """A file of the package, without the package's library."""
+    spec = importlib.util.spec_from_file_location(name.replace("/", "_"), PACKAGE / "lockstep" / f"{name}.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+tales, reports = module("torch/frame_tales"), module("reports")
 
 STEP = "step (train.py:3)"
 GRAPH = ["x = placeholder x(): f32[3, 4]", "a = call_function relu(x): f32[3, 4]\tat train.py:4", "out = output out(a)"]
@@ -134,7 +142,7 @@ class Tales(unittest.TestCase):
                             ("wait [rank 1 waits for rank 0, for 0.3 s, in a; rank 0 waits for ranks 1,4, for 1 s]", [0, 1, 4]),
                             ("STUCK: rank 5 does not move on, and others wait for it [rank 1 waits for rank 5, for 4.0 s]", [5]),
                             ("something else", [])):
-            self.assertEqual(tales.ranks_named(text), ranks)
+            self.assertEqual(reports.ranks_named(text), ranks)
 
     def test_why_an_operation_differs_is_told_of_the_ranks_that_are_named(self):
         board = Board(3)

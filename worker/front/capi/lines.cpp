@@ -249,6 +249,22 @@ void lockstep_lines_alive(lockstep_lines* given, double seconds) {
     given->core->posts().alive_until(lockstep::SystemClock().now() + duration_of(seconds));
 }
 
+int lockstep_lines_peer(const lockstep_lines* given, int32_t rank, int32_t* state,
+                        const char** text) {
+  return guarded([&]() -> Result<void> {
+    if (given == nullptr) return bad_input(kNoLines);
+    if (state == nullptr || text == nullptr) return bad_input("state or text is NULL");
+    if (rank < 0) return bad_input(fmt::format("{} is no rank", rank));
+    static thread_local std::string kept;
+    const lines::SharedPosts& posts = given->core->posts();
+    const lines::PeerState found = posts.state(Rank{rank});
+    *state = static_cast<int32_t>(found);
+    kept = found == lines::PeerState::Gone ? posts.gone_text(Rank{rank}) : std::string();
+    *text = kept.c_str();
+    return {};
+  });
+}
+
 void lockstep_lines_gone(lockstep_lines* given, const char* text) {
   if (given != nullptr) given->core->gone(view(text));
 }

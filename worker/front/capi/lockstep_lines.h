@@ -135,6 +135,18 @@ void lockstep_lines_take_from_any(lockstep_lines* lines);
 void lockstep_lines_deadline(lockstep_lines* lines, double seconds);
 /* Says that this process counts as making progress for `seconds` from now. */
 void lockstep_lines_alive(lockstep_lines* lines, double seconds);
+typedef enum lockstep_peer_state {
+  LOCKSTEP_PEER_UNSEEN = 0, /* its memory cannot be read, or it is on another host not met */
+  LOCKSTEP_PEER_RUNNING = 1,
+  LOCKSTEP_PEER_FINISHED = 2, /* lockstep_lines_finish() */
+  LOCKSTEP_PEER_GONE = 3,     /* lockstep_lines_gone() */
+  LOCKSTEP_PEER_LOST = 4      /* its process has ended without a report */
+} lockstep_peer_state;
+/* `state` receives what is known of a rank's process (a lockstep_peer_state), and `text` what the
+ * rank gave to lockstep_lines_gone(), "" in other states. `text` is valid until this thread's next
+ * call of this function. */
+int lockstep_lines_peer(const lockstep_lines* lines, int32_t rank, int32_t* state,
+                        const char** text);
 /* Says that this process ends by a failure and issues nothing more. */
 void lockstep_lines_gone(lockstep_lines* lines, const char* text);
 /* Says that this process issues nothing more. Errors: GRAPH_DIVERGENCE (an operation that it issued

@@ -20,7 +20,6 @@ _Frame = Tuple[str, str]  # name and closure of a frame
 _MOST_SHOWN = 200  # characters of a node
 #: The frame's name in tales about a backward pass that is built when the program first needs it.
 BACKWARD = "a backward pass"
-_NAMED = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): |waits for ranks? ([0-9,-]+)|rank ([0-9]+) does not move on")
 _VALUE = re.compile(r": \w+\[[^\]]*\]$")
 
 
@@ -105,17 +104,6 @@ def _bare(graph: Optional[Graph]) -> Optional[Graph]:
 
 def _unpacked(graph: Graph) -> List[str]:
     return zlib.decompress(base64.b85decode(graph.nodes)).decode().split("\n")
-
-
-def ranks_named(text: str) -> List[int]:
-    """Returns the ranks that are named in the report of a refusal or of a wait, as in "[rank 0: …; ranks 2-3: …]" and
-    "waits for rank 1"."""
-    found: List[int] = []
-    for phrases in _NAMED.findall(text):
-        for part in filter(None, ",".join(phrases).split(",")):
-            ends = part.split("-")
-            found += [rank for rank in range(int(ends[0]), int(ends[-1]) + 1) if rank not in found]
-    return found
 
 
 def digest_of(lines: Iterable[str]) -> str:

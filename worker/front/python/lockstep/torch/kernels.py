@@ -6,36 +6,20 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from .._library import lib
 from ..errors import Error
+from ..lines import NEEDS_ALL, NEEDS_NOBODY, NEEDS_ROOT, NEEDS_SENDERS, Operation
 from ._hooks import Kernels, group_of, reduction
 from .collectives import dtype_name, tensor_text, user_place
 from .part import Marks
 
-NEEDS_ALL, NEEDS_ROOT, NEEDS_SENDERS, NEEDS_NOBODY = range(4)  # lockstep_needs
 #: Beyond this number, only the count and a fingerprint of the notes are kept.
 _MOST_LINES = 4096
 _SHOWN_TENSORS = 4
-
-
-class Operation(NamedTuple):
-    """lockstep_operation."""
-
-    kind: str
-    dtype: Optional[str] = None
-    reduction: Optional[str] = None
-    place: str = ""
-    root: int = -1
-    needs: int = NEEDS_ALL
-    paired: int = 0
-    elements: Sequence[int] = ()
-    shape: Sequence[int] = ()
-    to: Sequence[int] = ()
-    of: Sequence[int] = ()
 
 
 class Read:

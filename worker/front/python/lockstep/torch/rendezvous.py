@@ -9,7 +9,6 @@ import secrets
 import shutil
 import socket
 import tempfile
-import time
 from collections import Counter
 from typing import Any, Dict, Iterator, List
 
@@ -17,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from ..group import Group
+from ..meeting import Meeting, free_address, meeting_place
 from ..threads import limit_threads, share_of_cores
 from ._hooks import default_store, store_host
 
@@ -61,7 +61,8 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/" + ",".join(map(str, members))
     _opened[name] = _opened.get(name, 0) + 1  # members open the groups of these ranks in the same order
-    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, 5 * deadline, "lockstep.torch.group()")
+    store = _Store()
+    meeting = Meeting(store, f"{name}/{_opened[name]}", members, 5 * deadline, "lockstep.torch.group()")
     meeting.tell(f"host/{rank}", _host())
     if rank > 0:
         place, token = meeting.hear("place", 0).split(" ")
@@ -75,7 +76,7 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
     folder = None
     try:
         folder = tempfile.mkdtemp(prefix="lockstep-") if len(hosts) == 1 else None
-        place = os.path.join(folder, "rendezvous") if folder else _address(meeting.store)
+        place = os.path.join(folder, "rendezvous") if folder else free_address(store)
         token = secrets.token_hex(32)
         meeting.tell("place", f"{place} {token}")
         with _environment(place, rank, size, token):
@@ -88,13 +89,9 @@ def group(process_group: Any = None, deadline: float = 60.0) -> Group:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def meeting_place() -> str:
-    """Returns two words, an address of this host and a secret, to be given to exchange(). If there is no address,
-    returns a text for which exchange() raises RuntimeError on the ranks that receive it."""
-    try:
-        return f"{_address(default_store())} {secrets.token_hex(32)}"
-    except OSError as error:
-        return f"! {error}"
+def place_to_meet() -> str:
+    """Returns meeting_place() of torch.distributed's store."""
+    return meeting_place(_Store())
 
 
 def exchange(process_group: Any, word: str, patience: float) -> List[str]:
@@ -103,39 +100,26 @@ def exchange(process_group: Any, word: str, patience: float) -> List[str]:
     members = dist.get_process_group_ranks(process_group or dist.group.WORLD)
     name = "lockstep/words/" + ",".join(map(str, members))
     _opened[name] = _opened.get(name, 0) + 1
-    meeting = _Meeting(default_store(), f"{name}/{_opened[name]}", members, patience, "lockstep.torch.watch()")
-    meeting.tell(str(dist.get_rank(process_group)), word)
+    meeting = Meeting(_Store(), f"{name}/{_opened[name]}", members, patience, "lockstep.torch.watch()")
     words = [""] * dist.get_world_size()
-    for at, member in enumerate(members):
-        words[member] = meeting.hear(str(at), at)
+    for member, said in zip(members, meeting.exchange(dist.get_rank(process_group), word)):
+        words[member] = said
     return words
 
 
-class _Meeting:
-    """Messages between the members, through the store. All waits of this rank together take at most `patience`
-    seconds."""
+class _Store:
+    """The store of torch.distributed."""
 
-    def __init__(self, store: Any, key: str, members: List[int], patience: float, call: str) -> None:
-        """`call`: the user's call in which the members meet, for errors."""
-        self._call = call
-        self.store, self._key, self._members = store, key, members
-        self._patience, self._until = patience, time.monotonic() + patience
+    def __init__(self) -> None:
+        self._store = default_store()
+        self.host: str = store_host(self._store) or ""
 
-    def tell(self, what: str, text: str) -> None:
-        self.store.set(f"{self._key}/{what}", text)
+    def put(self, key: str, text: str) -> None:
+        self._store.set(key, text)
 
-    def hear(self, what: str, member: int) -> str:
-        """Waits for the message `what` of the group's rank `member`, and returns it. Raises RuntimeError, which names
-        that rank, if no message arrives."""
-        left = max(self._until - time.monotonic(), 0.01)
-        try:
-            self.store.wait([f"{self._key}/{what}"], datetime.timedelta(seconds=left))
-        except Exception as error:  # its type varies between torch releases
-            raise RuntimeError(f"rank {self._members[member]} did not come to {self._call} within "
-                               f"{self._patience:g} s; every rank of the process group has to call it") from error
-        text: str = self.store.get(f"{self._key}/{what}").decode()
-        if text.startswith("! "):
-            raise RuntimeError(f"rank {self._members[member]} cannot begin: {text[2:]}")
+    def take(self, key: str, seconds: float) -> str:
+        self._store.wait([key], datetime.timedelta(seconds=seconds))
+        text: str = self._store.get(key).decode()
         return text
 
 
@@ -156,37 +140,6 @@ def _host() -> str:
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as text:
         boot = text.read().strip()
     return f"{socket.gethostname()} {boot} {folder.st_dev} {folder.st_ino}"
-
-
-def _address(store: Any) -> str:
-    """Returns the address from which this host reaches the store, with a port that is free now. (All ranks can reach
-    the store, but a host's own name often stands for its loopback.)"""
-    at = store_host(store)
-    host = "" if at is None else _way_to(at)
-    if not host or host.startswith("127."):
-        host = _own_address()
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return f"{host}:{probe.getsockname()[1]}"
-
-
-def _way_to(host: str) -> str:
-    """Returns the address of this host from which packets to `host` would be sent; sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, 9))
-        except OSError:
-            return ""
-        return str(probe.getsockname()[0])
-
-
-def _own_address() -> str:
-    """For the host of the store: returns the address of the host's name, or of its default route."""
-    try:
-        named = socket.gethostbyname(socket.gethostname())
-    except OSError:
-        named = "127.0.0.1"
-    return _way_to("192.0.2.1") or named if named.startswith("127.") else named
 
 
 @contextlib.contextmanager

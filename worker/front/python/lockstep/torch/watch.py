@@ -20,13 +20,14 @@ from .._library import lib, native
 from ..errors import Error, Finding, GraphDivergence, said
 from ..group import Group
 from ..observation import walked
+from ..reports import ranks_named
 from ._hooks import BackwardGraphs, FrameEvents, passing, see_sizes, sizes_seen
 from .ballot import Ballot
 from .collectives import tensor_text
-from .frame_tales import BACKWARD, FrameTales, Tale, ranks_named
+from .frame_tales import BACKWARD, FrameTales, Tale
 from .frames import Compile, GraphText
 from .graph_text import backward_text, collective_places, graph_text
-from .lines import Lines, title_of
+from .lines import TorchLines, title_of
 from .nested import readable
 from .progress import Progress
 from .rendezvous import exchange
@@ -133,9 +134,9 @@ class Watch:
         self._members: List[int] = dist.get_process_group_ranks(self._watched)
         self._world: Any = dist.group.WORLD
         self._job_size: int = dist.get_world_size()   # 0: torch.distributed was started again with another size
-        self._tales = FrameTales(dist.get_rank(), self._members, lambda told: self.lines.tell(told),
-                                 lambda rank: self.lines.times_told(rank), lambda rank, number: self.lines.told(rank, number))
-        self.lines = Lines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
+        self._tales = FrameTales(dist.get_rank(), self._members, lambda told: self.lines.tell_tale(told),
+                                 lambda rank: self.lines.tales_told(rank), lambda rank, number: self.lines.tale(rank, number))
+        self.lines = TorchLines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
                            None if self._group is None else self._group._handle, self._asked, self._counts_collective,
                            self._notes_collective,
                            5 * deadline, policy == "audit", self._explained, self._tell, self._peer_compiles)
