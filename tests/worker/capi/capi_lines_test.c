@@ -34,6 +34,8 @@ int main(void) {
   const int32_t members[2] = {0, 1};
   const lockstep_fingerprint key = lockstep_fingerprint_of("world", 5);
   int group[2] = {-1, -1}, rank;
+  int32_t state = 9;
+  const char* text = NULL;
   const lockstep_fingerprint tale = lockstep_fingerprint_of("step", 4);
   lockstep_told told;
   uint64_t number = 9;
@@ -96,6 +98,19 @@ int main(void) {
   CHECK(lockstep_wait_look(NULL) == LOCKSTEP_BAD_INPUT);
   lockstep_wait_end(NULL);
   lockstep_lines_gone(NULL, "nobody");
+  CHECK(lockstep_lines_peer(lines[0], 1, &state, &text) == LOCKSTEP_OK);
+  CHECK(state == LOCKSTEP_PEER_RUNNING && strcmp(text, "") == 0);
+  CHECK(lockstep_lines_peer(lines[0], 5, &state, &text) == LOCKSTEP_OK);
+  CHECK(state == LOCKSTEP_PEER_UNSEEN);
+  lockstep_lines_gone(lines[1], "no label");
+  CHECK(lockstep_lines_peer(lines[0], 1, &state, &text) == LOCKSTEP_OK);
+  CHECK(state == LOCKSTEP_PEER_GONE && strcmp(text, "no label") == 0);
+  lockstep_lines_finish(lines[0]);
+  CHECK(lockstep_lines_peer(lines[1], 0, &state, &text) == LOCKSTEP_OK);
+  CHECK(state == LOCKSTEP_PEER_FINISHED && strcmp(text, "") == 0);
+  CHECK(lockstep_lines_peer(NULL, 1, &state, &text) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_peer(lines[0], -1, &state, &text) == LOCKSTEP_BAD_INPUT);
+  CHECK(lockstep_lines_peer(lines[0], 1, NULL, &text) == LOCKSTEP_BAD_INPUT);
   lockstep_lines_take_from_any(NULL);
   for (rank = 0; rank < 2; ++rank) {
     lockstep_lines_threads_beside(lines[rank], 1);

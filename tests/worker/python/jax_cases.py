@@ -405,6 +405,14 @@ def ends_apart():
         x.block_until_ready()
 
 
+def late_last():
+    """A process that others have long waited for ends right after its last step."""
+    w = training(2)
+    if RANK == 1:
+        time.sleep(4)
+    training(1, w)
+
+
 def caught():
     for step in range(3):
         try:

@@ -2,7 +2,9 @@
 without it they hang, fail, or give a wrong number. Right ones: under watch(), with calls=True and under "audit" they
 give to the bit what they give without, end well, and print no more.
 
-    PYTHONPATH=build/release/lib python tests/worker/python/jax_test.py [CASE...]"""
+    PYTHONPATH=build/release/lib python tests/worker/python/jax_test.py [--without flax] [CASE...]
+
+scripts/test --long jax runs it. Without flax, the program that needs it is left out."""
 
 import functools
 import json
@@ -19,8 +21,7 @@ from torch_ranks import free_port, run_cases
 PROGRAM = pathlib.Path(__file__).resolve().parent / "jax_cases.py"
 LIMIT, HANGS = 90, 12  # seconds: most of a run; after which a run without watch() counts as hanging
 PLACE = r"jax_cases.py:\d+"
-#: Of a wrong program: processes, and what each rank must report ("{0}" is a place in the program), with calls=True if the
-#: text is in a list.
+#: Of a wrong program: processes, and what each rank must report ("{0}" is a place in the program).
 WRONG = {
     "constant": (2, "GRAPH_DIVERGENCE", "jit_summed", r"first operation that differs: rank 0: .*constant dense<2.0*e\+00>.* at {0}; rank 1: .*constant dense<3.0*e\+00>"),
     "static_argument": (2, "GRAPH_DIVERGENCE", "the static argument layers is 2 on rank 0 and 3 on rank 1", "first operation that differs"),
@@ -49,11 +50,15 @@ WRONG = {
     "half_of_four": (4, "GRAPH_DIVERGENCE", "computations of processes 2-3", "rank 2: .*rank 3: "),
     "known_order": (2, "GRAPH_DIVERGENCE", r"operation \d+ of the computations of processes 0-1", "{0}.*{0}"),
 }
+#: Programs that are seen to be wrong with calls=True only.
 CALLS = ("known_order",)
+#: Of a wrong program: the ranks that must end by the report, where others end otherwise (killed, stopped, by their own
+#: exception, by JAX) or may go on.
+ENDS = {"stopped": [0], "hangs_elsewhere": [0], "killed": [0], "exception": [0], "half_of_four": [2, 3]}
 CODES = {"GRAPH_DIVERGENCE": 3, "GONE": 3, "STUCK": 4, "RANK_LOST": 5}
 RIGHT = {"trains": (2, 4), "flax_optax": (2,), "local_work": (2,), "evaluates_locally": (2,), "compiles_alone": (2,),
          "ahead_of_time": (2,), "forgets": (2,), "cache_on_one": (2,), "logs_on_one": (2,), "other_files": (2,),
-         "slow_input": (2,), "slow_callback": (2,), "callback_together": (2,), "ends_apart": (2,), "caught": (2,), "pairs": (4,),
+         "slow_input": (2,), "slow_callback": (2,), "callback_together": (2,), "ends_apart": (2,), "late_last": (2,), "caught": (2,), "pairs": (4,),
          "loader": (2,), "hosts": (2, 4), "barrier_late": (2,), "elementwise_alone": (2,), "long_step": (2,), "scans": (2,),
          "devices_2": (2,), "mesh_2d": (2,), "random_keys": (4,), "forks": (2,), "subprocesses": (2,), "many_shapes": (2,),
          "print_alone": (2,)}
@@ -93,8 +98,7 @@ def wrong(case):
     began = time.monotonic()
     run = Run(case, size, "calls" if case in CALLS else "on")
     seconds = time.monotonic() - began
-    ends = {"stopped": [0], "killed": [0], "exception": [0], "half_of_four": [2, 3]}.get(case, range(size))
-    for rank in ends if code == "GRAPH_DIVERGENCE" or case in ("killed", "exception") else [0]:
+    for rank in ENDS.get(case, range(size)):  # those that end by the report
         for text in (code, *wanted):
             assert re.search(text.replace("{0}", PLACE), run.text[rank].replace("\n", " ")), f"rank {rank}: no {text!r}: {run}"
         assert run.codes[rank] == CODES[code], f"rank {rank}: {run}"
@@ -113,4 +117,6 @@ def right(case):
     return "as without"
 
 
+if sys.argv[1:3] == ["--without", "flax"]:
+    del sys.argv[1:3], RIGHT["flax_optax"]
 run_cases({**{case: functools.partial(wrong, case) for case in WRONG}, **{case: functools.partial(right, case) for case in RIGHT}})

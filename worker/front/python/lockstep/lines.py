@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+import traceback
 from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Set
 
 from ._library import lib
@@ -78,10 +79,15 @@ class Lines:
             known = ERRORS[found.code](found.finding._replace(message=found.message + (f" ({why})" if why else ""), text=text))
             if why:  # without a reason, the error is explained anew next time: another thread may know the reason
                 self._explanations[found.finding.text] = known
-            if self._audits and found.finding.text not in self._audited:
-                self._audited.add(found.finding.text)
-                self._log.warning("%s", text)
+            if self._audits:
+                self.log_once(found.finding.text, text)
         return ERRORS[known.code](known.finding)
+
+    def log_once(self, key: str, text: str) -> None:
+        """Logs the error `key` that is not raised, under audit: `text`, with its explanation."""
+        if key not in self._audited:
+            self._audited.add(key)
+            self._log.warning("%s", text)
 
     def look_apart(self) -> None:
         """Reports equal operations at different places that have been found since the last call."""
@@ -174,6 +180,17 @@ class Lines:
             return None
         error = self.error()
         return None if self._audits else error
+
+
+def pass_on(finding: Finding, report: Optional[Callable[[Finding], None]], log: logging.Logger) -> None:
+    """Passes a difference that makes no rank wait to the program's `report`, else to the log."""
+    if report is None:
+        log.info("%s", finding.message)
+        return
+    try:
+        report(finding)
+    except Exception:  # the program goes on
+        traceback.print_exc()
 
 
 def _error() -> Error:

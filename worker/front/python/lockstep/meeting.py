@@ -3,6 +3,7 @@ job's framework has."""
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import time
@@ -32,6 +33,7 @@ class Meeting:
         self._store, self._key, self._members = store, key, members
         self._call, self._word, self._everyone = call, word, everyone
         self._patience, self._until = patience, time.monotonic() + patience
+        self._exchanges = 0
 
     def tell(self, what: str, text: str) -> None:
         self._store.put(f"{self._key}/{what}", text)
@@ -51,8 +53,16 @@ class Meeting:
 
     def exchange(self, own: int, word: str) -> List[str]:
         """Returns the words of all members, in their order. `own`: this process's place among them. Collective."""
-        self.tell(str(own), word)
-        return [self.hear(str(at), at) for at in range(len(self._members))]
+        self._exchanges += 1
+        self.tell(f"{self._exchanges}/{own}", word)
+        return [self.hear(f"{self._exchanges}/{at}", at) for at in range(len(self._members))]
+
+
+def boot() -> str:
+    """Returns a text that is equal for processes of one running machine; "": the system does not say."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as text:
+        return text.read().strip()
+    return ""
 
 
 def meeting_place(store: Store) -> str:

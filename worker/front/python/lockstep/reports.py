@@ -8,13 +8,13 @@ from typing import List
 _NAMED = re.compile(r"(?:\[|; )ranks? ([0-9,-]+): |waits for ranks? ([0-9,-]+)|rank ([0-9]+) does not move on")
 
 
-def phrase(ranks: List[int], word: str = "rank") -> str:
+def phrase(ranks: List[int], one: str = "rank", several: str = "ranks") -> str:
     """Returns "ranks 0-3"."""
     if len(ranks) == 1:
-        return f"{word} {ranks[0]}"
+        return f"{one} {ranks[0]}"
     if ranks == list(range(ranks[0], ranks[0] + len(ranks))):
-        return f"{word}s {ranks[0]}-{ranks[-1]}"
-    return f"{word}s " + ",".join(map(str, ranks))
+        return f"{several} {ranks[0]}-{ranks[-1]}"
+    return f"{several} " + ",".join(map(str, ranks))
 
 
 def numbers_of(phrases: str) -> List[int]:

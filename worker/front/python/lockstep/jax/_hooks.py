@@ -79,12 +79,27 @@ def optimised_text(executable: Any) -> str:
     return "\n".join(module.to_string() for module in executable.hlo_modules())
 
 
+def _letters(name: str) -> str:
+    """Returns what the name of a module, "jit__lambda", and that of its executable, "jit(<lambda>)", have in common."""
+    return "".join(filter(str.isalnum, name))
+
+
 def is_ready(array: Any) -> bool:
     """Returns whether an array has been computed. False if its memory has been given away."""
-    try:
-        return bool(array.is_ready())
-    except RuntimeError:
-        return False
+    return not is_deleted(array) and bool(array.is_ready())
+
+
+def is_deleted(array: Any) -> bool:
+    return bool(array.is_deleted())
+
+
+def shuts_down(frame: Optional[types.FrameType]) -> bool:
+    """Returns whether a thread with this innermost frame is in the end of jax.distributed."""
+    while frame is not None:
+        if frame.f_code.co_filename == distributed.__file__ and frame.f_code.co_name == "shutdown":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def static_arguments() -> Mapping[str, Any]:
@@ -139,15 +154,16 @@ def is_native(file: str) -> bool:
 
 
 class Compiles:
-    """Sees each module that is compiled, each run that is not on JAX's fast path, and, with `every_run`, all runs of
-    executables that `slow` names."""
+    """Sees each module that is compiled, each run that is not on JAX's fast path, and all runs of executables that
+    `slow` names."""
 
     def __init__(self, before: Callable[[Any, Any, Any, str], Any], after: Callable[[Any, Any], None],
                  runs: Callable[[Any], Callable[[Any], None]], slow: Optional[Callable[[Any], bool]]) -> None:
         """`before`(module, devices, options, platform): called before each compile; what it returns is the compile's
         record. `after`(record, executable): called after it, with None in place of the executable if it failed.
         `runs`(record): called before each run of the record's executable; what it returns is called when the run has
-        been issued, with the run's results. `slow`(record): returns whether all runs of the executable must be seen; None: no such."""
+        been issued, with the run's results. `slow`(record): returns whether all runs of the executable must be seen;
+        None: of no executable."""
         with contextlib.suppress(Exception):  # only for shorter tracebacks
             traceback_util.register_exclusion(_INSIDE[2])
         missing = self._missing()
@@ -168,10 +184,10 @@ class Compiles:
     @staticmethod
     def _missing() -> str:
         wanted = ((compiler, "compile_or_get_cached"), (pxla, "ExecuteReplicated"), (pjit, "_get_fastpath_data"),
-                  (pxla, "MeshExecutable"))
-        for module, name in wanted:
-            if not hasattr(module, name):
-                return f"{module.__name__}.{name}"
+                  (pxla, "MeshExecutable"), (getattr(pxla, "MeshExecutable", pxla), "create_cpp_call"))
+        for owner, name in wanted:
+            if not hasattr(owner, name):
+                return f"{owner.__name__}.{name}"
         parameters = list(inspect.signature(compiler.compile_or_get_cached).parameters)[:4]
         if parameters != ["backend", "computation", "devices", "compile_options"]:
             return "compile_or_get_cached(backend, computation, devices, compile_options)"
@@ -204,7 +220,9 @@ class Compiles:
     def _record(self, execute: Any) -> Any:
         with self._looking:
             if execute not in self._of:
-                self._of[execute] = self._records.get(id(execute.xla_executable))
+                record = self._records.get(id(execute.xla_executable))
+                # An executable that JAX has not compiled here may have the address of one that is gone.
+                self._of[execute] = record if record is not None and _letters(record.module.name) == _letters(execute.name) else None
             return self._of[execute]
 
     def _run(self, original: Any) -> Any:

@@ -50,6 +50,10 @@ class OwnState:
             return Rank(WAITS if proven else MAY_WAIT, place, self._begun)
         return Rank(STILL, place, self._begun)
 
+    def shuts_down(self) -> bool:
+        """Returns whether the watched thread is in the end of jax.distributed."""
+        return _hooks.shuts_down(sys._current_frames().get(self._watched))
+
     def _moves(self, at: Any, now: float) -> Rank:
         self._before, self._begun, self._looks, self._busy = at, now, 0, 0
         self._used = time.process_time() - time.thread_time()

@@ -20,12 +20,12 @@ class Partners(NamedTuple):
 
     #: Some collective is between processes.
     communicates: bool
-    #: Some collective ends on this process only after all processes of the executable have begun it.
+    #: Some collective ends on a process only after all processes of the executable have begun it.
     needs_all: bool
 
 
-def partners_of(text: str, process_of: Sequence[int], own: int) -> Partners:
-    """`process_of`: the process of each device, in the executable's order. `own`: this process."""
+def partners_of(text: str, process_of: Sequence[int]) -> Partners:
+    """`process_of`: the process of each device, in the executable's order."""
     everyone, communicates, needs_all = frozenset(process_of), False, False
     for line in text.split("\n"):
         found = _COLLECTIVE.search(line)
@@ -38,7 +38,7 @@ def partners_of(text: str, process_of: Sequence[int], own: int) -> Partners:
         for group in groups:
             processes: FrozenSet[int] = frozenset(process_of[device] for device in group if device < len(process_of))
             communicates = communicates or len(processes) > 1
-            needs_all = needs_all or (found.group(1) in _NEEDS_GROUP and own in processes and processes == everyone)
+            needs_all = needs_all or (found.group(1) in _NEEDS_GROUP and processes == everyone)
     return Partners(communicates, needs_all)
 
 

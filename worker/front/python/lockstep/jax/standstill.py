@@ -25,8 +25,6 @@ AFTER_FAILURE = 0.5
 #: Seconds for which all ranks must be seen unable to go on before this is reported. (Connections may take time to open,
 #: and a machine may stand still.)
 PROOF = 3.0
-
-
 #: The failure of a rank that has ended by a report.
 _REPORTED = re.compile(r"(?:[A-Z]\w*: )?(GRAPH_DIVERGENCE|STUCK|GONE|RANK_LOST): ")
 
@@ -58,15 +56,19 @@ class Verdict(NamedTuple):
     rows: Tuple[Tuple[str, str], ...]
 
 
-def verdict(own: int, ranks: Mapping[int, Rank], now: float, deadline: float) -> Optional[Verdict]:
+def verdict(own: int, ranks: Mapping[int, Rank], now: float, deadline: float, ends: bool = False) -> Optional[Verdict]:
     """Says why rank `own`, which waits inside XLA, waits for ever; None: it may go on. `ranks`: all ranks of the
-    job. `deadline`: seconds for which a rank may be still while others wait."""
+    job. `deadline`: seconds for which a rank may be still while others wait. `ends`: rank `own` waits in the end of
+    jax.distributed, as a program that has finished may, however long the others work."""
     mine = ranks[own]
     if not mine.is_in_xla or now - mine.since < AFTER_FAILURE:
         return None
-    failed = why_failed(ranks)
+    # What a rank did just before it ended may still be on its way.
+    failed = why_failed({rank: state for rank, state in ranks.items() if now - state.since >= AFTER_FAILURE})
     if failed is not None:
         return failed._replace(text=f"{failed.text}, and rank {own} {mine.text()}") if failed.rows else failed
+    if ends:
+        return None
     if mine.what == WAITS and all(_stands(state, now) for state in ranks.values()):
         return _verdict("STUCK", "no rank can go on: " + "; ".join(
             f"rank {rank} {state.text()}" for rank, state in sorted(ranks.items())), ranks)
@@ -92,8 +94,8 @@ def why_failed(ranks: Mapping[int, Rank]) -> Optional[Verdict]:
 
 
 def _stands(state: Rank, now: float) -> bool:
-    """Returns whether a rank has ended, or has waited long enough that the wait counts as proof."""
-    return state.what == FINISHED or (state.what == WAITS and now - state.since >= PROOF)
+    """Returns whether a rank has finished or waits, for so long that this counts as proof."""
+    return state.what in (FINISHED, WAITS) and now - state.since >= PROOF
 
 
 def _verdict(code: str, text: str, ranks: Mapping[int, Rank]) -> Verdict:
@@ -114,4 +116,3 @@ class Told:
             known = Rank(what, place, now)
             self._known[rank] = number, known
         return known
-

@@ -9,6 +9,8 @@ import os
 import struct
 from typing import List, Tuple
 
+from ..meeting import boot
+
 #: Bytes of a stack that are searched for the library that waits.
 _STACK = 1 << 14
 #: Numbers of the system call futex, on x86-64 and arm64. (In calls that only sleep or read, the stack may still hold
@@ -95,9 +97,6 @@ def is_running(process: int) -> bool:
 
 def host_name() -> str:
     """Returns a text that is equal for processes that can see each other by their process numbers."""
-    boot = ""
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as text:
-        boot = text.read().strip()
     with contextlib.suppress(OSError):
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    return f"{boot} {os.getpid()}"
+        return f"{boot()} {os.readlink('/proc/self/ns/pid')}"
+    return f"{boot()} {os.getpid()}"

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import atexit
+import contextlib
 import logging
 import os
 import re
 import sys
 import threading
 import time
-import traceback
 import types
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Set, Tuple, Type
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Type
 
 from .. import lines as posts
 from .._library import lib
 from ..errors import ERRORS, Error, Finding, said
-from ..lines import NEEDS_NOBODY, Lines, Operation, Post
+from ..lines import NEEDS_NOBODY, Lines, Operation, pass_on
 from ..meeting import Meeting, meeting_place
 from ..reports import numbers_of, phrase, ranks_named
 from . import _hooks
-from .module_text import Module, difference, module_of, unpacked, with_places, words
+from .module_text import Module, module_of, with_places, words
+from .modules import Modules
 from .own_state import OwnState
 from .partners import Partners, partners_of
 from .standstill import FINISHED, GONE, LOST, MOVES, STOPPED, UNSEEN, Rank, Told, Verdict, verdict, why_failed
@@ -29,14 +29,14 @@ from .waits import host_name, is_running, is_stopped
 
 _log = logging.getLogger("lockstep.jax")
 POLICIES = ("refuse", "audit")
-#: Keys under which ranks post their modules, their settings and what they do.
-_MODULES, _SETTINGS, _STATES = (lib.fingerprint_of(word) for word in (b"jax modules", b"jax settings", b"jax states"))
-#: Most bytes of packed modules that a rank posts. Beyond it, only digests are known.
-_MOST_POSTED = 4 << 20
+#: The key under which ranks post what they do.
+_STATES = lib.fingerprint_of(b"jax states")
 #: Seconds between two looks at this process and its peers.
 _LOOK = 0.1
 #: Seconds for which a process that has failed stays, so that its peers report first.
-_LAST_WORDS = 2.0
+_LAST_WORDS = 1.0
+#: Most seconds for which process 0, with whose end JAX ends all others, waits for their reports.
+_LAST_REPORTS = 4.0
 #: Seconds within which the end of a killed process is seen after its connections have closed.
 _PROOF_OF_END = 0.3
 #: Seconds after which the post of a run that is over on another process must have arrived.
@@ -65,8 +65,8 @@ def watch(policy: str = "refuse", *, calls: bool = False, deadline: float = 60.0
     receives modules of equal names that differ when they are compiled (which by itself is legal); default: logging,
     "lockstep.jax", at INFO.
 
-    A process that waits inside XLA ends with a report: exit code 5 if another process has failed or has been killed, 4
-    if no process can go on (CPU), or if a process has not moved for `deadline` seconds. Watch.close() ends the watch; a
+    A process that waits inside XLA ends with a report: exit code 3 if another process has failed, 5 if it was killed, 4
+    if no process can go on (seen on CPU only), or if a process has not moved for `deadline` seconds. Watch.close() ends the watch; a
     program that ends normally closes it. Raises RuntimeError if jax.distributed is not initialised, a process is missing
     after five deadlines, or JAX lacks what is needed."""
     if policy not in POLICIES:
@@ -96,6 +96,9 @@ class _Compiled:
         self.text: Optional[str] = text
         self.partners = Partners(False, False)
 
+    def forget_text(self) -> None:
+        self.text, self.module = None, self.module._replace(operations=())
+
 
 class _Line:
     """What this process has run on a set of processes."""
@@ -114,6 +117,11 @@ class _Unmatched:
         #: A small result, to see when the run is over. It is kept no longer.
         self._result = min((each for each in results if hasattr(each, "is_ready")), key=lambda each: each.nbytes, default=None)
         self._over_since: Optional[float] = None
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the run's end cannot be seen: it has no result, or the program has given its memory away."""
+        return self._over_since is None and (self._result is None or _hooks.is_deleted(self._result))
 
     def is_over_for(self, now: float) -> float:
         """Returns for how many seconds the run has been seen to be over; 0: it may still run."""
@@ -142,10 +150,6 @@ class Watch:
         self._lines_of: Dict[Tuple[int, ...], _Line] = {}
         self._looking = threading.RLock()  # guards the members above and below
         self._unmatched: List[_Unmatched] = []
-        self._room = _MOST_POSTED
-        self._settings: Dict[str, str] = {}
-        self._ordinals: Dict[str, int] = {}  # compiles by name
-        self._running = threading.local()    # .module: what this thread is about to run
         self._failed = False
         self._cause: Optional[Error] = None  # lockstep's error, if this process has failed by one
         self._peers = [peer for peer in range(ranks) if peer != rank]
@@ -155,12 +159,9 @@ class Watch:
         store = _hooks.Store()
         meeting = Meeting(store, f"lockstep/jax/{Watch._starts}", list(range(ranks)), 5 * deadline, "lockstep.jax.watch()",
                           "process", "every process")
-        rounds = iter(range(1 << 30))
 
         def exchange(word: str) -> List[str]:
-            at = next(rounds)
-            meeting.tell(f"{at}/{rank}", word)
-            return [meeting.hear(f"{at}/{other}", other) for other in range(ranks)]
+            return meeting.exchange(rank, word)
         self._same(exchange, "policy", policy)
         self._same(exchange, "calls", str(calls))
         #: Process numbers of the ranks of this host; 0: another host.
@@ -168,6 +169,7 @@ class Watch:
                            for host, _, number in (word.rpartition(" ") for word in exchange(f"{host_name()} {self._process}"))]
         self.lines = Lines(rank, exchange, lambda: meeting_place(store), 5 * deadline, policy == "audit", self._explained,
                            self._tell, "lockstep.jax")
+        self._modules = Modules(rank, self.lines, lib.fingerprint_of)
         self._state = OwnState(threading.get_ident(), threading.get_native_id())
         self._compiles = _hooks.Compiles(self._before, self._after, self._runs, self._compares if calls else None)
         self._hook = sys.excepthook
@@ -205,8 +207,12 @@ class Watch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is None:
             return self.close()
-        if self._ranks > 1:
+        if _watch is self:
+            self._failed = True
+            self._over.set()
             self.lines.gone(said(error))
+            self._compiles.remove()
+            _set(None)
 
     def _remove(self) -> Optional[Error]:
         _set(None)
@@ -225,29 +231,27 @@ class Watch:
         if len(set(process_of)) < 2:
             return None
         text = _hooks.text_of(module)
-        made = module_of(_hooks.name_of(module), text, _hooks.options_of(devices, options), words(_hooks.static_arguments()))
+        static: Dict[str, str] = {}
+        with contextlib.suppress(Exception):  # only a fact for reports, from a repr() of the program
+            static = words(_hooks.static_arguments())
+        made = module_of(_hooks.name_of(module), text, _hooks.options_of(devices, options), static)
         return _Compiled(made, text, process_of, platform)
 
     def _after(self, compiled: _Compiled, executable: Any) -> None:
         if executable is None:
             return
         assert compiled.text is not None
-        compiled.partners = partners_of(_hooks.optimised_text(executable), compiled.process_of, self._rank)
+        compiled.partners = partners_of(_hooks.optimised_text(executable), compiled.process_of)
+        differs = ""
         with self._looking:
             self.compiles += 1
             self._state.platform = compiled.platform
-            name = compiled.module.name
-            ordinal = self._ordinals[name] = self._ordinals.get(name, 0) + 1
-            packed = with_places(compiled.module, compiled.text).packed()
-            compiled.text = None
-            settings = _hooks.settings()
-            if settings != self._settings:
-                self._settings = settings
-                self.lines.tell(_SETTINGS, Operation("settings", place=repr(sorted(settings.items())), needs=NEEDS_NOBODY))
-            self._room -= len(packed)
-            self.lines.tell(_MODULES, Operation(name, compiled.module.digest, "", packed if self._room > 0 else "", needs=NEEDS_NOBODY,
-                                                to=(ordinal,)))
-            differs = self._differs(compiled.module, ordinal, compiled.members)
+            try:
+                ordinal = self._modules.post(with_places(compiled.module, compiled.text), _hooks.settings())
+                differs = self._modules.differs(compiled.module, ordinal, compiled.members)
+            except Exception as error:  # peers know less, the program goes on
+                _log.warning("%s cannot be posted: %s", compiled.module.name, said(error))
+            compiled.forget_text()
         if differs:
             self._tell(differs)
 
@@ -263,7 +267,6 @@ class Watch:
             if digest in line.run and not self._calls:
                 return _nothing
             line.run.add(digest)
-            self._running.module = compiled.module
             place = _hooks.user_place(sys._getframe(1))
             number = self.lines.issue(line.number, Operation(f"{compiled.module.name} [{digest[:_SHOWN_DIGEST]}]", place=place))
             self.compared += 1
@@ -281,49 +284,11 @@ class Watch:
     def _line(self, members: Tuple[int, ...]) -> _Line:
         found = self._lines_of.get(members)
         if found is None:
-            name = f"the computations of {phrase(list(members), 'process')}".replace("processs", "processes")
+            name = f"the computations of {phrase(list(members), 'process', 'processes')}"
             found = self._lines_of[members] = _Line(self.lines.made(f"jax {Watch._starts} {members}", list(members), name))
         return found
 
     # What is known of differences.
-
-    def _posted(self, rank: int) -> List[Post]:
-        """Returns the modules that a rank has posted, the latest first."""
-        numbers = range(self.lines.times_told(_MODULES, rank), 0, -1)
-        return [post for post in (self.lines.told(_MODULES, rank, number) for number in numbers) if post is not None]
-
-    def _module(self, rank: int, digest: str) -> Optional[Module]:
-        """Returns the module of a rank whose digest begins with `digest`; None: it is not kept."""
-        return next((unpacked(post.place) for post in self._posted(rank) if post.dtype.startswith(digest)), None)
-
-    def _differs(self, mine: Module, ordinal: int, members: Sequence[int]) -> str:
-        """Returns how a peer's module of the same name and number differs from this rank's; "": none differs so far."""
-        for peer in members:
-            post = None if peer == self._rank else next(
-                (post for post in self._posted(peer) if (post.kind, tuple(post.numbers)) == (mine.name, (ordinal,))), None)
-            if post is not None and post.dtype != mine.digest:
-                return (f"compile {ordinal} of {mine.name} differs between rank {self._rank} and rank {peer}"
-                        + self._why(self._rank, mine.digest, peer, post.dtype))
-        return ""
-
-    def _why(self, rank_a: int, digest_a: str, rank_b: int, digest_b: str) -> str:
-        a, b = self._module(rank_a, digest_a), self._module(rank_b, digest_b)
-        parts = self._settings_differ(rank_a, rank_b)
-        if a is not None and b is not None:
-            parts.append(difference(a, b, rank_a, rank_b))
-        text = "; ".join(part for part in parts if part)
-        return f": {text}" if text else ""
-
-    def _settings_differ(self, rank_a: int, rank_b: int) -> List[str]:
-        found = []
-        for rank in (rank_a, rank_b):
-            post = self.lines.told(_SETTINGS, rank, self.lines.times_told(_SETTINGS, rank))
-            if post is None:
-                return []
-            found.append(dict(_pairs(post.place)))
-        a, b = found
-        return [f"{name} is {a.get(name, 'not set')} on rank {rank_a} and {b.get(name, 'not set')} on rank {rank_b}"
-                for name in sorted({*a, *b}) if a.get(name) != b.get(name) and not _may_differ(name)]
 
     def _explained(self, finding: Finding) -> str:
         """Returns how the computations of two ranks differ which a refusal names, or what the named ranks do."""
@@ -332,7 +297,8 @@ class Watch:
                 runs = [(numbers_of(ranks)[0], digest) for ranks, digest in _RUN.findall(finding.text)]
                 if len(runs) > 1:
                     (a, digest_a), (b, digest_b) = runs[0], next((run for run in runs if run[1] != runs[0][1]), runs[1])
-                    return self._why(a, digest_a, b, digest_b)[2:]
+                    with self._looking:
+                        return self._modules.why((a, digest_a), (b, digest_b))
                 return ""
             states = self._states(time.monotonic())
             return "; ".join(f"rank {rank} {states[rank].text()}" for rank in ranks_named(finding.text) if rank in states)
@@ -342,14 +308,7 @@ class Watch:
 
     def _tell(self, text: str) -> None:
         self._told.append(text)
-        finding = Finding("GRAPH_DIVERGENCE", text, "", (), text)
-        if self._report is None:
-            _log.info("%s", text)
-            return
-        try:
-            self._report(finding)
-        except Exception:  # the program goes on
-            traceback.print_exc()
+        pass_on(Finding("GRAPH_DIVERGENCE", text, "", (), text), self._report, _log)
 
     # Waits.
 
@@ -379,7 +338,8 @@ class Watch:
         """Ends this process if one of its runs is over that another process has never begun: its collectives were paired
         with those of another computation."""
         with self._looking:
-            self._unmatched = [run for run in self._unmatched if lib.lines_arrived(self.lines._handle, run.line, run.number) == 0]
+            self._unmatched = [run for run in self._unmatched
+                               if not run.is_lost and lib.lines_arrived(self.lines._handle, run.line, run.number) == 0]
             runs = list(self._unmatched)
         for run in runs:
             if run.is_over_for(now) > _LAG:
@@ -390,14 +350,9 @@ class Watch:
     def _unmatched_error(self, run: _Unmatched) -> Error:
         module = run.compiled.module
         text = f"rank {self._rank} has run {module.name} at {run.place} to its end, and not all its other processes have begun it"
-        for peer in run.compiled.members:
-            compiled = [] if peer == self._rank else self._posted(peer)
-            if compiled and all(post.dtype != module.digest for post in compiled):
-                text += f": rank {peer} has not compiled it, so its collectives were those of another computation"
-                other = next((post for post in compiled if post.kind == module.name), None)
-                why = "" if other is None else self._why(self._rank, module.digest, peer, other.dtype)
-                text += f" ({why[2:]})" if why else ""
-                break
+        with self._looking:
+            who = self._modules.never_compiled(module, run.compiled.members)
+        text += who and f": {who}"
         return ERRORS["GRAPH_DIVERGENCE"](Finding("GRAPH_DIVERGENCE", text, "", (), f"GRAPH_DIVERGENCE: {text}"))
 
     def _states(self, now: float) -> Dict[int, Rank]:
@@ -425,37 +380,40 @@ class Watch:
                 self._stopped.add(peer)
                 _log.warning("rank %d (process %d) is stopped by a signal or a debugger, and rank %d waits in XLA at %s",
                              peer, self._processes[peer], self._rank, own.place)
+        ends = _watch is not self or self._state.shuts_down()
         with self._looking:
-            lines = [line for line in self._lines_of.values() if line.last is not None]
+            lines = [] if ends else [line for line in self._lines_of.values() if line.last is not None]
             unmatched = [run for run in self._unmatched if run.is_over_for(now) > 0]
         for line in lines:
             if any(run.line == line.number for run in unmatched):
                 continue  # _match() knows more of it
             if lib.lines_in_flight(self.lines._handle, line.number, line.last) != 0:
                 self._end(self.lines.error())
-        found = verdict(self._rank, {**states, self._rank: own}, now, self._deadline)
+        found = verdict(self._rank, {**states, self._rank: own}, now, self._deadline, ends)
         if found is not None:
             self._end(_error_of(found))
 
     def _end(self, error: Error) -> None:
         if self._policy == "audit":
-            self._over.set()
-            _log.warning("%s", error)
-            return
-        self.lines.end(error, self._last_words)
+            self.lines.log_once(str(error), str(error))
+        else:
+            self.lines.end(error, self._last_words)
 
     def _last_words(self) -> None:
         """On the process whose end ends jax.distributed on all others, waits until these have ended by their reports."""
-        until = time.monotonic() + 2 * _LAST_WORDS
-        while self._rank == 0 and time.monotonic() < until:
-            if all(state.what in (FINISHED, LOST, UNSEEN) or not is_running(self._processes[peer])
-                   for peer, state in self._states(time.monotonic()).items()):
-                return
+        until = time.monotonic() + _LAST_REPORTS
+        while self._rank == 0 and time.monotonic() < until and not all(map(self._has_ended, self._peers)):
             time.sleep(_LOOK / 2)
+
+    def _has_ended(self, peer: int) -> bool:
+        number = self._processes[peer]
+        return (number != 0 and not is_running(number)) or self._state_of(peer, time.monotonic()).what in (LOST, UNSEEN)
 
     # The end of the program.
 
     def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
+        if os.getpid() != self._process:
+            return self._hook(kind, error, trace)
         self._failed = True
         self._over.set()
         if isinstance(error, Error):
@@ -480,13 +438,15 @@ class Watch:
     def _at_exit(self) -> None:
         if os.getpid() != self._process:
             return
-        if self._failed:
-            # jax.distributed would wait for the other processes, which cannot come.
-            threading.Thread(target=self._leave, name="lockstep end", daemon=True).start()
-            time.sleep(_LAST_WORDS / 2)
+        if self._failed and self._policy == "audit":
             return
-        while self._unmatched:
-            time.sleep(_LOOK)
+        if self._failed:
+            threading.Thread(target=self._leave, args=(threading.get_ident(),), name="lockstep end", daemon=True).start()
+            time.sleep(_LAST_WORDS)
+            return
+        until = time.monotonic() + 2 * _LAG
+        while self._unmatched and time.monotonic() < until:  # the end of a run is compared, too
+            time.sleep(_LOOK / 4)
         try:
             refused = self._remove()
         except Error as error:
@@ -495,9 +455,17 @@ class Watch:
         if refused is not None:
             self.lines.end(refused, self._last_words)
 
-    def _leave(self) -> NoReturn:
-        """Ends a process that has failed, after its other exit handlers have had some time."""
-        time.sleep(_LAST_WORDS)
+    def _leave(self, thread: int) -> None:
+        """Ends a process that has failed once its exit handlers have reached that of JAX, in which jax.distributed waits
+        for processes that cannot come."""
+        since: Optional[float] = None
+        while since is None or time.monotonic() - since < _LAST_WORDS:
+            time.sleep(_LOOK)
+            if not _hooks.shuts_down(sys._current_frames().get(thread)):
+                since = None
+            elif since is None:
+                since = time.monotonic()
+        logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1 if self._cause is None else self._cause.exit_code)
@@ -511,16 +479,6 @@ def _error_of(found: Verdict) -> Error:
 
 def _nothing(_: Any) -> None:
     """A run that is not compared has been issued."""
-
-
-def _pairs(text: str) -> List[Tuple[str, str]]:
-    pairs: List[Tuple[str, str]] = ast.literal_eval(text)
-    return pairs
-
-
-def _may_differ(name: str) -> bool:
-    """Returns whether a setting may differ between processes without a difference in what they compute."""
-    return any(word in name for word in ("dir", "path", "log", "dump", "visible_devices", "file", "profil", "port"))
 
 
 def _set(current: Optional[Watch]) -> None:

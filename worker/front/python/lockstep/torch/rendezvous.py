@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from ..group import Group
-from ..meeting import Meeting, free_address, meeting_place
+from ..meeting import Meeting, boot, free_address, meeting_place
 from ..threads import limit_threads, share_of_cores
 from ._hooks import default_store, store_host
 
@@ -136,10 +136,7 @@ def _host() -> str:
     """Returns a text that is equal on ranks with the same folder for temporary files: they can meet by a file in that
     folder."""
     folder = os.stat(tempfile.gettempdir())
-    boot = ""
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as text:
-        boot = text.read().strip()
-    return f"{socket.gethostname()} {boot} {folder.st_dev} {folder.st_ino}"
+    return f"{socket.gethostname()} {boot()} {folder.st_dev} {folder.st_ino}"
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 import threading
-import traceback
 import types
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple, Type
 
@@ -19,6 +18,7 @@ import torch.distributed as dist
 from .._library import lib, native
 from ..errors import Error, Finding, GraphDivergence, said
 from ..group import Group
+from ..lines import pass_on
 from ..observation import walked
 from ..reports import ranks_named
 from ._hooks import BackwardGraphs, FrameEvents, passing, see_sizes, sizes_seen
@@ -331,13 +331,7 @@ class Watch:
     def told(self, finding: Finding) -> None:
         """Reports a difference that makes no rank wait."""
         self._told.append(finding.text)
-        if self._report is None:
-            _log.info("%s", finding.message)
-            return
-        try:
-            self._report(finding)
-        except Exception:  # the program goes on
-            traceback.print_exc()
+        pass_on(finding, self._report, _log)
 
     def votes_stand(self) -> bool:
         """Returns whether the ranks can still vote. They cannot once torch.distributed was restarted with another
