@@ -226,6 +226,14 @@ def bad_sample():
     raise ValueError("sample 17 has no label")
 
 
+def fails_apart():
+    """A process fails while the other is busy by itself."""
+    training(2)
+    if RANK == 0:
+        bad_sample()
+    time.sleep(4)
+
+
 def killed():
     training(2)
     if RANK == 1:

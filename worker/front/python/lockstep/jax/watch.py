@@ -33,6 +33,8 @@ POLICIES = ("refuse", "audit")
 _STATES = lib.fingerprint_of(b"jax states")
 #: Seconds between two looks at this process and its peers.
 _LOOK = 0.1
+#: Of this many looks, one is for peers that have failed while this process does not wait for them.
+_EVERY = 5
 #: Seconds for which a process that has failed stays, so that its peers report first.
 _LAST_WORDS = 1.0
 #: Most seconds for which process 0, with whose end JAX ends all others, waits for their reports.
@@ -154,6 +156,7 @@ class Watch:
         self._cause: Optional[Error] = None  # lockstep's error, if this process has failed by one
         self._peers = [peer for peer in range(ranks) if peer != rank]
         self._stopped: Set[int] = set()      # peers that have been reported as stopped
+        self._named: Set[int] = set()        # peers that have been reported as failed
         self._seen = Told()
         Watch._starts += 1
         store = _hooks.Store()
@@ -315,11 +318,15 @@ class Watch:
     def _look(self) -> None:
         told: Tuple[str, str, float] = (MOVES, "", 0.0)
         failures: Set[str] = set()
+        looks = 0
         while not self._over.wait(_LOOK):
             if os.getpid() != self._process:
                 return
+            looks += 1
             try:
                 now = time.monotonic()
+                if looks % _EVERY == 0:
+                    self._name_failed(now)
                 own = self._state.look(now)
                 if own.what == MOVES:
                     self.lines.alive(self._deadline)
@@ -333,6 +340,13 @@ class Watch:
                 if said(error) not in failures:
                     failures.add(said(error))
                     _log.warning("the watch cannot look at this process or its peers: %s", said(error))
+
+    def _name_failed(self, now: float) -> None:
+        """Logs peers that have failed, once each: this process may yet have much to do before it needs them."""
+        for peer, state in self._states(now).items():
+            if state.what in (GONE, LOST) and peer not in self._named:
+                self._named.add(peer)
+                _log.warning("rank %d %s", peer, state.text())
 
     def _match(self, now: float) -> None:
         """Ends this process if one of its runs is over that another process has never begun: its collectives were paired
