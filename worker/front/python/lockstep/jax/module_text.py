@@ -71,7 +71,8 @@ def module_of(name: str, text: str, options: Mapping[str, str], static: Mapping[
 def with_places(module: Module, text: str) -> Module:
     """Returns the module with the arguments and the places of its operations, for a report."""
     places = Places(text)
-    operations, arguments = [], []
+    operations: List[str] = []
+    arguments: List[Argument] = []
     for line, given in zip(module.operations, _without_definitions(text)):
         if not arguments and "func.func public @main(" in given:
             arguments = list(arguments_of(given))

@@ -427,7 +427,8 @@ class Watch:
 
     def _uncaught(self, kind: Type[BaseException], error: BaseException, trace: Optional[types.TracebackType]) -> None:
         if os.getpid() != self._process:
-            return self._hook(kind, error, trace)
+            self._hook(kind, error, trace)
+            return
         self._failed = True
         self._over.set()
         if isinstance(error, Error):

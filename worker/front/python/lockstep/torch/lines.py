@@ -185,7 +185,7 @@ class TorchLines(Lines):
 class _Vote:
     """A context in which peers see that this rank waits in a vote. Used for one vote at a time."""
 
-    def __init__(self, lines: Lines, members: List[int], name: str) -> None:
+    def __init__(self, lines: TorchLines, members: List[int], name: str) -> None:
         self._lines, self._line = lines, lines._line(members, f"votes of {phrase(members)}")
         self._operation = Operation("vote", place=name, paired=1)
         self._wait = 0
