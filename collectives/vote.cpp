@@ -13,7 +13,55 @@ Vote Vote::of(std::uint64_t entries, std::uint64_t key, std::uint64_t state,
   return vote;
 }
 
-VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine, const HostRuns* hosts)
+void Vote::take_words(const Vote& result) {
+  for (const std::size_t word : kVoteWords) words[word] = result.words[word];
+  words[1] &= result.words[1], words[2] &= result.words[2], words[7] &= result.words[7];
+}
+
+void Vote::join(const Vote& other, const VoteOps& ops) {
+  words[1] &= other.words[1], words[2] &= other.words[2], words[7] &= other.words[7];
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    std::uint64_t& mine = words[kVoteWords[i]];
+    const std::uint64_t theirs = other.words[kVoteWords[i]];
+    const auto a = static_cast<std::int64_t>(mine), b = static_cast<std::int64_t>(theirs);
+    if (!ops[i]) continue;
+    switch (*ops[i]) {
+      case WordOp::BitAnd:
+      case WordOp::All:
+        mine &= theirs;
+        break;
+      case WordOp::BitOr:
+      case WordOp::Any:
+        mine |= theirs;
+        break;
+      case WordOp::Min:
+        if (b < a) mine = theirs;
+        break;
+      case WordOp::Max:
+        if (b > a) mine = theirs;
+        break;
+      case WordOp::Sum:
+        mine += theirs;
+        break;
+      case WordOp::Equal:
+        if (a == b) break;
+        raise(VoteFlag::Unequal);
+        mine = std::min(mine, theirs);  // the same on both
+        break;
+      case WordOp::ArgMin:
+      case WordOp::ArgMax: {
+        std::uint64_t& rank = words[kVoteWords[i + 1]];
+        const std::uint64_t their_rank = other.words[kVoteWords[i + 1]];
+        const bool better = ops[i] == WordOp::ArgMin ? b < a : b > a;
+        if (better || (a == b && their_rank < rank)) mine = theirs, rank = their_rank;
+        break;
+      }
+    }
+  }
+}
+
+VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine, const HostRuns* hosts,
+                     const VoteOps* ops)
     : vote_(mine),
       hosts_(hosts != nullptr && !hosts->empty() ? hosts : nullptr),
       place_(hosts_ != nullptr ? TreePlace::on_host(self, *hosts_) : TreePlace{}),
@@ -21,7 +69,8 @@ VoteRound::VoteRound(Rank self, int size, const Vote& mine, Combine combine, con
       self_(hosts_ != nullptr ? hosts_->run_of(self) : self.value),
       size_(hosts_ != nullptr ? hosts_->count() : size),
       core_(static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(size_)))),
-      combine_(combine) {
+      combine_(combine),
+      ops_(ops) {
   plan();
 }
 
@@ -42,6 +91,11 @@ Round::Want VoteRound::want_between_hosts() const {
 /// True on the head of a host, from when it has gathered the host's votes until it has the result.
 bool VoteRound::between_hosts() const {
   return walk_.stage() == TreeWalk::Stage::Down && !place_.parent && stage_ != Stage::Done;
+}
+
+/// True if the next message is the vote of all ranks, in which this rank's own is contained.
+bool VoteRound::awaits_result() const {
+  return between_hosts() ? stage_ == Stage::FoldOut : walk_.stage() == TreeWalk::Stage::Down;
 }
 
 void VoteRound::plan() {
@@ -76,7 +130,12 @@ void VoteRound::received(std::span<const std::byte> message) {
     std::memcpy(theirs.words.data(), message.data(), sizeof theirs);
   else
     theirs.words.fill(0);
-  vote_.join(theirs, combine_);
+  if (ops_ == nullptr)
+    vote_.join(theirs, combine_);
+  else if (awaits_result())
+    vote_.take_words(theirs);
+  else
+    vote_.join(theirs, *ops_);
   next();
 }
 

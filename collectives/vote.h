@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include <lockstep/collectives/round.h>
 #include <lockstep/collectives/tree.h>
@@ -26,7 +27,9 @@ enum class VoteFlag : std::uint8_t {
   /// next.
   Ahead,
   /// Not an objection: a rank has yet to test what its program depends on beyond its inputs.
-  Untested
+  Untested,
+  /// Words that have to be equal are not (words.h).
+  Unequal
 };
 
 /// How two votes are combined.
@@ -34,6 +37,25 @@ enum class Combine : std::uint8_t {
   And,  // agreement
   Min,  // unsigned minimum, word by word; elects the lowest rank that can give the hints
 };
+
+/// How a word of all ranks becomes one, in a words round (words.h). Numbers are signed. The numbers
+/// of the ops are those of lockstep.h.
+enum class WordOp : std::uint8_t {
+  Min,
+  Max,
+  Sum,
+  BitAnd,
+  BitOr,
+  All,     // of truth values: 1 if it is 1 on every rank, else 0
+  Any,     // 1 if it is 1 on some rank, else 0
+  Equal,   // the same on every rank; else VoteFlag::Unequal is raised
+  ArgMin,  // the least, and in the word after it the lowest rank that has it
+  ArgMax,
+};
+/// The words of a vote that are free in a words round: all but its key and its flags.
+inline constexpr std::array<std::size_t, 5> kVoteWords{0, 3, 4, 5, 6};
+/// Their ops; nullopt: the word is the same on all ranks, or belongs to the op before it.
+using VoteOps = std::array<std::optional<WordOp>, kVoteWords.size()>;
 
 /// What one rank votes. After a round every rank holds the AND over all ranks.
 struct Vote {
@@ -70,6 +92,11 @@ struct Vote {
           combine == Combine::And ? words[w] & other.words[w] : std::min(words[w], other.words[w]);
   }
 
+  /// Combines `other` into this vote, in a words round.
+  void join(const Vote& other, const VoteOps& ops);
+  /// Takes the words of the result, which this vote is part of, and joins its key and flags.
+  void take_words(const Vote& result);
+
   bool operator==(const Vote&) const = default;
 };
 static_assert(sizeof(Vote) == 64);
@@ -80,8 +107,9 @@ static_assert(sizeof(Vote) == 64);
 /// other rank receives at most three, all from its own host.
 class VoteRound final : public Round {
  public:
+  /// `ops`: of a words round, in place of `combine`; must outlive the round.
   VoteRound(Rank self, int size, const Vote& mine, Combine combine = Combine::And,
-            const HostRuns* hosts = nullptr);
+            const HostRuns* hosts = nullptr, const VoteOps* ops = nullptr);
 
   [[nodiscard]] Want want() const override { return want_; }
   [[nodiscard]] std::size_t message_bytes() const override { return sizeof(Vote); }
@@ -98,6 +126,7 @@ class VoteRound final : public Round {
   void plan();
   void next();
   [[nodiscard]] bool between_hosts() const;
+  [[nodiscard]] bool awaits_result() const;
   [[nodiscard]] Want want_between_hosts() const;
   Vote vote_;
   Want want_;
@@ -110,6 +139,7 @@ class VoteRound final : public Round {
   std::int32_t bit_ = 1;
   Stage stage_ = Stage::FoldIn;
   Combine combine_;
+  const VoteOps* ops_;  // null: combine_ holds
 };
 
 }  // namespace lockstep::collectives

@@ -79,6 +79,10 @@ struct Watch::Thread {
   void give_signals_back();
   void run();
   void watch_new_processes();
+  [[nodiscard]] Duration deadline() const {
+    const Duration::rep own = within.load();
+    return own == 0 ? options.deadline : Duration(own);
+  }
   [[nodiscard]] BoardSnapshot look() const;
   [[nodiscard]] Wait own_wait(const RankState& me, Instant now);
   [[nodiscard]] std::optional<Status> ring_that_stays(const BoardSnapshot& seen, Instant now);
@@ -95,6 +99,7 @@ struct Watch::Thread {
   int event = -1;
   std::atomic<bool> stopping{false};
   std::atomic<bool> ends_at_loss{true};
+  std::atomic<Duration::rep> within{0};  // deadline of the wait under way; 0: that of the options
   bool ended = false;  // the watch has ended; the process goes on if on_verdict is set
   std::uint64_t seen_begun = 0;
   std::optional<Instant> since;
@@ -228,7 +233,8 @@ void Watch::Thread::run() {
     if (::read(event, &count, sizeof count) > 0 && stopping.load()) return;
     const Instant now = clock.now();
     auto known = options.look ? options.look(now) : std::nullopt;
-    if (now - before > options.deadline / 2) since.reset();  // this process was suspended
+    if (now - before > std::max<Duration>(deadline() / 2, 2 * tick))
+      since.reset();  // this process was suspended
     before = now;
     const int signal = has_term || has_int ? signal_seen.exchange(0) : 0;
     const bool lost = ends_at_loss.load() && anyone_lost();
@@ -242,7 +248,7 @@ void Watch::Thread::run() {
       if (known && wait.since) {
         if (known->groups.empty()) known->groups = last_seen(seen, now);
         verdict = std::move(known);
-      } else if (auto judged = judge(seen, wait, now, options.deadline)) {
+      } else if (auto judged = judge(seen, wait, now, deadline())) {
         verdict = std::move(judged->status);
       } else if (wait.since) {
         verdict = ring_that_stays(seen, now);
@@ -293,6 +299,15 @@ Watch::~Watch() {
 }
 
 Duration Watch::deadline() const { return thread_->options.deadline; }
+
+Watch::Within::Within(Watch* watch, std::optional<Duration> deadline)
+    : watch_(deadline ? watch : nullptr) {
+  if (watch_ != nullptr) watch_->thread_->within.store(deadline->count());
+}
+
+Watch::Within::~Within() {
+  if (watch_ != nullptr) watch_->thread_->within.store(0);
+}
 
 void Watch::ends_at_loss(bool ends) { thread_->ends_at_loss.store(ends); }
 

@@ -80,6 +80,19 @@ class Watch {
     Watch* watch_;
   };
 
+  /// While an object exists, the waits of this process have this deadline; nullopt: that of the
+  /// watch. One object at a time.
+  class Within {
+   public:
+    Within(Watch* watch, std::optional<Duration> deadline);
+    ~Within();
+    Within(const Within&) = delete;
+    Within& operator=(const Within&) = delete;
+
+   private:
+    Watch* watch_;
+  };
+
   /// Sets whether a lost rank ends the job while this process does not wait; true at first.
   void ends_at_loss(bool ends);
 

@@ -8,8 +8,8 @@
 namespace lockstep::collectives {
 
 /// Starts rounds[r] on rank r, for all r, and steps until all have ended.
-template <class RoundType>
-void run_all(VirtualNetwork& network, std::vector<RoundType>& rounds) {
+template <class Rounds>
+void run_all(VirtualNetwork& network, Rounds& rounds) {
   for (std::size_t r = 0; r < rounds.size(); ++r)
     network.communicator(Rank{static_cast<std::int32_t>(r)}).start(rounds[r]);
   while (network.step()) {

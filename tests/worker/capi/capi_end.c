@@ -4,7 +4,9 @@
  *   absent   the last rank does not come to a call
  *   killed   the last rank is killed
  *   broken   the last rank breaks its prefetch while the others run the call as promised
- *   away     the last rank leaves instead of making the call that all have prefetched */
+ *   away     the last rank leaves instead of making the call that all have prefetched
+ *   words    the last rank does not bring its words within their deadline
+ *   others   the last rank brings other words than those that it has cast ahead */
 #include "check.h"
 #include <mpi.h>
 #include <signal.h>
@@ -40,6 +42,20 @@ static void prefetch(lockstep_group* group, const char* how, int last) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void words(lockstep_group* group, const char* how, int last) {
+  const int32_t op = LOCKSTEP_OP_MAX;
+  int64_t word = 3;
+  int code;
+  const int other = strcmp(how, "others") == 0;
+  if (other) CHECK(!lockstep_agree_words_ahead(group, "batch", &word, 1, &op, "serve.c:41"));
+  if (last && !other) sleep(60);
+  if (last) word = 4;
+  code = lockstep_agree_words(group, "batch", &word, 1, &op, 2, "serve.c:41", NULL);
+  if (code) fprintf(stderr, "%s\n", lockstep_report_text(lockstep_last_error()));
+  if (code) exit(lockstep_exit_code(code));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char** argv) {
   lockstep_group* group = NULL;
   MPI_Comm comm = MPI_COMM_WORLD;
@@ -50,6 +66,7 @@ int main(int argc, char** argv) {
   last = lockstep_group_rank(group) == lockstep_group_size(group) - 1;
   CHECK(!lockstep_settle(group));
   if (strcmp(how, "broken") == 0 || strcmp(how, "away") == 0) prefetch(group, how, last);
+  if (strcmp(how, "words") == 0 || strcmp(how, "others") == 0) words(group, how, last);
   if (last && strcmp(how, "leave") == 0) CHECK(!lockstep_leave(group, "no more batches"));
   if (last && strcmp(how, "done") == 0) CHECK(!lockstep_done(group));
   if (last && strcmp(how, "absent") == 0) sleep(60);

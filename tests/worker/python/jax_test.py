@@ -72,7 +72,7 @@ class Run:
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "WORLD_SIZE": str(size), "PORT": free_port(), "WATCH": watch, "FOLDER": folder,
                            "OMP_NUM_THREADS": "1", "DEADLINE": "5", "PYTHONWARNINGS": "ignore"}
-            ranks = [subprocess.Popen([sys.executable, PROGRAM, case], env={**environment, "RANK": str(rank)}, text=True,
+            ranks = [subprocess.Popen([sys.executable, PROGRAM, case], env={**environment, "RANK": str(rank), "PYTHONHASHSEED": str(rank + 1)}, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(size)]
             self.out, self.text, until, self.hangs = [], [], time.monotonic() + limit, False
             for process in ranks:

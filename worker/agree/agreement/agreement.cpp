@@ -183,6 +183,22 @@ void Agreement::prefetch(std::string_view frame_name, Observation observation,
   frame.calls.promise(std::move(observation), std::move(rank_status));
 }
 
+Result<Agreement::AgreedWords> Agreement::agree_words(std::string_view name, const Words& words,
+                                                      std::string_view where,
+                                                      RankStatus rank_status) {
+  RoundKey key = round(RoundKey::Kind::Words, name, where);
+  if (!rank_status.local_error && !rounds_.has_words_ahead(key))
+    rank_status.local_error = std::exchange(local_error_, std::nullopt);
+  auto agreed = rounds_.agree_words(std::move(key), words, std::move(rank_status));
+  if (auto unreported = rounds_.take_unreported_error()) local_error_ = std::move(unreported);
+  return agreed;
+}
+
+Result<void> Agreement::agree_words_ahead(std::string_view name, Words words,
+                                          std::string_view where) {
+  return rounds_.promise_words(round(RoundKey::Kind::Words, name, where), std::move(words));
+}
+
 Result<bool> Agreement::more(bool have) {
   return rounds_.any_rank(round(RoundKey::Kind::More), have,
                           {.pending = 0, .local_error = std::exchange(local_error_, std::nullopt)});

@@ -83,6 +83,24 @@ class Agreement {
   [[nodiscard]] Result<void> settle(RankStatus rank_status = {},
                                     RoundKey::Kind kind = RoundKey::Kind::Settle);
 
+  using Words = GroupRounds::Words;
+  using AgreedWords = GroupRounds::AgreedWords;
+  /// Collective, outside of a call: up to eight words of each rank become those of the group
+  /// (collectives/words.h). `name`: of these words, the same on all ranks, as are the ops. `where`:
+  /// the user's line, for reports; may be empty. Errors are the same on all ranks: FrameMismatch
+  /// (other names, ops or calls, with the lines of all ranks), ConstantMismatch (words that have to
+  /// be equal are not), BadInput (see collectives::check(); other words were promised), the local
+  /// error of a rank, and those of Communicator::poll.
+  [[nodiscard]] Result<AgreedWords> agree_words(std::string_view name, const Words& words,
+                                                std::string_view where = {},
+                                                RankStatus rank_status = {});
+  /// Promises agree_words() with this name and these words, on every rank or none, so that their
+  /// votes run while the program does something else (poke()). Never blocks. At most one such
+  /// promise. Errors, of this rank: BadInput. A rank that then calls agree_words() with other words
+  /// gets BadInput alone; its peers have gone on, and get the error in their next round.
+  [[nodiscard]] Result<void> agree_words_ahead(std::string_view name, Words words,
+                                               std::string_view where = {});
+
   /// Promises a call of `frame` with these inputs, after the calls already promised, so that its
   /// vote runs while the program does something else. Either every rank prefetches a call or none
   /// does. Never blocks. agree() then fails with BadInput if it is called with other sizes, ints,
@@ -150,8 +168,9 @@ class Agreement {
     bool profiled = false;               // true from the first call on, if there is a store
   };
   [[nodiscard]] Known& known(std::string_view frame);
-  [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string_view frame = {}) const {
-    return {.group = name_, .frame = std::string(frame), .kind = kind};
+  [[nodiscard]] RoundKey round(RoundKey::Kind kind, std::string_view frame = {},
+                               std::string_view where = {}) const {
+    return {.group = name_, .frame = std::string(frame), .kind = kind, .where = std::string(where)};
   }
   void restore(Known& frame, const Observation& observation);
   /// Error of a call that breaks its promise; nullopt: the promise is kept, or there was none.

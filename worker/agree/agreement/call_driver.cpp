@@ -2,6 +2,8 @@
 #include <span>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include <lockstep/worker/agree/agreement/call_driver.h>
 #include <lockstep/worker/agree/agreement/rank_table.h>
 
@@ -10,6 +12,7 @@ namespace lockstep::worker {
 using collectives::Combine;
 using collectives::Vote;
 using collectives::VoteFlag;
+using collectives::VoteRound;
 
 namespace {
 
@@ -29,6 +32,19 @@ class FailedSteps final : public CallSteps {
  private:
   const Status& why_;
 };
+
+RoundEnd end_of(const Result<void>& done, bool at_one) {
+  if (!done) return RoundEnd::Broken;
+  return at_one ? RoundEnd::Agreed : RoundEnd::Diverged;
+}
+
+/// The words that have to be equal on all ranks, for reports.
+std::string equal_words(const CallDriver::Words& words) {
+  std::vector<std::int64_t> equal;
+  for (const collectives::Word& word : words)
+    if (word.op == collectives::WordOp::Equal) equal.push_back(word.value);
+  return fmt::format("{}", fmt::join(equal, ", "));
+}
 
 }  // namespace
 
@@ -51,24 +67,21 @@ CallTimes& CallTimes::operator-=(const CallTimes& other) {
 Result<Vote> CallDriver::vote(const Vote& mine, Combine combine, const RankStatus& rank_status) {
   if (auto in = finish_pending_vote(rank_status); !in) return in.error();
   const Instant start = now();
-  TimedVote round({group_.rank(), group_.size(), mine, combine, group_.hosts()}, clock_);
+  Timed<VoteRound> round(clock_, group_.rank(), group_.size(), mine, combine, group_.hosts());
   const auto done = group_.run(round);
-  count_vote(now() - start, round.wait(), done ? &round.result() : nullptr, combine);
+  const bool at_one = combine == Combine::Min || round->result().clean();
+  count_vote(now() - start, round.wait(), end_of(done, at_one));
   if (!done) return done.error();
-  return round.result();
+  return round->result();
 }
 
-void CallDriver::count_vote(Duration took, Duration wait, const Vote* result, Combine combine) {
+void CallDriver::count_vote(Duration took, Duration wait, RoundEnd end) {
   times_.vote += took;
   times_.vote_wait += wait;
   ++times_.votes;
   times_.rounds.wait.add(wait);
   times_.rounds.wire.add(took - wait);
-  const bool at_one =
-      combine == collectives::Combine::Min || (result != nullptr && result->clean());
-  ++times_.rounds.votes[result == nullptr ? RoundEnd::Broken
-                        : at_one          ? RoundEnd::Agreed
-                                          : RoundEnd::Diverged];
+  ++times_.rounds.votes[end];
 }
 
 void CallDriver::count_exchange(Instant start, bool done) {
@@ -255,23 +268,50 @@ Result<Vote> CallDriver::vote_words(const RoundKey& key, const Vote& mine) {
 
 Result<std::vector<RankValue>> CallDriver::collect_rank_table(const RoundKey& key,
                                                               const RankStatus& rank_status,
-                                                              std::string_view remark) {
+                                                              std::string_view remark,
+                                                              std::string_view brought) {
   RankSet ranks = rank_status.speaks_for.empty() ? self_ : rank_status.speaks_for;
   if (ranks.empty()) ranks = RankSet::of(group_.rank());
-  const auto payload =
-      tree_join(rank_table_payload(ranks, rank_report(key, rank_status, remark)), join_rank_tables);
+  const auto payload = tree_join(
+      rank_table_payload(ranks, rank_report(key, rank_status, remark, brought)), join_rank_tables);
   if (!payload) return payload.error();
   times_.rounds.exchanges.move(RoundEnd::Agreed, RoundEnd::Diverged);
   return rank_table_values(*payload);
 }
 
 Status CallDriver::joint_error(const RoundKey& key, const RankStatus& rank_status,
-                               std::string_view remark) {
-  const auto lines = collect_rank_table(key, rank_status, remark);
+                               std::string_view remark, std::string_view brought) {
+  const auto lines = collect_rank_table(key, rank_status, remark, brought);
   if (!lines) return lines.error();
   Status joint = diagnose(*lines);
   if (joint.code == Code::FrameMismatch) drop_promises();
   return joint;
+}
+
+Result<CallDriver::AgreedWords> CallDriver::agree_words(const RoundKey& round, const Words& words,
+                                                        const RankStatus& rank_status) {
+  if (auto in = finish_pending_vote(rank_status); !in) return in.error();
+  const RoundKey key = with_pending_call(round);
+  const Instant start = now();
+  Timed<collectives::WordsRound> votes(clock_, group_.rank(), group_.size(), key.hash(), words,
+                                       rank_status.local_error.has_value(), group_.hosts());
+  const auto done = group_.run(votes);
+  count_vote(now() - start, votes.wait(), end_of(done, votes->met()));
+  if (!done) return done.error();
+  if (votes->met()) return votes->words();
+  return joint_error(key, rank_status, {}, equal_words(words));
+}
+
+void CallDriver::cast_words(const RoundKey& round, Words words, RankStatus rank_status) {
+  words_ahead_.emplace(round, std::move(words), std::move(rank_status), group_, clock_);
+  group_.start(words_ahead_->votes);
+}
+
+Result<CallDriver::AgreedWords> CallDriver::take_words() {
+  if (auto in = finish_pending_vote({}); !in) return in.error();
+  AgreedWords words = words_ahead_->votes->words();
+  words_ahead_.reset();
+  return words;
 }
 
 // Calls ahead: promises, and the vote that is cast before its call.
@@ -304,23 +344,22 @@ void CallDriver::begin(std::uint64_t round, std::uint64_t call) {
                       std::move(next.rank_status));
   Vote mine = std::get<action::Vote>(machine.next()).mine;
   mine.raise(VoteFlag::Ahead);
-  const collectives::VoteRound vote(group_.rank(), group_.size(), mine, Combine::And,
-                                    group_.hosts());
-  ahead_.emplace(std::move(machine), TimedVote(vote, clock_), *next.cache);
+  const VoteRound vote(group_.rank(), group_.size(), mine, Combine::And, group_.hosts());
+  ahead_.emplace(std::move(machine), clock_, vote, *next.cache);
   group_.start(ahead_->vote);
 }
 
-void CallDriver::poll_vote() {
+void CallDriver::poll_vote(VoteIs& vote) {
   // A transport error is returned again by the wait for this vote.
   const auto ended = group_.poll();
-  if (!ended || *ended) ahead_->vote_is = CallAhead::VoteIs::Arrived;
+  if (!ended || *ended) vote = VoteIs::Arrived;
 }
 
-Result<void> CallDriver::await_vote() {
+Result<void> CallDriver::await_vote(VoteIs& vote) {
   const Instant start = now();
   auto ended = group_.wait();
-  count_vote(now() - start, Duration{0}, ended ? &ahead_->vote.result() : nullptr, Combine::And);
-  ahead_->vote_is = CallAhead::VoteIs::Arrived;
+  count_vote(now() - start, Duration{0}, end_of(ended, vote_ahead_met()));
+  vote = VoteIs::Arrived;
   return ended;
 }
 
@@ -328,9 +367,10 @@ CallOutcome CallDriver::take(CallSteps& steps) {
   for (CallObserver* observer : observers_) observer->began(ahead_->machine);
   for (CallObserver* observer : observers_) observer->acts(ahead_->machine.next());
   const CallTimes before = times_;
-  const Result<void> in = has_pending_vote() ? await_vote() : Result<void>{};
+  VoteIs* const pending = pending_vote();
+  const Result<void> in = pending != nullptr ? await_vote(*pending) : Result<void>{};
   CallMachine machine = std::move(ahead_->machine);
-  const Vote result = ahead_->vote.result();
+  const Vote result = ahead_->vote->result();
   ahead_.reset();
   if (in) {
     if (!result.clean()) promises_.clear();
@@ -347,32 +387,36 @@ Result<void> CallDriver::confirm(const CallMachine& machine) {
 }
 
 RoundKey CallDriver::with_pending_call(RoundKey key) const {
-  if (!ahead_ || ahead_->abandoned) return key;
-  key.pending_call = ahead_->machine.key().text();
-  key.pending_round = ahead_->machine.key().round;
+  if (ahead_ ? ahead_->abandoned : !words_ahead_) return key;
+  const RoundKey& pending = ahead_ ? ahead_->machine.key() : words_ahead_->key;
+  key.pending_call = pending.text();
+  key.pending_round = pending.round;
   return key;
 }
 
 Result<void> CallDriver::finish_pending_vote(const RankStatus& rank_status) {
-  if (!has_pending_vote()) return {};
-  if (auto in = await_vote(); !in) return in;
-  if (ahead_->vote.result().clean()) {
-    if (ahead_->abandoned)
-      ahead_.reset();
-    else
-      ahead_->vote_is = CallAhead::VoteIs::Agreed;
+  VoteIs* const vote = pending_vote();
+  if (vote == nullptr) return {};
+  if (auto in = await_vote(*vote); !in) return in;
+  if (vote_ahead_met()) {
+    *vote = VoteIs::Agreed;
+    if (ahead_ && ahead_->abandoned) ahead_.reset();
     return {};
   }
-  const RoundKey key = ahead_->machine.key();
+  const RoundKey key = ahead_ ? ahead_->machine.key() : words_ahead_->key;
   // A call promised with a local error will not be made, so the error is reported here.
-  const RankStatus mine = rank_status.local_error ? rank_status : ahead_->machine.rank_status();
+  const RankStatus mine = rank_status.local_error ? rank_status
+                          : ahead_                ? ahead_->machine.rank_status()
+                                                  : words_ahead_->rank_status;
+  const std::string brought = ahead_ ? "" : equal_words(words_ahead_->words);
   drop_promises();
-  return joint_error(key, mine, ", prefetched");
+  return joint_error(key, mine, ", prefetched", brought);
 }
 
 void CallDriver::drop_promises() {
   promises_.clear();
   ahead_.reset();
+  words_ahead_.reset();
 }
 
 bool CallDriver::abandon(const CodeCache& cache) {
@@ -380,7 +424,7 @@ bool CallDriver::abandon(const CodeCache& cache) {
                                  [&](const Promise& promise) { return promise.cache == &cache; }),
                   promises_.end());
   if (!is_ahead(cache)) return false;
-  if (!has_pending_vote())
+  if (pending_vote() == nullptr)
     ahead_.reset();
   else
     ahead_->abandoned = true;
@@ -403,9 +447,9 @@ Result<std::uint64_t> CallDriver::resync(const std::string& group, std::uint64_t
   key.group = group;
   key.kind = RoundKey::Kind::Resync;
   bool met = true;
-  if (has_pending_vote()) {
-    if (auto in = await_vote(); !in) return in.error();
-    met = ahead_->vote.result().clean();
+  if (VoteIs* const vote = pending_vote()) {
+    if (auto in = await_vote(*vote); !in) return in.error();
+    met = vote_ahead_met();
   }
   drop_promises();
   // A rank whose pending vote was not unanimous goes straight to the rank table, as its peers do

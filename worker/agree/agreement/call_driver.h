@@ -14,6 +14,7 @@
 #include <lockstep/collectives/base/round_counts.h>
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/vote.h>
+#include <lockstep/collectives/words.h>
 #include <lockstep/worker/agree/agreement/audit.h>
 #include <lockstep/worker/agree/agreement/call_machine.h>
 
@@ -65,28 +66,31 @@ class CallObserver {
   }
 };
 
-/// A vote, started on construction, that measures how long this rank waits for its first peer: the
-/// cost of stragglers, apart from that of the network. The clock must outlive it.
-class TimedVote final : public collectives::Round {
+/// A round of votes, started on construction, that measures how long this rank waits for its first
+/// peer: the cost of stragglers, apart from that of the network. The clock must outlive it.
+template <class Votes>
+class Timed final : public collectives::Round {
  public:
-  TimedVote(collectives::VoteRound vote, const Clock& clock)
-      : vote_(std::move(vote)), clock_(clock), start_(clock.now()) {}
+  template <class... Arguments>
+  explicit Timed(const Clock& clock, Arguments&&... arguments)
+      : votes_(std::forward<Arguments>(arguments)...), clock_(clock), start_(clock.now()) {}
 
-  [[nodiscard]] Want want() const override { return vote_.want(); }
-  [[nodiscard]] std::size_t message_bytes() const override { return vote_.message_bytes(); }
-  [[nodiscard]] std::span<const std::byte> outgoing() const override { return vote_.outgoing(); }
-  void sent() override { vote_.sent(); }
+  [[nodiscard]] Want want() const override { return votes_.want(); }
+  [[nodiscard]] std::size_t message_bytes() const override { return votes_.message_bytes(); }
+  [[nodiscard]] std::span<const std::byte> outgoing() const override { return votes_.outgoing(); }
+  void sent() override { votes_.sent(); }
   void received(std::span<const std::byte> message) override {
     if (!first_) first_ = clock_.now();
-    vote_.received(message);
+    votes_.received(message);
   }
 
-  [[nodiscard]] const collectives::Vote& result() const { return vote_.result(); }
+  [[nodiscard]] const Votes& operator*() const { return votes_; }
+  [[nodiscard]] const Votes* operator->() const { return &votes_; }
   /// Time from the start until the first message arrived; zero in a group of one.
   [[nodiscard]] Duration wait() const { return first_.value_or(start_) - start_; }
 
  private:
-  collectives::VoteRound vote_;
+  Votes votes_;
   const Clock& clock_;
   Instant start_;
   std::optional<Instant> first_;
@@ -127,13 +131,13 @@ class CallDriver {
   /// Key of the oldest promise, for which begin() is to be called once the current call, if any,
   /// has been agreed on and committed. Null: there is no promise, or a call is ahead.
   [[nodiscard]] const RoundKey* due() const {
-    return ahead_ || promises_.empty() ? nullptr : &promises_.front().key;
+    return ahead_ || words_ahead_ || promises_.empty() ? nullptr : &promises_.front().key;
   }
   /// Looks up the oldest promised call and casts its vote. Requires due().
   void begin(std::uint64_t round, std::uint64_t call);
   /// Advances the vote in flight, if any. Never blocks.
   void poke() {
-    if (ahead_ && ahead_->vote_is == CallAhead::VoteIs::Out) poll_vote();
+    if (VoteIs* vote = pending_vote(); vote != nullptr && *vote == VoteIs::Out) poll_vote(*vote);
   }
   /// Drops the frame's oldest promise whose vote is not cast yet, if any; the call is then made
   /// without a promise.
@@ -184,6 +188,26 @@ class CallDriver {
   [[nodiscard]] Result<std::int64_t> broadcast_from_lowest(const RoundKey& round,
                                                            std::int64_t mine);
 
+  /// The group's words (collectives/words.h); a round of its own. `words` have passed check(), or
+  /// `rank_status` has a local error. Errors: as status_round; ConstantMismatch, with every rank's
+  /// words, if words that have to be equal are not.
+  using Words = std::vector<collectives::Word>;
+  using AgreedWords = std::vector<collectives::AgreedWord>;
+  [[nodiscard]] Result<AgreedWords> agree_words(const RoundKey& round, const Words& words,
+                                                const RankStatus& rank_status = {});
+  /// True if words may be cast ahead: no other vote is ahead or promised. Equal on all ranks.
+  [[nodiscard]] bool can_cast_words() const {
+    return !ahead_ && !words_ahead_ && promises_.empty();
+  }
+  /// Casts the votes of words ahead of agree_words(); poke() advances them. Never blocks. Requires
+  /// can_cast_words().
+  void cast_words(const RoundKey& round, Words words, RankStatus rank_status = {});
+  [[nodiscard]] bool has_words_ahead() const { return words_ahead_.has_value(); }
+  [[nodiscard]] const RoundKey& words_ahead_key() const { return words_ahead_->key; }
+  /// Returns the group's words for those cast ahead; errors as agree_words(). Requires
+  /// has_words_ahead().
+  [[nodiscard]] Result<AgreedWords> take_words();
+
   /// A vote in a step that the ranks take together (building, starting); the step defines what the
   /// words mean. Returns the AND of all. Errors: the joint error if a rank is in another round, as
   /// in status_round.
@@ -204,18 +228,34 @@ class CallDriver {
     Observation observation;
     RankStatus rank_status;
   };
+  /// State of a vote cast ahead. Arrived: it has ended, and its result is not examined yet. Agreed:
+  /// the result was examined and is unanimous.
+  enum class VoteIs : std::uint8_t { Out, Arrived, Agreed };
   /// The call whose vote was cast ahead of it. Never moves: the group refers to its vote.
   struct CallAhead {
-    CallAhead(CallMachine its_machine, TimedVote its_vote, CodeCache& its_cache)
-        : machine(std::move(its_machine)), vote(std::move(its_vote)), cache(its_cache) {}
-    /// Arrived: the vote has ended, and its result is not examined yet. Agreed: the result was
-    /// examined and is unanimous.
-    enum class VoteIs : std::uint8_t { Out, Arrived, Agreed };
+    CallAhead(CallMachine its_machine, const Clock& clock, const collectives::VoteRound& its_vote,
+              CodeCache& its_cache)
+        : machine(std::move(its_machine)), vote(clock, its_vote), cache(its_cache) {}
     CallMachine machine;
-    TimedVote vote;
+    Timed<collectives::VoteRound> vote;
     CodeCache& cache;
     VoteIs vote_is = VoteIs::Out;
     bool abandoned = false;  // the call will not be made; dropped once its vote has ended
+  };
+  /// Words whose votes were cast ahead. Never moves.
+  struct WordsAhead {
+    WordsAhead(RoundKey its_key, Words its_words, RankStatus status,
+               collectives::Communicator& group, const Clock& clock)
+        : key(std::move(its_key)),
+          words(std::move(its_words)),
+          rank_status(std::move(status)),
+          votes(clock, group.rank(), group.size(), key.hash(), words,
+                rank_status.local_error.has_value(), group.hosts()) {}
+    RoundKey key;
+    Words words;
+    RankStatus rank_status;
+    Timed<collectives::WordsRound> votes;
+    VoteIs vote_is = VoteIs::Out;
   };
 
   /// `before`: times_ when the call began.
@@ -227,18 +267,21 @@ class CallDriver {
   /// Reports the result of a vote, or of a tree join or broadcast, to `machine`.
   void tell(CallMachine& machine, const collectives::Vote& result);
   void tell(CallMachine& machine, const Bytes& joined);
-  /// True if the vote of the call ahead must still be waited for.
-  [[nodiscard]] bool has_pending_vote() const {
-    return ahead_ && ahead_->vote_is != CallAhead::VoteIs::Agreed;
+  /// The vote ahead that must still be waited for; null: none.
+  [[nodiscard]] VoteIs* pending_vote() {
+    VoteIs* vote = ahead_ ? &ahead_->vote_is : words_ahead_ ? &words_ahead_->vote_is : nullptr;
+    return vote != nullptr && *vote != VoteIs::Agreed ? vote : nullptr;
   }
-  void poll_vote();
-  [[nodiscard]] Result<void> await_vote();
+  /// True if the result of the vote ahead, which has arrived, is unanimous.
+  [[nodiscard]] bool vote_ahead_met() const {
+    return ahead_ ? ahead_->vote->result().clean() : words_ahead_->votes->met();
+  }
+  void poll_vote(VoteIs& vote);
+  [[nodiscard]] Result<void> await_vote(VoteIs& vote);
   /// Waits for the pending vote, before any other round. Errors: the joint error, to which this
   /// rank reports `rank_status`, if the vote is not unanimous.
   [[nodiscard]] Result<void> finish_pending_vote(const RankStatus& rank_status);
-  /// Counts a vote that took `took` and ended with `result`; null: it failed.
-  void count_vote(Duration took, Duration wait, const collectives::Vote* result,
-                  collectives::Combine combine);
+  void count_vote(Duration took, Duration wait, RoundEnd end);
   /// Counts a tree join, broadcast or talk that began at `start`. `done`: it succeeded.
   void count_exchange(Instant start, bool done);
   /// The AND of the ranks' words. Errors: as status_round.
@@ -251,10 +294,11 @@ class CallDriver {
   /// Collects the reports of all ranks.
   [[nodiscard]] Result<std::vector<RankValue>> collect_rank_table(const RoundKey& key,
                                                                   const RankStatus& rank_status,
-                                                                  std::string_view remark = {});
-  /// The diagnosis of all reports, the same on every rank.
+                                                                  std::string_view remark = {},
+                                                                  std::string_view brought = {});
+  /// The diagnosis of all reports, the same on every rank; arguments as rank_report().
   [[nodiscard]] Status joint_error(const RoundKey& key, const RankStatus& rank_status,
-                                   std::string_view remark = {});
+                                   std::string_view remark = {}, std::string_view brought = {});
   /// Collects a rank table during a resync. Reports `rank_status` in it, then clears `rank_status`.
   /// True: every rank is in this resync. False: some rank was in another round, which has failed
   /// with a rank's local error.
@@ -269,7 +313,8 @@ class CallDriver {
   CallTimes times_;
   std::deque<Promise> promises_;  // oldest first, without that of the call ahead
   std::optional<CallAhead> ahead_;
-  bool unconfirmed_ = false;  // the last vote of a call was cast ahead by some rank
+  std::optional<WordsAhead> words_ahead_;  // not set while ahead_ is
+  bool unconfirmed_ = false;               // the last vote of a call was cast ahead by some rank
 };
 
 }  // namespace lockstep::worker

@@ -62,8 +62,8 @@ std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
 
 }  // namespace
 
-std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
-                        std::string_view remark) {
+std::string rank_report(const RoundKey& key, const RankStatus& rank_status, std::string_view remark,
+                        std::string_view brought) {
   ByteWriter out;
   out.text(key.frame);
   // The frame's options and, after a zero byte, the frame that was made before it, if any.
@@ -76,6 +76,9 @@ std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
   out.u64(rank_status.pending);
   put(out, rank_status.local_error);
   out.u32(rank_status.local_error_at);
+  out.u8(key.kind == RoundKey::Kind::Words ? 1 : 0);
+  out.text(key.where);
+  out.text(brought);
   return sealed(std::move(out));
 }
 
@@ -96,6 +99,9 @@ RankReport read_rank_report(ByteReader& line) {
   said.pending = line.u64();
   said.local_error = take_failure(line);
   said.local_error_at = line.u32();
+  said.words = line.u8() != 0;
+  if (const std::string where = line.text(); !where.empty()) said.key += " at " + where;
+  said.brought = line.text();
   if (!line.ok()) said.local_error = internal_error("sent a report that cannot be read");
   return said;
 }
@@ -124,8 +130,9 @@ Status diagnose(const std::vector<RankValue>& rank_table) {
             })};
   }
   auto frames = table(lines, [](const Line& l) { return l.frame; });
-  const bool calls =
-      std::all_of(lines.begin(), lines.end(), [](const Line& line) { return !line.frame.empty(); });
+  const bool calls = std::all_of(lines.begin(), lines.end(), [](const Line& line) {
+    return !line.frame.empty() && !line.words;
+  });
   if (calls && frames.size() > 1)
     return {Code::FrameMismatch,
             "the ranks entered different frames at the same call; make every rank call the same "
@@ -134,7 +141,16 @@ Status diagnose(const std::vector<RankValue>& rank_table) {
             {},
             std::move(frames)};
   auto modes = table(lines, [](const Line& l) { return l.options; });
-  if (modes.size() > 1)
+  const bool all_words = std::ranges::all_of(lines, &Line::words);
+  if (all_words && frames.size() == 1 && modes.size() > 1)
+    return {Code::FrameMismatch,
+            fmt::format("the ranks agree on {} by different ops; give the same ops, in the same "
+                        "order, on every rank",
+                        lines.front().frame),
+            lines.front().frame, table(lines, [](const Line& l) {
+              return l.options.substr(l.options.find(", ") + 2) + " in " + l.key;
+            })};
+  if (std::ranges::none_of(lines, &Line::words) && modes.size() > 1)
     return {Code::FrameMismatch,
             fmt::format("the ranks made frame {} with different options; give it the same "
                         "ones on every rank",
@@ -171,6 +187,12 @@ Status diagnose(const std::vector<RankValue>& rank_table) {
                         lines.front().key),
             {},
             std::move(pending)};
+  auto brought = table(lines, [](const Line& l) { return l.brought; });
+  if (all_words && brought.size() > 1)
+    return {Code::ConstantMismatch,
+            fmt::format("the ranks bring different words to {}, where they have to be equal",
+                        lines.front().key),
+            lines.front().frame, std::move(brought)};
   return internal_error(
       "a vote did not come out clean, but no rank knows why; this is a bug of lockstep, please "
       "report it with the record");

@@ -33,14 +33,17 @@ struct RankStatus {
 
 /// This rank's line of the rank table that follows a vote with a flag, different keys or different
 /// pending digests. Every kind of round sends it that a peer may make while this rank votes on a
-/// call. `remark` is added to the name of the round.
+/// call. `remark` is added to the name of the round. `brought`: the words that have to be equal on
+/// all ranks, as text.
 [[nodiscard]] std::string rank_report(const RoundKey& key, const RankStatus& rank_status,
-                                      std::string_view remark = {});
+                                      std::string_view remark = {}, std::string_view brought = {});
 
 /// A report of a rank, decoded.
 struct RankReport {
   std::string frame, options, after;
   std::string key, round;  // RoundKey::text(), for readers, and round_text(), to compare
+  bool words = false;      // a round of words
+  std::string brought;     // its words that have to be equal on all ranks
   std::uint64_t pending = 0;
   std::optional<Status> local_error;
   std::uint32_t local_error_at = 0;

@@ -1,8 +1,31 @@
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <lockstep/worker/agree/agreement/group_rounds.h>
 
 namespace lockstep::worker {
+namespace {
+
+/// "min, max": the ops of words, which have to be the same on all ranks.
+std::string ops_of(const GroupRounds::Words& words) {
+  std::string out;
+  for (const collectives::Word& word : words)
+    out.append(out.empty() ? "" : ", ").append(collectives::word_op_name(word.op));
+  return out;
+}
+
+/// "max 4, all 1"
+std::string text_of(const GroupRounds::Words& words) {
+  std::string out;
+  for (const collectives::Word& word : words)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", collectives::word_op_name(word.op),
+                       word.value);
+  return out;
+}
+
+}  // namespace
+
 const RoundKey& GroupRounds::next(const RoundKey& round) {
   key_ = round;
   key_.epoch = epoch_;
@@ -15,11 +38,56 @@ const RoundKey& GroupRounds::next(const RoundKey& round) {
 template <class Take>
 auto GroupRounds::outside(const RoundKey& round, const Take& take) {
   next(round);
+  return observed(take);
+}
+
+template <class Take>
+auto GroupRounds::observed(const Take& take) {
   if (observer_ != nullptr) observer_->began(key_);
   auto result = take();
   if (observer_ != nullptr)
     observer_->ended(key_, result ? Result<void>{} : Result<void>{result.error()});
   return result;
+}
+
+Result<GroupRounds::AgreedWords> GroupRounds::agree_words(RoundKey round, const Words& words,
+                                                          RankStatus rank_status) {
+  round.kind = RoundKey::Kind::Words;
+  auto checked = collectives::check(words, driver_.group().size());
+  const bool promised = has_words_ahead(round);
+  if (checked && promised && words_->words != words)
+    checked = bad_input(fmt::format("agree() on {} was promised with {}, and is called with {}",
+                                    round.frame, text_of(words_->words), text_of(words)));
+  const bool cast = promised && words_->is_cast && driver_.has_words_ahead();
+  if (promised) words_.reset();
+  if (cast) {
+    key_ = driver_.words_ahead_key();
+    auto taken = observed([&] { return driver_.take_words(); });
+    begin_next();
+    if ((checked && !rank_status.local_error) || !taken) return taken;
+    unreported_ = rank_status.local_error ? rank_status.local_error : checked.error();
+    return *unreported_;
+  }
+  if (checked)
+    round.options = ops_of(words);
+  else if (!rank_status.local_error)
+    rank_status.local_error = checked.error();
+  return outside(round,
+                 [&] { return driver_.agree_words(key_, checked ? words : Words{}, rank_status); });
+}
+
+Result<void> GroupRounds::promise_words(RoundKey round, Words words) {
+  if (words_)
+    return bad_input(fmt::format("agree() on {} is ahead; take it before agree() on {} goes ahead",
+                                 words_->round.frame, round.frame));
+  if (auto checked = collectives::check(words, driver_.group().size()); !checked)
+    return checked.error();
+  round.kind = RoundKey::Kind::Words;
+  round.options = ops_of(words);
+  const bool cast = driver_.can_cast_words();
+  if (cast) driver_.cast_words(next(round), words);
+  words_ = {std::move(round), std::move(words), cast};
+  return {};
 }
 
 Result<void> GroupRounds::status_round(const RoundKey& round, const RankStatus& rank_status) {
@@ -37,6 +105,7 @@ Result<void> GroupRounds::resync(const RoundKey& round, RankStatus rank_status) 
   if (!met) return met.error();
   epoch_ = *met;
   next_ = first_;
+  words_.reset();
   calls_.clear();
   return {};
 }

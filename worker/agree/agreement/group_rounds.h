@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <lockstep/worker/agree/agreement/call_driver.h>
@@ -50,6 +51,27 @@ class GroupRounds {
   [[nodiscard]] const RoundKey& key() const { return key_; }
   /// Begins the next round: returns `round` with its epoch and numbers.
   const RoundKey& next(const RoundKey& round);
+
+  using Words = CallDriver::Words;
+  using AgreedWords = CallDriver::AgreedWords;
+  /// As CallDriver::agree_words, after check(). `round.frame` is the name of the words. Takes the
+  /// votes that promise_words() has cast, if it has this name; `rank_status` is then for the next
+  /// round. Errors: as the driver's; BadInput (other words were promised; if their votes were cast,
+  /// only this rank has the error: take_unreported_error()).
+  [[nodiscard]] Result<AgreedWords> agree_words(RoundKey round, const Words& words,
+                                                RankStatus rank_status = {});
+  [[nodiscard]] bool has_words_ahead(const RoundKey& round) const {
+    return words_ && words_->round.frame == round.frame && words_->round.group == round.group;
+  }
+  /// Returns and clears the error of a broken promise that only this rank has so far, for the next
+  /// round.
+  [[nodiscard]] std::optional<Status> take_unreported_error() {
+    return std::exchange(unreported_, std::nullopt);
+  }
+  /// Commits to agree_words() with these words, so that their votes run ahead of it. The votes are
+  /// cast in agree_words() itself if another vote is ahead now. Errors: BadInput (other words are
+  /// ahead, or check() fails), after which nothing is promised.
+  [[nodiscard]] Result<void> promise_words(RoundKey round, Words words);
 
   // Rounds outside of calls; errors as the driver's.
   [[nodiscard]] Result<void> status_round(const RoundKey& round,
@@ -101,14 +123,24 @@ class GroupRounds {
   void begin_next() {
     if (const RoundKey* call = driver_.due()) driver_.begin(next_++, calls_[call->frame]++);
   }
+  struct PromisedWords {
+    RoundKey round;
+    Words words;
+    bool is_cast;  // else their votes are cast when they are taken
+  };
   /// Makes a round outside of calls by calling `take`, with its key in `key_`.
   template <class Take>
   [[nodiscard]] auto outside(const RoundKey& round, const Take& take);
+  /// Calls `take` for the round of key_, and tells the observer.
+  template <class Take>
+  [[nodiscard]] auto observed(const Take& take);
 
   CallDriver driver_;
   RoundObserver* observer_ = nullptr;  // null: none
   RoundKey key_;
   std::uint64_t first_, next_, epoch_ = 0;
+  std::optional<PromisedWords> words_;          // not taken yet
+  std::optional<Status> unreported_;            // error of a broken promise of words
   std::map<std::string, std::uint64_t> calls_;  // number of calls by frame, in this epoch
 };
 

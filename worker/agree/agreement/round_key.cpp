@@ -33,7 +33,7 @@ struct KindName {
   bool of_call;   // "… of call 7", if the round has a frame
   bool numbered;  // text() has a number
 };
-constexpr std::array<KindName, 16> kKindNames{{{"call", true, true},
+constexpr std::array<KindName, 17> kKindNames{{{"call", true, true},
                                                {"verification", true, true},
                                                {"commit", true, true},
                                                {"close", false, false},
@@ -48,7 +48,8 @@ constexpr std::array<KindName, 16> kKindNames{{{"call", true, true},
                                                {"comparison of uniform sizes", true, true},
                                                {"check of what was captured", true, true},
                                                {"sharing of what was built", true, true},
-                                               {"loading", false, false}}};
+                                               {"loading", false, false},
+                                               {"agree()", false, false}}};
 
 constexpr std::string_view kSettle = "settle";  // a status round that ends no call
 
@@ -71,7 +72,9 @@ std::uint64_t RoundKey::hash() const {
 
 std::string RoundKey::round_text() const { return text(round, kind != Kind::Resync); }
 
-std::string RoundKey::text() const { return text(call, false); }
+std::string RoundKey::text() const {
+  return text(call, false) + (where.empty() ? "" : " at ") + where;
+}
 
 std::string RoundKey::text(std::uint64_t number, bool always) const {
   const KindName& name = kKindNames[static_cast<std::size_t>(kind) % kKindNames.size()];
@@ -81,7 +84,7 @@ std::string RoundKey::text(std::uint64_t number, bool always) const {
     out += fmt::format(" of call {}", number);
   else if (is_call || kind == Kind::Group || always)
     out += fmt::format(" {}", number);
-  if (!frame.empty()) out += fmt::format(" of {}", frame);
+  if (!frame.empty()) out += fmt::format(" {} {}", kind == Kind::Words ? "on" : "of", frame);
   if (!group.empty()) out += fmt::format(" in group {}", group);
   if (attempt != 0) out += fmt::format(", attempt {}", attempt);
   if (consistency) out += fmt::format(", {}", consistency_name(*consistency));

@@ -34,7 +34,8 @@ struct RoundKey {
     Uniform,
     Captures,
     Share,
-    Load
+    Load,
+    Words
   };
   Kind kind = Kind::Call;
   /// Consistency of the frame, if it is not the job's.
@@ -48,8 +49,10 @@ struct RoundKey {
   /// empty. A rank that skipped it is in no round with ranks that made it.
   std::string pending_call{};
   std::uint64_t pending_round = 0;  // round of that call
-  /// Hash of all but `call` and the text in `pending_call`. Stable across ranks and builds; no
-  /// allocation.
+  /// The user's line that makes this round ("serve.py:41"), if known. Used in texts only.
+  std::string where{};
+  /// Hash of all but `call`, `where` and the text in `pending_call`. Stable across ranks and
+  /// builds; no allocation.
   [[nodiscard]] std::uint64_t hash() const;
   /// "call 7 of train_step", with kind of round, group, attempt, consistency and epoch where they
   /// are not the defaults.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -41,12 +42,13 @@ OperationKind kind_of(std::string_view text) {
   return is("broadcast") ? OperationKind::Broadcast : OperationKind::Collective;
 }
 
-Result<Duration> deadline_of(double seconds) {
+/// `usual`: the deadline that 0 stands for.
+Result<Duration> deadline_of(double seconds, Duration usual = std::chrono::seconds(60)) {
   constexpr double kLongest = 1e6;
   if (!(seconds >= 0) || seconds > kLongest)
-    return bad_input(fmt::format("deadline_seconds is {}; give a number from 0 (for 60) to {}",
-                                 seconds, kLongest));
-  if (seconds == 0) return std::chrono::seconds(60);
+    return bad_input(fmt::format("deadline_seconds is {}; give a number from 0 (for {}) to {}",
+                                 seconds, usual == Duration{0} ? "the group's" : "60", kLongest));
+  if (seconds == 0) return usual;
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
@@ -156,6 +158,23 @@ Result<bool> Group::any_rank(Kind kind, const char* name, bool mine) {
   return seen(rounds->any_rank({.frame = name, .kind = kind}, mine, take_rank_status()));
 }
 
+Result<worker::GroupRounds::AgreedWords> Group::agree_words(
+    const worker::RoundKey& round, const Result<worker::GroupRounds::Words>& words,
+    const Result<Duration>& deadline) {
+  const Inside under_way(*this);
+  const bool own_deadline = deadline && *deadline != Duration{0};
+  const collectives::Watch::Within wait(world.watch.get(),
+                                        own_deadline ? std::optional(*deadline) : std::nullopt);
+  worker::RankStatus rank_status;
+  if (!rounds->has_words_ahead(round)) rank_status = take_rank_status();
+  if (!words && !rank_status.local_error) rank_status.local_error = words.error();
+  if (!deadline && !rank_status.local_error) rank_status.local_error = deadline.error();
+  auto agreed = rounds->agree_words(round, words ? *words : worker::GroupRounds::Words{},
+                                    std::move(rank_status));
+  if (const auto unheard = rounds->take_unreported_error()) world.end_job(*unheard);
+  return seen(agreed);
+}
+
 Result<void> Group::resync() {
   const Inside under_way(*this);
   return seen(rounds->resync({.kind = Kind::Resync}, take_rank_status()));
@@ -194,6 +213,27 @@ int joint(lockstep_group* group, Kind kind, const char* name, bool mine, bool in
     *result = *any != inverted ? 1 : 0;
     return {};
   });
+}
+
+/// The words of a C caller. Errors: BadInput; GroupRounds checks how many there are.
+Result<worker::GroupRounds::Words> words_of(const char* name, const int64_t* words, size_t count,
+                                            const int32_t* ops) {
+  if (name == nullptr || *name == 0) return bad_input("name is NULL or empty; name the words");
+  if (words == nullptr || ops == nullptr)
+    return bad_input(fmt::format("{} is NULL; give the address of {}",
+                                 words == nullptr ? "words" : "ops", count));
+  worker::GroupRounds::Words out;
+  for (size_t i = 0; i < std::min(count, collectives::kMostWords + 1); ++i) {
+    if (ops[i] < 0 || ops[i] >= collectives::kWordOps)
+      return bad_input(fmt::format("the op of word {} is {}; give a lockstep_op, 0 to {}", i,
+                                   ops[i], collectives::kWordOps - 1));
+    out.push_back({words[i], static_cast<collectives::WordOp>(ops[i])});
+  }
+  return out;
+}
+
+worker::RoundKey words_key(const char* name, const char* where) {
+  return {.frame = name == nullptr ? "" : name, .where = where == nullptr ? "" : where};
 }
 
 int joint_status(lockstep_group* group, Kind kind, const char* name) {
@@ -348,6 +388,32 @@ int lockstep_vote_any(lockstep_group* group, int mine, int* result) {
 
 int lockstep_vote_all(lockstep_group* group, int mine, int* result) {
   return joint(group, Kind::Settle, "vote_all", mine != 0, true, result);
+}
+
+int lockstep_agree_words(lockstep_group* group, const char* name, int64_t* words, size_t count,
+                         const int32_t* ops, double deadline_seconds, const char* where,
+                         int32_t* ranks) {
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
+    const auto agreed = state.agree_words(words_key(name, where), words_of(name, words, count, ops),
+                                          deadline_of(deadline_seconds, Duration{0}));
+    if (!agreed) return agreed.error();
+    for (size_t i = 0; i < count; ++i) {
+      words[i] = (*agreed)[i].value;
+      if (ranks != nullptr) ranks[i] = (*agreed)[i].rank.value_or(Rank{-1}).value;
+    }
+    return {};
+  });
+}
+
+int lockstep_agree_words_ahead(lockstep_group* group, const char* name, const int64_t* words,
+                               size_t count, const int32_t* ops, const char* where) {
+  return in_group(group, &Group::enter_alone, [&](Group& state) -> Result<void> {
+    const auto mine = words_of(name, words, count, ops);
+    auto promised = mine ? state.rounds->promise_words(words_key(name, where), *mine)
+                         : Result<void>{mine.error()};
+    if (!promised && !state.local_error) state.local_error = promised.error();
+    return promised;
+  });
 }
 
 int lockstep_more(lockstep_group* group, int have, int* result) {

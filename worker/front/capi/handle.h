@@ -153,6 +153,10 @@ struct Group final : worker::RoundObserver {
   /// Collective: true if `mine` is true on any rank. A rank with a local error reports the error
   /// instead.
   [[nodiscard]] Result<bool> any_rank(Kind kind, const char* name, bool mine);
+  /// Collective; as GroupRounds::agree_words. `deadline`: of this call; zero: the group's.
+  [[nodiscard]] Result<worker::GroupRounds::AgreedWords> agree_words(
+      const worker::RoundKey& round, const Result<worker::GroupRounds::Words>& words,
+      const Result<Duration>& deadline);
   [[nodiscard]] Result<void> resync();
   void leave(const std::string& why);
   void note(std::string_view event);

@@ -149,6 +149,38 @@ int lockstep_vote_all(lockstep_group* group, int mine, int* result);
 /* Collective, at the head of a loop over uneven data. `have`: not 0 if this rank has data left.
  * `result` becomes 0 once no rank has data left, else 1. */
 int lockstep_more(lockstep_group* group, int have, int* result);
+/* How the words of all ranks become one. Words are signed. */
+typedef enum lockstep_op {
+  LOCKSTEP_OP_MIN,
+  LOCKSTEP_OP_MAX,
+  LOCKSTEP_OP_SUM,
+  LOCKSTEP_OP_BITAND,
+  LOCKSTEP_OP_BITOR,
+  LOCKSTEP_OP_ALL,   /* 1 if the word is not 0 on every rank, else 0: do this only if all can */
+  LOCKSTEP_OP_ANY,   /* 1 if the word is not 0 on some rank, else 0 */
+  LOCKSTEP_OP_EQUAL, /* the same on every rank, else LOCKSTEP_CONSTANT_MISMATCH */
+  LOCKSTEP_OP_ARGMIN,
+  LOCKSTEP_OP_ARGMAX
+} lockstep_op;
+/* Collective. Makes 1 to 8 words of each rank the group's: words[i] by ops[i], in one vote for up
+ * to five words (a word of ARGMIN or ARGMAX counts as two). `name` names the words; it must be the
+ * same on all ranks, as must the ops. `where`, the user's line ("serve.c:41"), is for reports and
+ * may be NULL. `deadline_seconds`: as of the group, for this call; 0: the group's. `ranks` (may be
+ * NULL) receives the lowest rank that brought the word (ARGMIN, ARGMAX), else -1. Words stay as
+ * they are if the function fails. Errors: FRAME_MISMATCH (other names, ops or functions, with the
+ * lines of all ranks), CONSTANT_MISMATCH, BAD_INPUT (no words or more than 8, no such op, a sum
+ * that may not fit). Needs neither MPI nor a GPU, and touches no stream. */
+int lockstep_agree_words(lockstep_group* group, const char* name, int64_t* words, size_t count,
+                         const int32_t* ops, double deadline_seconds, const char* where,
+                         int32_t* ranks);
+/* Casts the votes of the next lockstep_agree_words() of this name, which must have the same words
+ * and ops, so that they proceed while the program works (lockstep_poke()). Never waits. Every rank
+ * must call this, or none; one such call may be ahead. Its votes are cast in lockstep_agree_words()
+ * if a prefetched call is ahead. If a rank then brings other words, its peers may be running
+ * already, so the watchdog ends the job with BAD_INPUT, the words promised and the words given, and
+ * exit code 2. A wrong argument fails here, and in the next collective function on all ranks. */
+int lockstep_agree_words_ahead(lockstep_group* group, const char* name, const int64_t* words,
+                               size_t count, const int32_t* ops, const char* where);
 /* Collective, after a joint error: brings ranks that made different numbers of calls into step
  * again, in all agreements of the group. Versions stay; prefetches are dropped. A rank with a local
  * error (lockstep_trouble()) passes it on: the other ranks get it in the function that they are in,
@@ -156,8 +188,9 @@ int lockstep_more(lockstep_group* group, int have, int* result);
  * functions of all ranks, if a rank is in another function and no rank has a local error (then call
  * this function again). */
 int lockstep_resync(lockstep_group* group);
-/* Advances the vote of a prefetched call; call it now and then while the program works, also in a
- * build callback. Never blocks, and costs almost nothing if there is no such vote. */
+/* Advances the vote of a prefetched call or of words ahead; call it now and then while the program
+ * works, also in a build callback. Never blocks, and costs almost nothing if there is no such vote.
+ */
 int lockstep_poke(lockstep_group* group);
 /* Collective: ends the job on all ranks. Prefetched calls that were not made are dropped. If a rank
  * finishes while others go on, that is an error on all ranks. */

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import types
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Type
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Set, Tuple, Type
 
 from .. import lines as posts
 from .._library import lib
@@ -458,7 +458,10 @@ class Watch:
         if self._failed:
             threading.Thread(target=self._leave, args=(threading.get_ident(),), name="lockstep end", daemon=True).start()
             time.sleep(_LAST_WORDS)
-            return
+            atexit.unregister(self._at_exit)
+            with contextlib.suppress(BaseException):  # which has been shown
+                atexit._run_exitfuncs()
+            self._out()
         until = time.monotonic() + 2 * _LAG
         while self._unmatched and time.monotonic() < until:  # the end of a run is compared, too
             time.sleep(_LOOK / 4)
@@ -480,6 +483,10 @@ class Watch:
                 since = None
             elif since is None:
                 since = time.monotonic()
+        self._out()
+
+    def _out(self) -> NoReturn:
+        """Ends this process with the exit code of its failure, after its exit handlers: Python's own would be 1."""
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
