@@ -1,15 +1,20 @@
 /* lockstep for C and every language that can call C: before each call of a function, all ranks of a
  * job agree on the compiled version to run, on one decision for a new version, or on one error.
  * There is also an audit, which compares what the ranks run and changes nothing. The caller
- * provides the tracer and the compiler.
+ * provides the tracer and the compiler. Programs link with -llockstep.
  *
- * Results. Functions that can fail return LOCKSTEP_OK or a code; lockstep_last_error() then returns
- * the report. Collective functions (marked so) must be called by every rank of the group in the
- * same order, and fail with the same error on all ranks. A rank with a local error (a wrong
- * argument, a failed build) still takes part, and its error becomes the error of every rank. After
- * such an error the next call works. If a rank does not call at all, the watchdog ends the process
- * after the group's deadline, with the missing ranks on stderr and exit code 4 or 5: no wait is
- * endless.
+ * Words. A frame is a function that the ranks call together. A version is a compiled form of a
+ * frame; its number is its entry. A source is an input of a call. A symbol is a size or int that
+ * may differ between calls of a version. In a vote the ranks look for a version that fits them all.
+ *
+ * Results. Functions that can fail return LOCKSTEP_OK or a code; after a code, other results mean
+ * nothing, and lockstep_last_error() returns the report. Collective functions (marked so) must be
+ * called by every rank of the group in the same order, and fail with the same error on all ranks. A
+ * rank with a local error (a wrong argument, a failed build) still takes part, and its error
+ * becomes the error of every rank. After such an error the next call works. A rank that cannot take
+ * part fails alone, with BAD_INPUT: a handle is NULL, the group is over, or another call is in
+ * progress. If a rank does not call at all, the watchdog ends the process after the group's
+ * deadline, with the missing ranks on stderr and exit code 4 or 5: no wait is endless.
  *
  * Threads. A group, with its agreements, takes one call at a time, from any thread. A call made
  * during a call of another thread fails on this rank alone with BAD_INPUT, which names both
@@ -19,9 +24,9 @@
  * calls in the same order, whichever threads make them. Only one thread at a time may set an
  * observation, and no thread may set it during a call that uses it.
  *
- * Text is UTF-8 and ends in a zero byte. Returned strings and handles belong to the handle that
- * returned them. Each kind of handle has its own function that frees it; freeing NULL does
- * nothing. */
+ * Text is UTF-8 and ends in a zero byte. Groups, observations and agreements are freed by the
+ * caller, in any order; freeing NULL does nothing. All other handles and all strings belong to the
+ * handle that returned them, or to the library. */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
 
@@ -33,7 +38,8 @@ extern "C" {
 #endif
 
 /* The version of the binary interface that this header describes; lockstep_abi() returns that of
- * the library. The version changes only if programs built against an older header would break. */
+ * the library. The version changes only if programs built against an older header would break.
+ * Enumerators count from 0 and keep their numbers. */
 #define LOCKSTEP_ABI 1
 int lockstep_abi(void);
 /* "0.1.0" */
@@ -41,28 +47,28 @@ const char* lockstep_version(void);
 
 typedef enum lockstep_code {
   LOCKSTEP_OK = 0,
-  /* Ranks disagree. */
+  /* Ranks disagree (1 to 12). */
   LOCKSTEP_ABSENT_RANKS,
-  LOCKSTEP_FRAME_MISMATCH,
-  LOCKSTEP_SOURCE_MISMATCH,
-  LOCKSTEP_KIND_MISMATCH,
+  LOCKSTEP_FRAME_MISMATCH,  /* ranks are in different frames or functions */
+  LOCKSTEP_SOURCE_MISMATCH, /* a rank lacks a source or a field */
+  LOCKSTEP_KIND_MISMATCH,   /* the kind of a source, or the type or join of a field, differs */
   LOCKSTEP_DTYPE_MISMATCH,
   LOCKSTEP_NDIM_MISMATCH,
-  LOCKSTEP_CONSTANT_MISMATCH,
-  LOCKSTEP_MARK_CONFLICT,
-  LOCKSTEP_CONSTRAINT_VIOLATION,
-  LOCKSTEP_BRANCH_DIVERGENCE,
-  LOCKSTEP_GRAPH_DIVERGENCE,
+  LOCKSTEP_CONSTANT_MISMATCH,    /* a bool, or a field of EQUAL, differs */
+  LOCKSTEP_MARK_CONFLICT,        /* a size is STATIC on one rank, DYNAMIC or UNBACKED on another */
+  LOCKSTEP_CONSTRAINT_VIOLATION, /* a size that must be equal on all ranks differs */
+  LOCKSTEP_BRANCH_DIVERGENCE,    /* a guard is false on a rank */
+  LOCKSTEP_GRAPH_DIVERGENCE,     /* the programs of the ranks differ */
   LOCKSTEP_CONFIG_MISMATCH,
-  /* One rank failed; all ranks get its error. */
+  /* One rank failed; all ranks get its error (13 to 16). */
   LOCKSTEP_TRACE_ERROR,
   LOCKSTEP_COMPILE_ERROR,
   LOCKSTEP_RUNTIME_ASSERT,
-  LOCKSTEP_GONE,
-  /* A wait was ended by the watchdog; the group cannot be used any more. */
+  LOCKSTEP_GONE, /* a rank has left the group */
+  /* A wait was ended by the watchdog; the group cannot be used any more (17 and 18). */
   LOCKSTEP_STUCK,
   LOCKSTEP_RANK_LOST,
-  /* Errors of this rank alone, unless the function is collective. */
+  /* Errors of this rank alone, unless the function is collective (19 to 22). */
   LOCKSTEP_BAD_INPUT,
   LOCKSTEP_VERSION,
   LOCKSTEP_ENVIRONMENT,
@@ -79,11 +85,12 @@ int lockstep_exit_code(int code);
  */
 
 typedef struct lockstep_report lockstep_report;
-/* The report of the last function that failed on this thread; NULL: no function has failed. Valid
- * until the next failure on this thread. */
+/* The report of the last function that failed on this thread; NULL: no function has failed, or no
+ * memory was left for a report. Valid until the next failure on this thread. A report that is NULL
+ * has code OK, empty texts and no rows. */
 const lockstep_report* lockstep_last_error(void);
 int lockstep_report_code(const lockstep_report* report);
-/* One sentence: what happened, on which ranks, what to do. */
+/* One sentence: what happened, what to do. The table, if there is one, says on which ranks. */
 const char* lockstep_report_message(const lockstep_report* report);
 /* Code, message and table in one line. */
 const char* lockstep_report_text(const lockstep_report* report);
@@ -92,7 +99,7 @@ const char* lockstep_report_source(const lockstep_report* report);
 /* Number of rows of the table by ranks: one per distinct value, ordered by the lowest rank that has
  * the value. */
 size_t lockstep_report_rows(const lockstep_report* report);
-/* "0-2,7"; empty past the end. */
+/* A row: its ranks ("0-2,7"), and their value, such as a frame's name. Empty past the end. */
 const char* lockstep_report_ranks(const lockstep_report* report, size_t row);
 const char* lockstep_report_value(const lockstep_report* report, size_t row);
 
@@ -101,15 +108,19 @@ const char* lockstep_report_value(const lockstep_report* report, size_t row);
 
 typedef struct lockstep_group lockstep_group;
 /* Collective. `comm` points to an MPI_Comm, which is duplicated and otherwise not used. If `comm`
- * is NULL and LOCKSTEP_RENDEZVOUS is set, the group has the processes that meet there. If neither
- * is given, it has all processes that the launcher (mpirun, srun, torchrun) started, or this
- * process alone if there is no launcher. They meet by MPI, which is initialised here if it is not
- * yet, or over TCP (under torchrun, or in a build without MPI). MPI may have any thread level
- * (MPI_THREAD_SERIALIZED or more if calls change threads); it must not be finalised before the
- * group is closed. `deadline_seconds`: how long an awaited rank may make no progress; 0 means 60.
- * `report_folder`: a folder that receives the watchdog's report, too; NULL: no folder. The ranks
- * compare their deadlines and libraries. Errors: ENVIRONMENT (no MPI), CONFIG_MISMATCH, BAD_INPUT;
- * over TCP STUCK (naming the missing ranks), VERSION (secrets or libraries differ), RANK_LOST. */
+ * is NULL and LOCKSTEP_RENDEZVOUS is set, the group has the processes that meet there: a file on
+ * their host, by its absolute path, or a free port on the host of rank 0 ("127.0.0.1:4711"; one
+ * that other hosts reach needs a secret, LOCKSTEP_TOKEN). Without a launcher, each process also
+ * needs LOCKSTEP_RANK and LOCKSTEP_WORLD_SIZE. If neither is given, the group has all processes
+ * that the launcher (mpirun, srun, torchrun) started, or this process alone if there is no
+ * launcher. They meet by MPI, or over TCP (under torchrun, or in a build without MPI). MPI is
+ * initialised here if it is not yet; closing this group then finalises it, for good. MPI may have
+ * any thread level (MPI_THREAD_SERIALIZED or more if calls change threads); it must not be
+ * finalised before the group is closed. `deadline_seconds`: how long an awaited rank may make no
+ * progress; 0 means 60. `report_folder`: a folder that receives the watchdog's report, too; NULL:
+ * no folder. The ranks compare their deadlines and libraries. Errors: ENVIRONMENT (no MPI),
+ * CONFIG_MISMATCH, BAD_INPUT; over TCP STUCK (naming the missing ranks), VERSION (secrets or
+ * libraries differ), RANK_LOST. */
 int lockstep_group_open(const void* comm, double deadline_seconds, const char* report_folder,
                         lockstep_group** group);
 /* The number of processes that a launcher (mpirun, mpiexec, srun, torchrun) started together, this
@@ -256,8 +267,9 @@ int lockstep_observe_tensor(lockstep_observation* observation, const char* name,
 int lockstep_observe_int(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_float(lockstep_observation* observation, const char* name, size_t* source);
 int lockstep_observe_bool(lockstep_observation* observation, const char* name, size_t* source);
-/* Set the sources before each call. A tensor has `ndim` sizes, and `ndim` strides in elements
- * (NULL: contiguous), which are used only for the order of the dims. */
+/* Set the sources before each call. `sizes` has as many sizes as the tensor was declared to have
+ * dims, and `strides` as many strides in elements (NULL: contiguous), which are used only for the
+ * order of the dims. */
 int lockstep_set_sizes(lockstep_observation* observation, size_t source, const int64_t* sizes,
                        const int64_t* strides);
 int lockstep_set_int(lockstep_observation* observation, size_t source, int64_t value);
@@ -362,9 +374,11 @@ typedef enum lockstep_consistency {
 typedef struct lockstep_config {
   uint32_t struct_size; /* sizeof(lockstep_config) */
   int32_t consistency;
-  int32_t automatic_dynamic;   /* sizes that differ become symbols */
+  /* Sizes that differ between ranks, or from those of earlier calls, become symbols; 0: earlier
+     calls are ignored. */
+  int32_t automatic_dynamic;
   int32_t assume_at_least_two; /* symbols are at least 2 until a rank sees a smaller size */
-  int32_t recompile_limit;     /* 1 to 64 versions of a function, then calls fall back */
+  int32_t recompile_limit;     /* 1 to 64 versions of a frame, then calls fall back */
   /* Once the versions for one list of inputs, the new one included, reach half of
      recompile_limit, the new version has symbols for all sizes and ints not marked static. */
   int32_t settle;
@@ -373,9 +387,9 @@ typedef struct lockstep_config {
   { sizeof(lockstep_config), LOCKSTEP_SAME_GRAPH, 1, 1, 8, 1 }
 
 typedef struct lockstep_agreement lockstep_agreement;
-/* Collective. `name` distinguishes agreements of one group in reports. `config` may be NULL.
- * Decisions and texts of the agreement are valid until it is freed. Free it before you close the
- * group. Errors: BAD_INPUT, CONFIG_MISMATCH. */
+/* Collective. `name` distinguishes agreements of one group in reports. `config`: NULL means
+ * LOCKSTEP_CONFIG_INIT. Decisions and texts of the agreement are valid until it is freed, but its
+ * calls fail with BAD_INPUT once the group is closed. Errors: BAD_INPUT, CONFIG_MISMATCH. */
 int lockstep_agreement_create(lockstep_group* group, const char* name,
                               const lockstep_config* config, lockstep_agreement** agreement);
 void lockstep_agreement_free(lockstep_agreement* agreement);
@@ -388,17 +402,24 @@ typedef struct lockstep_fingerprint {
 lockstep_fingerprint lockstep_fingerprint_of(const void* bytes, size_t length);
 
 typedef struct lockstep_built lockstep_built;
-/* Builds version `entry` of the function for `decision`. Returns 0 with the program's fingerprint
- * in `program` (if `program` is not set, only decisions are compared), or another value for a
- * failure. Guards, or the reason of the failure, go to `built`, which is valid during this call.
- * Must not call collective functions other than lockstep_build_share(). `decision` is valid as long
- * as the agreement if the version is added, else during this call only. With `settle`, a build that
- * fails on some rank may be repeated once for the same `entry`, with another decision that has
- * fewer symbols. */
+/* Builds version `entry` of the frame for `decision`, on the thread of the call. Returns 0 with the
+ * program's fingerprint in `program` (zero before; if it stays zero, only decisions are compared),
+ * or another value for a failure. Guards, or the reason of the failure, go to `built`, which is
+ * valid during this call. `decision` is valid as long as the agreement if the version is added,
+ * else during this call only. With `settle`, a build that fails on some rank may be repeated once
+ * for the same `entry`, with another decision that has fewer symbols.
+ *
+ * The caller keeps the program by frame and entry. If lockstep_agree() fails, the version is not
+ * added, and a later build of the same entry replaces the program. Entries count from 0 in each
+ * frame. They can exceed recompile_limit, as versions that a later one replaces do not count.
+ *
+ * A build may call lockstep_build_share(); other collective functions fail in it, on this rank
+ * alone. It must not free the group or the agreement. A C++ exception from it is a failed build;
+ * nothing else may unwind through lockstep. */
 typedef int (*lockstep_build)(void* context, int entry, const lockstep_decision* decision,
                               lockstep_fingerprint* program, lockstep_built* built);
-/* Reports why the build failed. `code`: TRACE_ERROR, COMPILE_ERROR (the default) or ENVIRONMENT.
- * Only the first call counts. */
+/* Makes the build fail for the reason `text`, whatever the callback returns. `code`: TRACE_ERROR,
+ * COMPILE_ERROR or ENVIRONMENT; any other means COMPILE_ERROR. Only the first call counts. */
 void lockstep_build_failed(lockstep_built* built, int code, const char* text);
 /* Adds a guard: a condition on sizes and ints on which the program relies, in names of the inputs:
  *   "tokens.size(0) % 8 == 0"    "x.size(0) * 2 <= Max(y.size(1), n)"
@@ -439,13 +460,13 @@ int lockstep_build_kept(lockstep_built* built, lockstep_fingerprint of, const vo
 int lockstep_build_share(lockstep_built* built, lockstep_fingerprint of, const void* mine,
                          size_t mine_size, const void** bytes, size_t* size);
 
-/* Collective, before each call of `frame`. `build` runs if no version fits on every rank; the
- * version is added only if all ranks built it. `entry`: the version to run now; -1: the limit is
- * reached, run without a compiled version this time. `is_new`: 1 if it was built in this call.
- * `decision`: the version's decision; for -1 the decision of this call if the observation has
- * fields (valid until the next call), else NULL. `is_new` and `decision` may be NULL. The caller
- * keeps `observation`. Errors: all codes under "Ranks disagree" and "One rank failed",
- * BAD_INPUT (a wrong argument, a broken promise). */
+/* Collective, before each call of the frame with the name `frame`. `build` runs on all ranks if no
+ * version fits on every rank; the version is added only if all ranks built it. `entry`: the version
+ * to run now; -1: the limit is reached, run without a compiled version this time. `is_new`: 1 if it
+ * was built in this call. `decision`: the version's decision; for -1 the decision of this call if
+ * the observation has fields (valid until the next call), else NULL. `is_new` and `decision` may be
+ * NULL. The caller keeps `observation`. Errors: all codes under "Ranks disagree" and "One rank
+ * failed", BAD_INPUT (a wrong argument, a broken promise). */
 int lockstep_agree(lockstep_agreement* agreement, const char* frame,
                    const lockstep_observation* observation, lockstep_build build, void* context,
                    int* entry, int* is_new, const lockstep_decision** decision);
