@@ -8,6 +8,8 @@
         while group.more(have_batch):
             step(batch)                                  # the ranks agree, then train_step(batch) runs
 
+    batch = lockstep.agree(max=len(requests))            # a few words that all ranks share
+
 The package calls the C library liblockstep (lockstep.h has the contract), which it looks for in
 $LOCKSTEP_LIBRARY, beside itself, one and two folders up, and where the system keeps libraries. mpi4py is
 needed only for a Group made from a communicator. numpy arrays and torch tensors are recognised by their
@@ -32,14 +34,15 @@ from .errors import (
 from .group import Group
 from .objects import Opaque
 from .observation import Observation
+from .words import Ahead, agree, agree_ahead
 from .wrappers import agreed, audited
 
 __all__ = [
-    "ABI", "AbsentRanks", "Agreed", "Agreement", "BadInput", "BranchDivergence", "Build",
+    "ABI", "AbsentRanks", "Agreed", "Agreement", "Ahead", "BadInput", "BranchDivergence", "Build",
     "CODES", "CompileError", "ConfigMismatch", "ConstantMismatch", "ConstraintViolation",
     "Controller", "Decision", "DtypeMismatch", "ERRORS", "Environment", "Error", "Finding",
     "FrameMismatch", "Gone", "GraphDivergence", "Group", "Internal", "KindMismatch",
     "MarkConflict", "NdimMismatch", "Observation", "Opaque", "Program", "RankLost",
     "RemoteTensor", "RuntimeAssert", "SourceMismatch", "Stuck", "Symbol", "TraceError",
-    "Version", "agreed", "audited",
+    "Version", "agree", "agree_ahead", "agreed", "audited",
 ]

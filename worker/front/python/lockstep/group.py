@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, List, Optional, Tuple
 
 from ._library import NUMBERS, lib
 from .errors import BadInput, Error, check, said
@@ -28,6 +28,9 @@ class Group:
     The group, with its agreements, takes one call at a time, from any thread: a call made during a call of another
     thread raises BadInput, and changes nothing. All ranks must make their calls in the same order, so a program with
     threads has to ensure this order."""
+
+    #: The groups of this process that are not closed, in the order in which they were opened.
+    opened: ClassVar[List["Group"]] = []
 
     def __init__(self, comm: Any = None, deadline: float = 60.0,
                  report_folder: Optional[str] = None, *, alone: bool = False) -> None:
@@ -58,6 +61,7 @@ class Group:
         self.size: int = lib.group_size(self._handle)
         # Runs before mpi4py finalises MPI. In a forked copy of this process it does nothing.
         atexit.register(self._at_exit)
+        Group.opened.append(self)
 
     def any(self, mine: object) -> bool:
         """Collective: whether `mine` is true on any rank."""
@@ -138,6 +142,8 @@ class Group:
                     agreement._free()
                 lib.group_close(self._handle)
         self._handle = 0
+        if self in Group.opened:
+            Group.opened.remove(self)
         atexit.unregister(self._at_exit)
 
     def __enter__(self) -> "Group":

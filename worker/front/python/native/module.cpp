@@ -3,6 +3,7 @@
 #include "arguments.h"
 #include "library.h"
 #include "plan.h"
+#include "words.h"
 
 namespace {
 
@@ -210,6 +211,9 @@ PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS,
      "Addresses of set_all() and set_sizes() in place of the library's."},
     {"agree", agree, METH_VARARGS, "lockstep_agree_tested()."},
+    {"agree_words", lockstep::python::agree_words, METH_VARARGS, lockstep::python::kAgreeWords},
+    {"agree_words_ahead", lockstep::python::agree_words_ahead, METH_VARARGS,
+     lockstep::python::kAgreeWordsAhead},
     {"connect", connect, METH_VARARGS, "lockstep_controller_connect()."},
     {"bytes_at", bytes_at, METH_VARARGS, "So many bytes from an address on."},
     {"layout_of", layout, METH_VARARGS,
