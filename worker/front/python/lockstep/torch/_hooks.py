@@ -31,6 +31,13 @@ def default_store() -> Any:
     return find()
 
 
+def pick_feedbacks(selection: Any) -> Any:
+    """Returns inductor's list of functions that see what its autotuner has measured, and may change it. `selection`: the
+    module torch._inductor.select_algorithm; None: it is not loaded. Returns None if there is no such list. Seen in 2.15."""
+    find = getattr(selection, "get_algorithm_selector_cache", None)
+    return None if find is None else getattr(find(), "feedback_saver_fns", None)
+
+
 def store_host(store: Any) -> Optional[str]:
     """Returns the host of a store over TCP; None: the store is of another kind. underlying_store: seen in 2.15."""
     seen = 0

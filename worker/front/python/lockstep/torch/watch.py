@@ -29,6 +29,7 @@ from .frames import Compile, GraphText
 from .graph_text import backward_text, collective_places, graph_text
 from .lines import TorchLines, title_of
 from .nested import readable
+from .picks import Picks
 from .progress import Progress
 from .rendezvous import exchange
 from .rendezvous import group as open_group
@@ -43,7 +44,8 @@ _watch: Optional["Watch"] = None
 
 
 def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: float = 60.0,
-          compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None) -> "Watch":
+          compile_deadline: float = 1800.0, report: Optional[Callable[[Finding], None]] = None,
+          autotune: bool = False) -> "Watch":
     """From now on compares each collective of this process with those of its peers before it is issued, and reports to
     the peers what this process compiles. Collective over `process_group`, the ranks that compare what they compile
     (default: all ranks). A DeviceMesh, or a dim of a mesh, can stand for a process group, also as the first argument:
@@ -63,6 +65,10 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
                    that calls watch(). The ranks vote before each frame and each collective. Any difference is
                    FrameMismatch or GraphDivergence on all ranks; a program that catches the error can go on.
                    Watch.alone() is for work that one rank does by itself.
+    `autotune`: where inductor measures several kernels for an operation (max_autotune), all ranks take the measurements
+    of the rank that finished first, and so the same kernel. Otherwise picks that differ are reported. A rank that loads
+    a compiled graph from its cache measures nothing.
+
     `report` receives differences that are not raised, on the rank that sees them, once for a frame; default: logging,
     "lockstep.torch", at INFO (under "audit", differences that would be errors at WARNING).
 
@@ -82,7 +88,7 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
     kind = _watching()
     if kind is Watch:
         needs_start("watch")
-    return kind(policy, process_group, deadline, compile_deadline, report)
+    return kind(policy, process_group, deadline, compile_deadline, report, autotune)
 
 
 def alone() -> ContextManager[None]:
@@ -110,7 +116,7 @@ class Watch:
     is_for_script = False  # begun by python -m lockstep.torch
 
     def __init__(self, policy: str, process_group: Any, deadline: float, compile_deadline: float,
-                 report: Optional[Callable[[Finding], None]]) -> None:
+                 report: Optional[Callable[[Finding], None]], autotune: bool = False) -> None:
         process_group = group_of_mesh(process_group)
         self._watched: Any = process_group if process_group is not None else dist.group.WORLD
         self._policy, self._report, self._deadline = policy, report, deadline
@@ -153,6 +159,7 @@ class Watch:
         self._events = FrameEvents(native.answering(self._guards_tested), self._compile_starts,
                                    self._graph_traced, self._compile_ended, self._backward_build, self._unraised)
         self._backwards = BackwardGraphs()
+        self._picks = Picks(dist.get_rank(), autotune, self._tell)
         if self._group is not None:
             self._use(self._group)
         if policy == "error":
@@ -374,6 +381,7 @@ class Watch:
         _set(None)
         self._events.remove()
         self._backwards.remove()
+        self._picks.end()
         refused = self.lines.remove()
         self.progress.stop()
         atexit.unregister(self._at_exit)
@@ -418,6 +426,7 @@ class Watch:
         return True if self._votes is None else self._votes.guards_tested(found, sys._getframe(1))
 
     def _compile_starts(self, compiled: Compile) -> None:
+        self._picks.begin()
         if self._votes_here():
             assert self._votes is not None
             self._votes.compile_starts(compiled)
