@@ -1,0 +1,267 @@
+"""What lockstep.jax.watch() costs a JAX job of several processes, interleaved in one run: bare, watched, and watched with
+calls=True, in turn, then in the opposite order. The watch is closed in between. Two modules: a sum over processes, and a
+training step of a perceptron with Adam; each is compiled anew (its constants are new), run once, then called from JAX's
+cache. JAX's persistent cache is off.
+
+A time is the slowest process's. What the watch adds is told twice: as the difference to bare in the same round, and as the
+time within its own functions, which other work on the machine blurs less. Medians with 95 % intervals from order
+statistics.
+
+    PYTHONPATH=build/release/lib build/jax/bin/python tests/bench/python_jax.py [--ranks N] [--rounds N] [--calls N] [--out JSON]
+"""
+
+import argparse
+import contextlib
+import functools
+import gc
+import importlib.util
+import json
+import math
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+WAYS = ("bare", "watched", "calls=True")
+MODULES = ("sum", "training step")
+LAYERS, WIDTH, ROWS = 6, 64, 16  # of the perceptron; rows of a process
+#: Of a measurement: its unit, the scale from seconds, and the most that watching may add ("compile" has it of the brief: 1 ms).
+UNITS = {"compile": ("ms", 1e3), "first run": ("us", 1e6), "cached call": ("us", 1e6), "cached call, processor": ("us", 1e6)}
+TARGETS = {("compile", "watched"): 1.0}
+
+
+# A process of the job.
+
+class Timed:
+    """Seconds in a function of JAX, in calls of the current block; with a watch, also in its wrapper around it."""
+
+    def __init__(self, owner, name):
+        self._owner, self._name = owner, name
+        self.inner = self.outer = 0.0
+        self._wrap("inner")
+
+    def _wrap(self, which):
+        original = getattr(self._owner, self._name)
+
+        @functools.wraps(original)
+        def timed(*args, **kwargs):
+            begin = time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                setattr(self, which, getattr(self, which) + time.perf_counter() - begin)
+        setattr(self._owner, self._name, timed)
+
+    def around_watch(self):
+        """To be called under a watch; its end takes this wrapper away with its own."""
+        self._wrap("outer")
+
+    def take(self):
+        """Returns the seconds that the watch has taken since the last call."""
+        spent, self.inner, self.outer = max(self.outer - self.inner, 0.0), 0.0, 0.0
+        return spent
+
+
+class Job:
+    """The modules of one process, and its inputs."""
+
+    def __init__(self, rank, ranks, port):
+        import jax
+        import numpy as np
+        from jax.sharding import Mesh, NamedSharding
+        from jax.sharding import PartitionSpec as P
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.config.update("jax_enable_compilation_cache", False)
+        jax.distributed.initialize(f"127.0.0.1:{port}", ranks, rank)
+        self._jax, self._number, self._barriers, self._rank = jax, 0, 0, rank
+        mesh = Mesh(np.array(jax.devices()), ("x",))
+        draw = np.random.default_rng(0)
+        self._rows = jax.make_array_from_process_local_data(
+            NamedSharding(mesh, P("x")), draw.normal(size=(ROWS, WIDTH)).astype(np.float32))
+        layers = [(draw.normal(size=(WIDTH, WIDTH)) / 8).astype(np.float32) for _ in range(LAYERS)]
+        zeros = [np.zeros_like(layer) for layer in layers]
+        self._state = jax.device_put((layers, zeros, zeros), NamedSharding(mesh, P()))
+
+    def together(self):
+        from jax._src import distributed
+        self._barriers += 1
+        distributed.global_state.client.wait_at_barrier(f"bench {self._barriers}", 60_000)
+
+    def module(self, name):
+        """Returns a jitted function that no process has compiled before, and its arguments."""
+        self._number += 1  # the same on all processes
+        scale = 1 + self._number / 4096
+        return (self._sum if name == "sum" else self._training_step)(scale)
+
+    def _sum(self, scale):
+        def summed(x):
+            return (x * scale).sum()
+        return self._jax.jit(summed), (self._rows,)
+
+    def _training_step(self, scale):
+        jax, jnp = self._jax, self._jax.numpy
+
+        def loss_of(layers, x):
+            for layer in layers:
+                x = jnp.tanh(x @ layer) * scale
+            return jnp.mean(x ** 2)
+
+        def step(state, x):
+            layers, means, squares = state
+            loss, gradients = jax.value_and_grad(loss_of)(layers, x)
+            means = [0.9 * m + 0.1 * g for m, g in zip(means, gradients)]
+            squares = [0.99 * s + 0.01 * g * g for s, g in zip(squares, gradients)]
+            layers = [w - 1e-3 * m / (jnp.sqrt(s) + 1e-6) for w, m, s in zip(layers, means, squares)]
+            return loss, (layers, means, squares)
+        return jax.jit(step), (self._state, self._rows)
+
+    def lines(self, name):
+        function, arguments = self.module(name)
+        return function.lower(*arguments).as_text().count("\n")
+
+
+def block(job, name, calls, compiles, runs):
+    """Seconds of each measurement, and of the watch's own functions in it."""
+    wait = job._jax.block_until_ready
+    function, arguments = job.module(name)
+    lowered = function.lower(*arguments)
+    compiles.take(), runs.take()
+    job.together()
+    begin = time.perf_counter()
+    lowered.compile()
+    times = {"compile": [time.perf_counter() - begin, compiles.take()]}
+    job.together()
+    begin = time.perf_counter()
+    wait(function(*arguments))  # finds what lowered.compile() has made
+    times["first run"] = [time.perf_counter() - begin, runs.take()]
+    assert compiles.inner == 0, "the first run has compiled once more"
+    for _ in range(10):
+        wait(function(*arguments))
+    job.together()
+    each, busy = [], time.thread_time()
+    for _ in range(calls):
+        begin = time.perf_counter()
+        wait(function(*arguments))
+        each.append(time.perf_counter() - begin)
+    times["cached call, processor"] = [(time.thread_time() - busy) / calls, 0.0]
+    runs.take()
+    times["cached call"] = [statistics.median(each), 0.0]
+    return times
+
+
+def process(given):
+    import lockstep.jax
+    job = Job(int(os.environ["RANK"]), given.ranks, os.environ["PORT"])
+    from jax._src import compiler
+    from jax._src.interpreters import pxla
+    compiles, runs = Timed(compiler, "compile_or_get_cached"), Timed(pxla.ExecuteReplicated, "__call__")
+    seen = {}
+    gc.disable()
+    for number in range(given.rounds + 1):
+        for way in WAYS if number % 2 else reversed(WAYS):
+            gc.collect()
+            with contextlib.nullcontext() if way == "bare" else lockstep.jax.watch(calls=way == "calls=True") as watch:
+                if way != "bare":
+                    compiles.around_watch(), runs.around_watch()
+                for name in MODULES:
+                    for what, times in block(job, name, given.calls, compiles, runs).items():
+                        if number:  # the first round warms up
+                            seen.setdefault(f"{name}/{what}/{way}", []).append(times)
+            assert way == "bare" or watch.compared == len(MODULES) * (1 if way == "watched" else given.calls + 11), watch.summary()
+    print("told " + json.dumps({"jax": job._jax.__version__, "lines": {name: job.lines(name) for name in MODULES}, "seen": seen}),
+          flush=True)
+
+
+# The job, and what it told.
+
+def told(values):
+    """Median and 95 % interval."""
+    values = sorted(values)
+    n = len(values)
+    cut = max(int(n / 2 - 0.98 * math.sqrt(n)), 0)
+    return statistics.median(values), values[cut], values[-1 - cut]
+
+
+def job(given):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    ranks = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:]], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**os.environ, "RANK": str(rank), "PORT": port, "OMP_NUM_THREADS": "1"})
+             for rank in range(given.ranks)]
+    found = []
+    for rank in ranks:
+        out, error = rank.communicate()
+        if rank.returncode != 0:
+            for each in ranks:
+                each.kill()
+            sys.exit(f"python_jax.py: a process has failed:\n{error}")
+        found += [json.loads(line[5:]) for line in out.splitlines() if line.startswith("told ")]
+    return found
+
+
+def verdict(added, target):
+    return "" if target is None else "met" if added[2] <= target else "MISSED" if added[1] > target else "open"
+
+
+def machine():
+    with open("/proc/cpuinfo") as file:
+        model = next((line.partition(": ")[2].strip() for line in file if line.startswith("model name")), "unknown")
+    return {"cpu": model, "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+
+
+def text(values, digits):
+    return f"{values[0]:.{digits}f} [{values[1]:.{digits}f}, {values[2]:.{digits}f}]"
+
+
+def main(given):
+    context = {**machine(), "executable": "python_jax.py", "ranks": given.ranks, "calls": given.calls}
+    found = job(given)
+    slowest = {key: [[max(parts) for parts in zip(*times)] for times in zip(*(each["seen"][key] for each in found))]
+               for key in found[0]["seen"]}
+    context.update(jax=found[0]["jax"], rounds=given.rounds, lines=found[0]["lines"])
+    print(f"JAX {context['jax']}, {given.ranks} processes, {context['cpu']}, {context['cores']} cores, load {context['load']:.1f} when it "
+          f"began; {given.rounds} rounds; lines of the modules: {context['lines']}\n")
+    print("| what | bare | | with the watch | it adds | ratio | of its own functions | target | |\n|" + "---|" * 9)
+    benchmarks = []
+    for name in MODULES:
+        for what, (unit, scale) in UNITS.items():
+            bare = [scale * times[0] for times in slowest[f"{name}/{what}/bare"]]
+            entry = {"run_type": "aggregate", "aggregate_name": "median", "iterations": len(bare), "time_unit": unit}
+            benchmarks.append({"name": f"{name}/{what}/floor", **entry, "real_time": statistics.median(bare)})
+            for way in WAYS[1:]:
+                times = [[scale * part for part in parts] for parts in slowest[f"{name}/{what}/{way}"]]
+                ours, own = told([total for total, _ in times]), told([own for _, own in times])
+                added, ratio = told([a - b for (a, _), b in zip(times, bare)]), told([a / b for (a, _), b in zip(times, bare)])
+                target = TARGETS.get((what, way))
+                digits = 2 if unit == "ms" else 1
+                print(f"| {name}: {what} | {text(told(bare), digits)} {unit} | {way} | {text(ours, digits)} {unit} | {text(added, digits)} "
+                      f"| {text(ratio, 3)} | {text(own, digits) if own[0] else ''} | {target or ''} | {verdict(added, target)} |")
+                benchmarks.append({"name": f"{name}/{what}/{way}/ours", **entry, "real_time": ours[0], "added": added[0],
+                                   "added_low": added[1], "added_high": added[2], "ratio": ratio[0], "ratio_low": ratio[1],
+                                   "ratio_high": ratio[2], **({"own": own[0], "own_low": own[1], "own_high": own[2]} if own[0] else {}),
+                                   **({"added_target": target} if target else {})})
+    if given.out:
+        with open(given.out, "w") as file:
+            json.dump({"context": context, "benchmarks": benchmarks}, file, indent=1)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--out", metavar="JSON")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("jax") is None:
+        sys.exit(f"python_jax.py: JAX is not installed for {sys.executable}; nothing was measured")
+    if "RANK" in os.environ:
+        process(arguments())
+    else:
+        main(arguments())
