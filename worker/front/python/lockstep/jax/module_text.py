@@ -49,13 +49,13 @@ class Module(NamedTuple):
         """Returns the module as a text that unpacked() reads."""
         text = json.dumps([self.name, self.digest, list(self.operations), list(self.arguments), dict(self.options),
                            dict(self.static)], separators=(",", ":"))
-        return base64.b85encode(zlib.compress(text.encode(), 1)).decode()
+        return base64.b64encode(zlib.compress(text.encode(), 1)).decode()
 
 
 def unpacked(text: str) -> Optional[Module]:
     """Returns the posted module; None: the text is none."""
     try:
-        name, digest, operations, arguments, options, static = json.loads(zlib.decompress(base64.b85decode(text)))
+        name, digest, operations, arguments, options, static = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
         return Module(name, digest, operations, [Argument(*argument) for argument in arguments], options, static)
     except (ValueError, TypeError, zlib.error):
         return None
@@ -108,6 +108,7 @@ class Places:
     """The places of a module's operations in the program."""
 
     def __init__(self, text: str) -> None:
+        self._found: Dict[str, str] = {}
         self._defined: Dict[str, str] = {}
         for line in text.split("\n"):
             found = _DEFINED.match(line) if line.startswith("#loc") else None
@@ -116,6 +117,11 @@ class Places:
 
     def of(self, name: str) -> str:
         """Returns the innermost file and line that a location leads to: "train.py:41"; "": it leads to none."""
+        if name not in self._found:
+            self._found[name] = self._search(name)
+        return self._found[name]
+
+    def _search(self, name: str) -> str:
         seen, stack = set(), [name]
         while stack:
             name = stack.pop()
