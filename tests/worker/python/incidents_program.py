@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "incidents"
 CLASSES = ("pairing", "meaning", "late", "legal")
-_KEYS = {"class", "verdict", "ranks", "lines", "odd", "group", "module", "error"}
+FRAMEWORKS = ("torch", "jax")
+_KEYS = {"class", "framework", "verdict", "ranks", "lines", "odd", "group", "module", "error"}
 
 
 @dataclass
 class Program:
     """`kind`: one of CLASSES; `verdicts`: names of errors, one of which at least one rank raises (none: it ends well);
     `sizes`: numbers of ranks; `lines`: numbers of the lines that the report names; `odd`: the rank that is unlike the others,
-    None: there is none; `named`: further texts of the report; `is_refused`: by policy "error"."""
+    None: there is none; `named`: further texts of the report; `is_refused`: by policy "error";
+    `framework`: one of FRAMEWORKS."""
 
     name: str
     path: pathlib.Path
@@ -25,6 +27,7 @@ class Program:
     odd: int
     named: list
     is_refused: bool
+    framework: str
 
 
 def read(path):
@@ -44,6 +47,9 @@ def read(path):
     kind = stated.get("class")
     if kind != path.parent.name or kind not in CLASSES:
         refuse(f"its class is {kind!r}, its folder {path.parent.name}")
+    framework = stated.get("framework", "torch")
+    if framework not in FRAMEWORKS or (framework != "torch" and kind != "pairing"):
+        refuse(f"its framework is {framework!r}, its class {kind!r}; they are " + ", ".join(FRAMEWORKS) + ", all but the first with wrong pairings only")
     numbers = {mark: number for number, line in enumerate(text.splitlines(), 1) for mark in re.findall(r"  # \[(\w+)\]$", line)}
     marks = stated.get("lines", "").split()
     for mark in marks:
@@ -57,7 +63,7 @@ def read(path):
     return Program(path.stem, path, " ".join(found.group(1).split()), kind, verdicts,
                    [int(size) for size in stated.get("ranks", "2").split()],
                    [numbers[mark] for mark in marks], int(stated["odd"]) if "odd" in stated else None,
-                   [stated[key] for key in ("group", "module") if key in stated], stated.get("error") == "refused")
+                   [stated[key] for key in ("group", "module") if key in stated], stated.get("error") == "refused", framework)
 
 
 def programs():

@@ -32,6 +32,19 @@ def compile():
     torch.compile = compiled
 
 
+def jax():
+    """lockstep.jax.watch() where the program has met the other processes."""
+    import jax
+
+    import lockstep.jax
+    initialize = jax.distributed.initialize
+
+    def initialized(*args, **options):
+        initialize(*args, **options)
+        lockstep.jax.watch()
+    jax.distributed.initialize = initialized
+
+
 def error():
     """What is for one rank by itself is not said."""
     import lockstep.torch
@@ -40,7 +53,7 @@ def error():
 
 tool, script = sys.argv[1:]
 globals()[tool]()
-if tool == "guards":
+if tool in ("guards", "jax"):
     sys.argv = [script]
     runpy.run_path(script, run_name="__main__")
 else:

@@ -1,5 +1,6 @@
 """Runs of programs of tests/worker/python/incidents, each with a tool or with none, and what came of them."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -18,12 +19,13 @@ CUT = 20.0
 TOOLS = {"bare": ({}, []),
          "detail": ({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}, []),
          "guards": ({}, [str(HERE / "incidents_rank.py"), "guards"]),
+         "jax": ({}, [str(HERE / "incidents_rank.py"), "jax"]),
          "watch": ({"LOCKSTEP_WATCH": "recompile"}, ["-m", "lockstep.torch"]),
          "audit": ({"LOCKSTEP_WATCH": "audit"}, ["-m", "lockstep.torch"]),
          "compile": ({"LOCKSTEP_WATCH": "recompile"}, [str(HERE / "incidents_rank.py"), "compile"]),
          "error": ({"LOCKSTEP_WATCH": "error"}, [str(HERE / "incidents_rank.py"), "error"]),
          "alone": ({"LOCKSTEP_WATCH": "error"}, ["-m", "lockstep.torch"])}
-OURS = {"watch", "audit", "compile", "error", "alone"}
+OURS = {"jax", "watch", "audit", "compile", "error", "alone"}
 #: What is in front of each line of a rank's that torch shows.
 _PREFIX = re.compile(r"^\[rank\d+\]:\s?")
 _LACKS = re.compile(r"^(?:ImportError|ModuleNotFoundError|AttributeError|TypeError): (.*)$", re.M)
@@ -99,15 +101,24 @@ class _Rank:
         return [(at, line) for at, line in self.lines if line.startswith(word)]
 
 
+def python_of(framework):
+    """The Python that runs programs of a framework; None: there is none that has it. JAX may have an environment of its own."""
+    if framework == "torch" or importlib.util.find_spec(framework) is not None:
+        return sys.executable
+    own = HERE.parents[2] / "build" / framework / "bin" / "python"
+    return str(own) if own.exists() else None
+
+
 def run(program, tool, size, folder, started=60.0):
     """`folder`: for caches and what the program writes. A rank may take `started` seconds to its first line."""
     given, how = TOOLS[tool]
     environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(size),
                    "LOCAL_WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore",
-                   "LOCKSTEP_COORDINATOR": "off", "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(folder) / "inductor"), **given}
+                   "LOCKSTEP_COORDINATOR": "off", "JAX_PLATFORMS": "cpu",
+                   "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(folder) / "inductor"), **given}
     if program.kind == "meaning":
         environment["LOCKSTEP_LOG"] = "info"
-    ranks = [_Rank([sys.executable, *how, str(program.path)],
+    ranks = [_Rank([python_of(program.framework), *how, str(program.path)],
                    {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}, folder) for rank in range(size)]
     quiet_until, cut, begun = time.monotonic() + started, False, time.monotonic()
     while any(rank.ended is None for rank in ranks):

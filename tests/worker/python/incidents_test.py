@@ -15,10 +15,12 @@ import tempfile
 
 from incidents_page import document, page, run_json, sum_text, sums
 from incidents_program import FOLDER, programs
-from incidents_run import CUT, OURS, TOOLS, Outcome, run
+from incidents_run import CUT, OURS, TOOLS, Outcome, python_of, run
 
 
 def tools_of(program):
+    if program.framework == "jax":
+        return ["bare", "jax"]
     if program.kind == "pairing":
         return ["bare", "detail", "guards", "watch", "compile"]
     if program.kind == "meaning":
@@ -101,9 +103,13 @@ def main():
     if given.check:
         return
     done = {(each.program, each.tool, each.size): each for each in kept_in(given.resume)}
-    faults, outcomes, found = [], [], []
+    faults, outcomes, found, skipped = [], [], [], []
     for name in names:
         program = known[name]
+        if python_of(program.framework) is None:
+            skipped.append(name)
+            print(f"SKIPPED {name}: {sys.executable} has no {program.framework}, and build/{program.framework} is not there", file=sys.stderr, flush=True)
+            continue
         for size in program.sizes:
             if given.ranks and size not in given.ranks:
                 continue
@@ -134,7 +140,7 @@ def main():
         write([run for _, run in found])
     for fault in faults:
         print(f"\nFAILED {fault}", file=sys.stderr)
-    print(f"{len(outcomes) - len(faults)} passed, {len(faults)} failed", file=sys.stderr if given.json else sys.stdout)
+    print(f"{len(outcomes) - len(faults)} passed, {len(faults)} failed{f', {len(skipped)} SKIPPED' if skipped else ''}", file=sys.stderr if given.json else sys.stdout)
     sys.exit(1 if faults else 0)
 
 
