@@ -3,11 +3,11 @@
 import json
 import statistics
 
-from incidents_program import CLASSES
+from incidents_program import CLASSES, FRAMEWORKS
 
 _TITLES = {"pairing": "Wrong pairings", "meaning": "Wrong meanings", "late": "Late ranks", "legal": "Healthy jobs"}
 _TOOLS = {"bare": "bare", "detail": "`DETAIL`", "guards": "guard collectives", "watch": "`watch()`", "audit": "audit",
-          "compile": "`compile()`", "error": '"error"', "alone": '"error", `alone()`'}
+          "compile": "`compile()`", "error": '"error"', "alone": '"error", `alone()`', "jax": "`lockstep.jax.watch()`"}
 _LEGEND = """# Incidents
 Each program stands for a public report (its first lines name it), written before any tool had run it; a hang is cut after {cut:.0f} s
 without a sign of life. *bare*: PyTorch {torch} as it is; `DETAIL`: with `TORCH_DISTRIBUTED_DEBUG=DETAIL`; *guard collectives*: PyTorch's;
@@ -17,6 +17,11 @@ If outcomes differ between numbers of ranks (2 and 3, some programs 4), they are
 longest from the last step that a rank begins to the last rank's error; 0.3 s of it prove that a wait cannot end. The report names
 **R** the rank that differs from the others, **G** the process group or module, **L** all lines that differ. *lacks*: that release
 of torch does not have what the program needs.
+"""
+_JAX_LEGEND = """
+## With JAX {jax}
+Wrong pairings, on CPU with gloo; *bare*: JAX as it is. On a GPU XLA waits up to 24 hours in a compile for a process that has lowered
+another computation (marin 9042), which a CPU's compiles do not. *hangs*: so does at least one process, whatever others have said.
 """
 
 
@@ -61,25 +66,15 @@ def _cells(runs):
 
 
 def page(documents, cut):
-    """`documents`: as document() writes them, that of the newest torch first."""
-    first, others = documents[0], documents[1:]
+    """`documents`: as document() writes them, of each framework that of the newest release first."""
+    first, *others = (each for each in documents if "torch" in each)
     out = [_LEGEND.format(torch=first["torch"], machine=first["machine"], cut=cut), *_sum_table(first["runs"])]
     for kind in CLASSES:
-        of = [run for run in first["runs"] if run["class"] == kind]
-        tools = [tool for tool in _TOOLS if any(run["tool"] == tool for run in of)]
-        names = list(dict.fromkeys(run["program"] for run in of))
-        well = [name for name in names if all(run["outcome"] == "as if well" for run in of if run["program"] == name)]
-        shown = [name for name in names if name not in well]
-        if not of:
-            continue
-        out.append(f"\n## {_TITLES[kind]}")
-        if shown:
-            out += ["| program | " + " | ".join(_TOOLS[tool] for tool in tools) + " |", "|---|" + "---|" * len(tools)]
-        out += [f"| [{name}]({kind}/{name}.py) | " + " | ".join(
-                    _cells([run for run in of if run["program"] == name and run["tool"] == tool]) for tool in tools) + " |"
-                for name in shown]
-        if well:
-            out.append(f"\nAs if well with each, on each number of ranks: {', '.join(well)}.")
+        if any(run["class"] == kind for run in first["runs"]):
+            out += [f"\n## {_TITLES[kind]}", *_table(kind, first["runs"])]
+    for each in documents:
+        if "jax" in each:
+            out += [_JAX_LEGEND.format(jax=each["jax"]), *_sum_table(each["runs"]), "", *_table("pairing", each["runs"])]
     for other in others:
         out += [f"\n## With PyTorch {other['torch']}", *_sum_table(other["runs"]), ""]
         faults = {}
@@ -90,13 +85,35 @@ def page(documents, cut):
     return "\n".join(out) + "\n"
 
 
+def _table(kind, runs):
+    of = [run for run in runs if run["class"] == kind]
+    tools = [tool for tool in _TOOLS if any(run["tool"] == tool for run in of)]
+    names = list(dict.fromkeys(run["program"] for run in of))
+    well = [name for name in names if all(run["outcome"] == "as if well" for run in of if run["program"] == name)]
+    shown = [name for name in names if name not in well]
+    if shown:
+        yield "| program | " + " | ".join(_TOOLS[tool] for tool in tools) + " |"
+        yield "|---|" + "---|" * len(tools)
+    for name in shown:
+        yield f"| [{name}]({kind}/{name}.py) | " + " | ".join(
+            _cells([run for run in of if run["program"] == name and run["tool"] == tool]) for tool in tools) + " |"
+    if well:
+        yield f"\nAs if well with each, on each number of ranks: {', '.join(well)}."
+
+
 def _sum_table(runs):
     return ["| class | tool | runs | outcomes |\n|---|---|---|---|",
             *(f"| {_TITLES[kind].lower()} | {_TOOLS[tool]} | {number} | {sum_text(counts, seconds)} |"
               for kind, tool, number, counts, seconds in sums(runs))]
 
 
-def document(runs, torch, machine):
+def release_of(document):
+    """For sorting: the framework, and its release as numbers."""
+    framework = next(each for each in FRAMEWORKS if each in document)
+    return framework, [int(part) for part in document[framework].split(".")]
+
+
+def document(runs, framework, release, machine):
     """A run a line."""
-    return (f'{{"format": "lockstep.incidents/1", "torch": {json.dumps(torch)}, "machine": {json.dumps(machine)}, "runs": [\n'
+    return (f'{{"format": "lockstep.incidents/1", "{framework}": {json.dumps(release)}, "machine": {json.dumps(machine)}, "runs": [\n'
             + ",\n".join(json.dumps(run) for run in runs) + "\n]}\n")

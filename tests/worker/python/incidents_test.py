@@ -1,20 +1,20 @@
-"""Programs after public reports (tests/worker/python/incidents): each bare, with what PyTorch has to find such faults, and with
-lockstep; a table of what came of it, and whether lockstep's part is as each program states.
+"""Programs after public reports (tests/worker/python/incidents): each bare, with what its framework has to find such faults, and
+with lockstep; a table of what came of it, and whether lockstep's part is as each program states.
 
 incidents_test.py [--json] [--resume FILE] [--tool NAME]... [CASE...]"""
 
 import argparse
-import importlib.metadata
 import json
 import os
 import pathlib
 import platform
 import re
+import subprocess
 import sys
 import tempfile
 
-from incidents_page import document, page, run_json, sum_text, sums
-from incidents_program import FOLDER, programs
+from incidents_page import document, page, release_of, run_json, sum_text, sums
+from incidents_program import FOLDER, FRAMEWORKS, programs
 from incidents_run import CUT, OURS, TOOLS, Outcome, python_of, run
 
 
@@ -31,7 +31,7 @@ def tools_of(program):
 def fault_of(program, outcome, bare):
     """What is not as stated, in words; None: all is."""
     if outcome.lacks:
-        return f"torch lacks it: {outcome.lacks}"
+        return f"{program.framework} lacks it: {outcome.lacks}"
     if outcome.tool not in OURS:
         return None
     well = not any(outcome.codes) and not outcome.hang
@@ -91,12 +91,12 @@ def main():
     parser.add_argument("--tool", action="append", choices=sorted(TOOLS), help="only with this one; may be repeated")
     parser.add_argument("--ranks", type=int, action="append", help="only on so many ranks; may be repeated")
     parser.add_argument("--resume", type=pathlib.Path, metavar="FILE", help="outcomes are kept there, and what is there is not run again")
-    parser.add_argument("--write", action="store_true", help=f"writes the table into {FOLDER.name}/: results_TORCH.json and README.md")
+    parser.add_argument("--write", action="store_true", help=f"writes the table into {FOLDER.name}/: results_*.json of the frameworks that were run, and README.md")
     parser.add_argument("--torch", type=release, metavar="VERSION", help="with this release of torch, in an environment of its own")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # what is given, and go
     given = parser.parse_args()
     known = programs()
-    names = given.cases or list(known)
+    names = given.cases or [name for name in known if not given.torch or known[name].framework == "torch"]
     for name in names:
         if name not in known:
             parser.error(f"there is no program {name}; there are " + ", ".join(known))
@@ -133,24 +133,27 @@ def main():
                           f"{'' if fault is None else '  NOT AS STATED: ' + fault}", flush=True)
     if given.json:
         print(json.dumps({"format": "lockstep.incidents/1", "runs": [{**run, **outcome.as_json()} for outcome, run in found]}))
-    else:
-        for kind, tool, number, counts, seconds in sums([run for _, run in found]):
-            print(f"{kind:8} {tool:8} {number:4} runs: {sum_text(counts, seconds)}")
-    if given.write:
-        write([run for _, run in found])
+    for framework in FRAMEWORKS:
+        runs = [run for outcome, run in found if known[outcome.program].framework == framework]
+        for kind, tool, number, counts, seconds in [] if given.json else sums(runs):
+            print(f"{framework:5} {kind:8} {tool:8} {number:4} runs: {sum_text(counts, seconds)}")
+        if given.write and runs:
+            write(framework, runs)
     for fault in faults:
         print(f"\nFAILED {fault}", file=sys.stderr)
     print(f"{len(outcomes) - len(faults)} passed, {len(faults)} failed{f', {len(skipped)} SKIPPED' if skipped else ''}", file=sys.stderr if given.json else sys.stdout)
     sys.exit(1 if faults else 0)
 
 
-def write(runs):
-    """Into the folder of the programs: the runs of this torch, and a page of those of all."""
-    torch = importlib.metadata.version("torch").split("+")[0]
+def write(framework, runs):
+    """Into the folder of the programs: the runs of a framework's release, and a page of those of all."""
+    code = f"import importlib.metadata; print(importlib.metadata.version('{framework}'))"
+    found = subprocess.run([python_of(framework), "-c", code], text=True, stdout=subprocess.PIPE, check=True).stdout.strip().split("+")[0]
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    _replace(FOLDER / f"results_{torch}.json", document(runs, torch, machine))
+    name = f"results_{found}.json" if framework == "torch" else f"results_{framework}_{found}.json"
+    _replace(FOLDER / name, document(runs, framework, found, machine))
     documents = [json.loads(path.read_text()) for path in FOLDER.glob("results_*.json")]
-    documents.sort(key=lambda each: [int(part) for part in each["torch"].split(".")], reverse=True)
+    documents.sort(key=release_of, reverse=True)
     _replace(FOLDER / "README.md", page(documents, CUT))
 
 
