@@ -1,11 +1,11 @@
 """What lockstep.jax.watch() costs a JAX job of several processes, interleaved in one run: bare, watched, and watched with
 calls=True, in turn, then in the opposite order. The watch is closed in between. Two modules: a sum over processes, and a
-training step of a perceptron with Adam; each is compiled anew (its constants are new), run once, then called from JAX's
-cache. JAX's persistent cache is off.
+training step of a perceptron with Adam; each is compiled anew (its constants are new) by one process after another, run
+once by all, then called from JAX's cache. JAX's persistent cache is off. "Processor": time of the calling thread.
 
-A time is the slowest process's. What the watch adds is told twice: as the difference to bare in the same round, and as the
-time within its own functions, which other work on the machine blurs less. Medians with 95 % intervals from order
-statistics.
+A time is the slowest process's. What the watch adds is told as the difference to bare in the same round, and as the time
+within its own functions, which other work on the machine blurs less: a compile is judged by that. Medians with 95 %
+intervals from order statistics.
 
     PYTHONPATH=build/release/lib build/jax/bin/python tests/bench/python_jax.py [--ranks N] [--rounds N] [--calls N] [--out JSON]
 """
@@ -27,10 +27,10 @@ import time
 WAYS = ("bare", "watched", "calls=True")
 MODULES = ("sum", "training step")
 LAYERS, WIDTH, ROWS = 6, 64, 16  # of the perceptron; rows of a process
-#: Of a measurement: its unit, the scale from seconds.
-UNITS = {"compile": ("ms", 1e3), "first run": ("us", 1e6), "cached call": ("us", 1e6), "cached call, processor": ("us", 1e6)}
-#: The most that the watch may add, in that unit. (A cached call: nothing, so that the interval has 0 in it.)
-TARGETS = {("compile", "watched"): 1.0, ("cached call", "watched"): 0.0, ("cached call, processor", "watched"): 0.0}
+#: Measurements, with the unit of the table and how many microseconds it has.
+UNITS = {"compile": ("ms", 1000), "first run": ("us", 1), "cached call": ("us", 1), "cached call, processor": ("us", 1)}
+#: Microseconds that the watch may add. (To a cached call: nothing, so that the interval has 0 in it.)
+TARGETS = {("compile", "watched"): 1000.0, ("cached call", "watched"): 0.0, ("cached call, processor", "watched"): 0.0}
 
 
 # A process of the job.
@@ -231,6 +231,29 @@ def text(values, digits):
     return f"{values[0]:.{digits}f} [{values[1]:.{digits}f}, {values[2]:.{digits}f}]"
 
 
+def compared(name, what, way, slowest):
+    """Prints a row, and returns its two entries in the JSON."""
+    unit, scale = UNITS[what]
+    bare = [1e6 * total for total, _ in slowest[f"{name}/{what}/bare"]]
+    totals, own = zip(*([1e6 * part for part in times] for times in slowest[f"{name}/{what}/{way}"]))
+    added, ratio = told([a - b for a, b in zip(totals, bare)]), told([a / b for a, b in zip(totals, bare)])
+    own, target = told(own), TARGETS.get((what, way))
+
+    def shown(values):
+        return text([value / scale for value in values], 2 if scale > 1 else 1)
+    judged = verdict(own if target and own[0] else added, target)  # a compile takes more or less time by more than the target
+    print(f"| {name}: {what}, {way} | {shown(told(bare))} {unit} | {shown(told(totals))} {unit} | {shown(added)} | {text(ratio, 3)} "
+          f"| {shown(own) if own[0] else ''} | {'' if target is None else f'{target / scale:g}'} | {judged} |")
+    entry = {"run_type": "aggregate", "aggregate_name": "median", "iterations": len(bare), "time_unit": "us"}
+    ours = {"name": f"{name}/{what}/{way}/ours", **entry, "real_time": statistics.median(totals),
+            "ratio": ratio[0], "ratio_low": ratio[1], "ratio_high": ratio[2]}
+    for key, values in (("added", added), ("own", own)):
+        ours.update({f"{key}_us": values[0], f"{key}_low_us": values[1], f"{key}_high_us": values[2]})
+    if target is not None:
+        ours["added_target_us"] = target
+    return [{"name": f"{name}/{what}/{way}/floor", **entry, "real_time": statistics.median(bare)}, ours]
+
+
 def main(given):
     context = {**machine(), "executable": "python_jax.py", "ranks": given.ranks, "calls": given.calls}
     found = job(given)
@@ -239,26 +262,12 @@ def main(given):
     context.update(jax=found[0]["jax"], rounds=given.rounds, lines=found[0]["lines"])
     print(f"JAX {context['jax']}, {given.ranks} processes, {context['cpu']}, {context['cores']} cores, load {context['load']:.1f} when it "
           f"began; {given.rounds} rounds; lines of the modules: {context['lines']}\n")
-    print("| what | bare | | with the watch | it adds | ratio | of its own functions | target | |\n|" + "---|" * 9)
+    print("| what | bare | with the watch | it adds | ratio | of its own functions | target | |\n|" + "---|" * 8)
     benchmarks = []
     for name in MODULES:
-        for what, (unit, scale) in UNITS.items():
-            bare = [scale * times[0] for times in slowest[f"{name}/{what}/bare"]]
-            entry = {"run_type": "aggregate", "aggregate_name": "median", "iterations": len(bare), "time_unit": unit}
-            benchmarks.append({"name": f"{name}/{what}/floor", **entry, "real_time": statistics.median(bare)})
+        for what in UNITS:
             for way in WAYS[1:]:
-                times = [[scale * part for part in parts] for parts in slowest[f"{name}/{what}/{way}"]]
-                ours, own = told([total for total, _ in times]), told([own for _, own in times])
-                added, ratio = told([a - b for (a, _), b in zip(times, bare)]), told([a / b for (a, _), b in zip(times, bare)])
-                target = TARGETS.get((what, way))
-                digits = 2 if unit == "ms" else 1
-                print(f"| {name}: {what} | {text(told(bare), digits)} {unit} | {way} | {text(ours, digits)} {unit} | {text(added, digits)} "
-                      f"| {text(ratio, 3)} | {text(own, digits) if own[0] else ''} | {'' if target is None else target} "
-                      f"| {verdict(own if own[0] and target else added, target)} |")
-                benchmarks.append({"name": f"{name}/{what}/{way}/ours", **entry, "real_time": ours[0], "added": added[0],
-                                   "added_low": added[1], "added_high": added[2], "ratio": ratio[0], "ratio_low": ratio[1],
-                                   "ratio_high": ratio[2], **({"own": own[0], "own_low": own[1], "own_high": own[2]} if own[0] else {}),
-                                   **({} if target is None else {"added_target": target})})
+                benchmarks += compared(name, what, way, slowest)
     if given.out:
         with open(given.out, "w") as file:
             json.dump({"context": context, "benchmarks": benchmarks}, file, indent=1)

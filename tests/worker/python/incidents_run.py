@@ -138,7 +138,8 @@ def run(program, tool, size, folder, started=60.0):
 def _outcome(program, tool, size, ranks, cut):
     from lockstep.errors import ERRORS
     text = "\n".join(line for rank in ranks for _, line in rank.lines)
-    reports = [[(at, ERRORS[code].__name__) for at, line in rank.lines for code in _REPORT.findall(line) if code in ERRORS] for rank in ranks]
+    reports = [[(at, ERRORS[code].__name__) for at, line in rank.lines for code in _REPORT.findall(line) if code in ERRORS] if tool in OURS
+               else [] for rank in ranks]  # frameworks have codes of equal names, as INTERNAL
     codes = [None if cut and rank.process.returncode == -signal.SIGKILL else rank.process.returncode for rank in ranks]
     steps = [at for rank in ranks for at, _ in rank.of("step")]
     ends = [report[0][0] if report else rank.lines[-1][0] for rank, report in zip(ranks, reports)
