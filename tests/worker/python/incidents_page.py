@@ -22,6 +22,8 @@ _JAX_LEGEND = """
 ## With JAX {jax}
 Wrong pairings, on CPU with gloo; *bare*: JAX as it is. On a GPU XLA waits up to 24 hours in a compile for a process that has lowered
 another computation (marin 9042), which a CPU's compiles do not. *hangs*: so does at least one process, whatever others have said.
+Left alone on 2 processes, JAX 0.10.2 ends block_sizes after 101 s ("task 1 heartbeat timeout"; gloo had ended that process with "received
+data size doesn't match expected size") and profiles_alone after 300 s ("barrier timed out"): neither names a line or a computation.
 """
 
 

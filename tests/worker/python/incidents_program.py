@@ -49,7 +49,8 @@ def read(path):
         refuse(f"its class is {kind!r}, its folder {path.parent.name}")
     framework = stated.get("framework", "torch")
     if framework not in FRAMEWORKS or (framework != "torch" and kind != "pairing"):
-        refuse(f"its framework is {framework!r}, its class {kind!r}; they are " + ", ".join(FRAMEWORKS) + ", all but the first with wrong pairings only")
+        refuse(f"its framework is {framework!r}, its class {kind!r}; frameworks are " + ", ".join(FRAMEWORKS)
+               + ", of which only the first has other classes than pairing")
     numbers = {mark: number for number, line in enumerate(text.splitlines(), 1) for mark in re.findall(r"  # \[(\w+)\]$", line)}
     marks = stated.get("lines", "").split()
     for mark in marks:

@@ -91,7 +91,8 @@ def main():
     parser.add_argument("--tool", action="append", choices=sorted(TOOLS), help="only with this one; may be repeated")
     parser.add_argument("--ranks", type=int, action="append", help="only on so many ranks; may be repeated")
     parser.add_argument("--resume", type=pathlib.Path, metavar="FILE", help="outcomes are kept there, and what is there is not run again")
-    parser.add_argument("--write", action="store_true", help=f"writes the table into {FOLDER.name}/: results_*.json of the frameworks that were run, and README.md")
+    parser.add_argument("--write", action="store_true",
+                        help=f"writes the table into {FOLDER.name}/: results_*.json of the frameworks that were run, and README.md")
     parser.add_argument("--torch", type=release, metavar="VERSION", help="with this release of torch, in an environment of its own")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # what is given, and go
     given = parser.parse_args()
@@ -108,7 +109,8 @@ def main():
         program = known[name]
         if python_of(program.framework) is None:
             skipped.append(name)
-            print(f"SKIPPED {name}: {sys.executable} has no {program.framework}, and build/{program.framework} is not there", file=sys.stderr, flush=True)
+            print(f"SKIPPED {name}: {sys.executable} has no {program.framework}, and there is no build/{program.framework}: "
+                  f"scripts/test --long {program.framework} makes it", file=sys.stderr, flush=True)
             continue
         for size in program.sizes:
             if given.ranks and size not in given.ranks:
@@ -141,14 +143,16 @@ def main():
             write(framework, runs)
     for fault in faults:
         print(f"\nFAILED {fault}", file=sys.stderr)
-    print(f"{len(outcomes) - len(faults)} passed, {len(faults)} failed{f', {len(skipped)} SKIPPED' if skipped else ''}", file=sys.stderr if given.json else sys.stdout)
+    print(f"{len(outcomes) - len(faults)} passed, {len(faults)} failed" + (f", {len(skipped)} SKIPPED" if skipped else ""),
+          file=sys.stderr if given.json else sys.stdout)
     sys.exit(1 if faults else 0)
 
 
 def write(framework, runs):
     """Into the folder of the programs: the runs of a framework's release, and a page of those of all."""
     code = f"import importlib.metadata; print(importlib.metadata.version('{framework}'))"
-    found = subprocess.run([python_of(framework), "-c", code], text=True, stdout=subprocess.PIPE, check=True).stdout.strip().split("+")[0]
+    told = subprocess.run([python_of(framework), "-c", code], text=True, stdout=subprocess.PIPE, check=True).stdout
+    found = told.strip().split("+")[0]
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     name = f"results_{found}.json" if framework == "torch" else f"results_{framework}_{found}.json"
     _replace(FOLDER / name, document(runs, framework, found, machine))
