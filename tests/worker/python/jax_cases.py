@@ -29,7 +29,7 @@ jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(f"127.0.0.1:{os.environ['PORT']}", SIZE, RANK)
 if WATCH:
     import lockstep.jax
-    watched = lockstep.jax.watch("audit" if WATCH == "audit" else "refuse", calls=WATCH == "calls",
+    watched = lockstep.jax.watch("audit" if WATCH == "audit" else "refuse", calls=WATCH == "calls", compile_once=WATCH == "once",
                                  deadline=float(os.environ.get("DEADLINE", "60")))
 
 MESH = Mesh(np.array(jax.devices()), ("x",))
@@ -522,6 +522,21 @@ def subprocesses():
     import subprocess
     subprocess.run([sys.executable, "-c", "import time; time.sleep(1)"], check=True)
     training(1)
+
+
+def compiles_once():
+    @jax.jit
+    def deep(w, x):
+        for layer in range(30):
+            x = jnp.tanh(x @ w) * (layer + 1)
+        return jnp.sum(x)
+    w = multihost_utils.host_local_array_to_global_array(np.eye(4, dtype=np.float32), MESH, P())
+    found(jax.grad(deep)(w, batch()))
+    found(deep(w, batch()))
+    jax.clear_caches()
+    found(deep(w, batch()))
+    if WATCH == "once":
+        assert (watched.loaded > 0) == (RANK > 0), watched.loaded
 
 
 def many_shapes():

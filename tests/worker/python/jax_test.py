@@ -61,7 +61,7 @@ RIGHT = {"trains": (2, 4), "flax_optax": (2,), "local_work": (2,), "evaluates_lo
          "ahead_of_time": (2,), "forgets": (2,), "cache_on_one": (2,), "logs_on_one": (2,), "other_files": (2,),
          "slow_input": (2,), "slow_callback": (2,), "callback_together": (2,), "ends_apart": (2,), "late_last": (2,), "caught": (2,), "pairs": (4,),
          "loader": (2,), "hosts": (2, 4), "barrier_late": (2,), "elementwise_alone": (2,), "long_step": (2,), "scans": (2,),
-         "devices_2": (2,), "mesh_2d": (2,), "random_keys": (4,), "forks": (2,), "subprocesses": (2,), "many_shapes": (2,),
+         "devices_2": (2,), "mesh_2d": (2,), "random_keys": (4,), "forks": (2,), "subprocesses": (2,), "many_shapes": (2,), "compiles_once": (2, 4),
          "print_alone": (2,)}
 
 
@@ -111,7 +111,7 @@ def right(case):
     for size in RIGHT[case]:
         bare = Run(case, size, "")
         assert len(bare.found) == size and not any(bare.codes), f"without: {bare}"
-        for watch in ("on", "calls", "audit"):
+        for watch in ("on", "calls", "audit", "once"):
             run = Run(case, size, watch)
             assert run.found == bare.found and run.codes == bare.codes, f"{watch}: {run} for {bare.found}"
             assert "lockstep" not in "".join(run.text) and "WARNING" not in "".join(run.text), f"{watch} is not quiet: {run}"

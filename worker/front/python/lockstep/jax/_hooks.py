@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import inspect
 import os
 import sys
@@ -17,6 +18,8 @@ import jax
 import jaxlib
 from jax._src import compiler, distributed, pjit, traceback_util
 from jax._src.interpreters import pxla
+
+from .once import Way
 
 #: Folders of JAX and lockstep.
 _INSIDE = tuple(os.path.dirname(str(path)) + os.sep for path in (jax.__file__, jaxlib.__file__, os.path.dirname(__file__)))
@@ -44,6 +47,23 @@ class Store:
     def take(self, key: str, seconds: float) -> str:
         text: str = self._client.blocking_key_value_get(key, max(int(seconds * 1000), 1))
         return text
+
+    def put_bytes(self, key: str, data: bytes) -> None:
+        self._client.key_value_set_bytes(key, data)
+
+    def take_bytes(self, key: str, seconds: float) -> bytes:
+        data: bytes = self._client.blocking_key_value_get_bytes(key, max(int(seconds * 1000), 1))
+        return data
+
+
+def machine() -> str:
+    """Returns what the executables of this process depend on beyond their modules: the processor's features, the kind of
+    its devices, the version of jaxlib, XLA's flags."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as text:
+        features = next((line for line in text if line.startswith(("flags", "Features"))), "")
+        words = (features, str(jax.local_devices()[0].device_kind), str(jaxlib.__version__), os.environ.get("XLA_FLAGS", ""))
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()
+    return str(os.getpid())  # as no other
 
 
 def settings() -> Dict[str, str]:
@@ -158,12 +178,14 @@ class Compiles:
     `slow` names."""
 
     def __init__(self, before: Callable[[Any, Any, Any, str], Any], after: Callable[[Any, Any], None],
-                 runs: Callable[[Any], Callable[[Any], None]], slow: Optional[Callable[[Any], bool]]) -> None:
+                 runs: Callable[[Any], Callable[[Any], None]], slow: Optional[Callable[[Any], bool]],
+                 makes: Optional[Callable[[Any, Way], Any]]) -> None:
         """`before`(module, devices, options, platform): called before each compile; what it returns is the compile's
         record. `after`(record, executable): called after it, with None in place of the executable if it failed.
         `runs`(record): called before each run of the record's executable; what it returns is called when the run has
         been issued, with the run's results. `slow`(record): returns whether all runs of the executable must be seen;
-        None: of no executable."""
+        None: of no executable. `makes`(record, way): makes the executable, if its bytes can be given to another process;
+        None: JAX makes it."""
         with contextlib.suppress(Exception):  # only for shorter tracebacks
             traceback_util.register_exclusion(_INSIDE[2])
         missing = self._missing()
@@ -173,7 +195,7 @@ class Compiles:
         self._records: Dict[int, Any] = {}  # by the executable's address
         self._of: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
         self._looking = threading.Lock()  # guards both
-        self._before, self._after, self._runs, self._slow = before, after, runs, slow
+        self._before, self._after, self._runs, self._slow, self._makes = before, after, runs, slow, makes
         self._patches: List[Tuple[Any, str, Any]] = []
         self._patch(compiler, "compile_or_get_cached", self._compile)
         self._patch(pxla.ExecuteReplicated, "__call__", self._run)
@@ -208,7 +230,14 @@ class Compiles:
             record = self._before(computation, devices, compile_options, str(backend.platform))
             executable = None
             try:
-                executable = original(backend, computation, devices, compile_options, *args, **kwargs)
+                def build() -> Any:
+                    return original(backend, computation, devices, compile_options, *args, **kwargs)
+                if record is None or self._makes is None or len(args) < 2 or args[0]:  # args[0]: callbacks into this process
+                    executable = build()
+                else:
+                    executable = self._makes(record, Way(
+                        build, backend.serialize_executable,
+                        lambda data: backend.deserialize_executable(data, args[1], compile_options)))
             finally:
                 if record is not None:
                     self._after(record, executable)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, Iterator
 
 from . import _hooks
 from .standstill import MAY_WAIT, MOVES, STILL, WAITS, Rank
@@ -30,12 +31,13 @@ class OwnState:
         self._before: Any = None
         self._begun = self._used = 0.0
         self._looks = self._busy = 0
+        self._excused = False
 
     def look(self, now: float) -> Rank:
         """Returns what the process does, and since when."""
         frame = sys._current_frames().get(self._watched)
         at = None if frame is None else (id(frame), frame.f_code, frame.f_lasti)
-        if frame is None or at != self._before:
+        if frame is None or at != self._before or self._excused:
             return self._moves(at, now)
         self._looks += 1
         file = "" if _hooks.is_of_python(frame) else self._stacks.waits_in(self._native)
@@ -49,6 +51,15 @@ class OwnState:
             proven = self._looks >= _LOOKS and is_idle and self.platform == "cpu" and not self._is_called_back()
             return Rank(WAITS if proven else MAY_WAIT, place, self._begun)
         return Rank(STILL, place, self._begun)
+
+    @contextlib.contextmanager
+    def excused(self) -> Iterator[None]:
+        """Inside this context, the process counts as moving: it compiles, or waits for a peer that does."""
+        self._excused = True
+        try:
+            yield
+        finally:
+            self._excused = False
 
     def shuts_down(self) -> bool:
         """Returns whether the watched thread is in the end of jax.distributed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import math
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ from ..reports import numbers_of, phrase, ranks_named
 from . import _hooks
 from .module_text import Module, module_of, with_places, words
 from .modules import Modules
+from .once import Once, Way
 from .own_state import OwnState
 from .partners import Partners, partners_of
 from .standstill import FINISHED, GONE, LOST, MOVES, STOPPED, UNSEEN, Rank, Told, Verdict, verdict, why_failed
@@ -50,7 +52,7 @@ _watch: Optional["Watch"] = None
 
 
 def watch(policy: str = "refuse", *, calls: bool = False, deadline: float = 60.0,
-          report: Optional[Callable[[Finding], None]] = None) -> "Watch":
+          report: Optional[Callable[[Finding], None]] = None, compile_once: bool = False) -> "Watch":
     """From now on compares each computation of several processes (jit, shard_map, pmap over devices of more than one
     process) with what the other processes run, before its first run. Call it on every process after
     jax.distributed.initialize() and before the first computation; it waits for all processes. The program needs no
@@ -65,7 +67,9 @@ def watch(policy: str = "refuse", *, calls: bool = False, deadline: float = 60.0
     `policy`: "refuse", or "audit": differences are logged, nothing is raised and no process is ended. `calls`: every
     run is compared, not only first runs. JAX's fast path is then off for computations of several processes. `report`
     receives modules of equal names that differ when they are compiled (which by itself is legal); default: logging,
-    "lockstep.jax", at INFO.
+    "lockstep.jax", at INFO. `compile_once`: the first process of a computation compiles it, and the others load what it
+    has compiled. They wait for it while it compiles (not on a CPU: at most `deadline` seconds), and compile the
+    computation themselves if it has not begun within 3 s, or if its bytes cannot be loaded.
 
     A process that waits inside XLA ends with a report: exit code 3 if another process has failed, 5 if it was killed, 4
     if no process can go on (seen on CPU only), or if a process has not moved for `deadline` seconds. Watch.close() ends the watch; a
@@ -85,7 +89,7 @@ def watch(policy: str = "refuse", *, calls: bool = False, deadline: float = 60.0
         raise RuntimeError("jax.distributed is not initialised; call jax.distributed.initialize() before lockstep.jax.watch()")
     if setting == "off":
         print("lockstep: LOCKSTEP_COORDINATION=off: nothing is watched; expect hangs and wrong numbers", file=sys.stderr)
-    return Watch(rank, ranks if setting == "on" else 1, policy, calls, deadline, report)
+    return Watch(rank, ranks if setting == "on" else 1, policy, calls, deadline, report, compile_once)
 
 
 class _Compiled:
@@ -138,7 +142,7 @@ class Watch:
     _starts = 0
 
     def __init__(self, rank: int, ranks: int, policy: str, calls: bool, deadline: float,
-                 report: Optional[Callable[[Finding], None]]) -> None:
+                 report: Optional[Callable[[Finding], None]], compile_once: bool = False) -> None:
         self._rank, self._ranks, self._policy, self._calls = rank, ranks, policy, calls
         self._deadline, self._report = deadline, report
         self._process = os.getpid()
@@ -167,6 +171,7 @@ class Watch:
             return meeting.exchange(rank, word)
         self._same(exchange, "policy", policy)
         self._same(exchange, "calls", str(calls))
+        self._same(exchange, "compile_once", str(compile_once))
         #: Process numbers of the ranks of this host; 0: another host.
         self._processes = [int(number) if host == host_name() else 0
                            for host, _, number in (word.rpartition(" ") for word in exchange(f"{host_name()} {self._process}"))]
@@ -174,7 +179,12 @@ class Watch:
                            self._tell, "lockstep.jax")
         self._modules = Modules(rank, self.lines, lib.fingerprint_of)
         self._state = OwnState(threading.get_ident(), threading.get_native_id())
-        self._compiles = _hooks.Compiles(self._before, self._after, self._runs, self._compares if calls else None)
+        #: By rank: what an executable of a process depends on beyond its module.
+        self._machines = exchange(_hooks.machine()) if compile_once else []
+        self._once = Once(rank, self.lines, lib.fingerprint_of(b"jax executables"), store, f"lockstep/jax/{Watch._starts}/once/",
+                          self._gives)
+        self._compiles = _hooks.Compiles(self._before, self._after, self._runs, self._compares if calls else None,
+                                         self._makes if compile_once else None)
         self._hook = sys.excepthook
         sys.excepthook = self._uncaught
         atexit.register(self._at_exit)
@@ -257,6 +267,23 @@ class Watch:
             compiled.forget_text()
         if differs:
             self._tell(differs)
+
+    def _makes(self, compiled: _Compiled, way: Way) -> Any:
+        if "callback" in (compiled.text or ""):  # into this process
+            return way.build()
+        with self._state.excused():
+            return self._once.executable(compiled.module.name, compiled.module.digest, compiled.members,
+                                         math.inf if compiled.platform == "cpu" else self._deadline, way)
+
+    def _gives(self, peer: int) -> bool:
+        """Returns whether this process can load what a peer compiles, and the peer can still compile."""
+        return (self._machines[peer] == self._machines[self._rank] and not self._over.is_set()
+                and self._state_of(peer, time.monotonic()).what not in (GONE, LOST, FINISHED, UNSEEN))
+
+    @property
+    def loaded(self) -> int:
+        """Number of computations that this process has loaded, because another has compiled them."""
+        return self._once.loaded if self._ranks > 1 else 0
 
     def _compares(self, compiled: _Compiled) -> bool:
         return compiled.partners.communicates and not self._over.is_set()
