@@ -2,11 +2,16 @@
 
 jax_texts_test.py FOLDER_OF_THE_PACKAGE"""
 
+import importlib
 import importlib.util
 import itertools
+import logging
 import pathlib
 import random
 import sys
+import threading
+import types
+import typing
 import unittest
 
 PACKAGE = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".")
@@ -20,6 +25,27 @@ def module(name):
 
 
 texts, partners, standstill = module("module_text"), module("partners"), module("standstill")
+
+
+class Post(typing.NamedTuple):
+    kind: str
+    dtype: str = ""
+    place: str = ""
+    needs: int = 0
+
+
+def once_module():
+    """The module once, with posts of this test in place of those of the library."""
+    stubs = {"lockstep": {"__path__": []}, "lockstep.jax": {"__path__": [str(PACKAGE / "lockstep" / "jax")]},
+             "lockstep.errors": {"said": repr}, "lockstep.lines": {"NEEDS_NOBODY": 0, "Operation": Post},
+             "lockstep.jax.modules": {"Board": object}}
+    for name, members in stubs.items():
+        sys.modules[name] = types.ModuleType(name)
+        vars(sys.modules[name]).update(members)
+    return importlib.import_module("lockstep.jax.once")
+
+
+once = once_module()
 
 TEXT = """#loc1 = loc("w")
 #loc2 = loc("batch['x']")
@@ -170,6 +196,93 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(told.sees(1, standstill.STILL, "b.py:2", 10.0, 4).since, 10.0)
         self.assertEqual(told.sees(1, standstill.STILL, "b.py:2", 20.0, 4).since, 10.0)
         self.assertEqual(told.sees(1, standstill.STILL, "b.py:2", 30.0, 6).since, 30.0)
+
+
+class Boards:
+    """Posts of all ranks, and a store."""
+
+    def __init__(self):
+        self.posts, self.bytes = {}, {}
+
+    def of(self, rank):
+        board = types.SimpleNamespace(tell=lambda key, post: self.posts.setdefault(rank, []).append(post),
+                                      times_told=lambda key, of: len(self.posts.get(of, [])),
+                                      told=lambda key, of, number: self.posts[of][number - 1])
+        return board
+
+    def put_bytes(self, key, data):
+        self.bytes[key] = data
+
+    def take_bytes(self, key, seconds):
+        return self.bytes[key]
+
+
+class Once(unittest.TestCase):
+    """Executables that rank 0 builds and rank 1 loads."""
+
+    def setUp(self):
+        logging.disable(logging.WARNING)
+        self.addCleanup(logging.disable, logging.NOTSET)
+        self.boards, self.alive, self.built = Boards(), True, []
+        self.ranks = [once.Once(rank, self.boards.of(rank), "key", self.boards, "p/", lambda peer: self.alive) for rank in range(2)]
+
+    def way(self, rank, save=lambda made: made.encode(), load=lambda data: data.decode() + " loaded"):
+        return once.Way(lambda: self.built.append(rank) or f"built by {rank}", save, load)
+
+    def made(self, rank, digest="d", most=5.0, **way):
+        return self.ranks[rank].executable("jit_f", digest, (0, 1), most, self.way(rank, **way))
+
+    def test_the_first_builds_and_the_others_load(self):
+        self.assertEqual(self.made(0), "built by 0")
+        self.assertEqual(self.made(1), "built by 0 loaded")
+        self.assertEqual((self.built, self.ranks[1].loaded), ([0], 1))
+
+    def test_the_others_wait_while_the_first_builds(self):
+        began, ends = threading.Event(), threading.Event()
+
+        def build():
+            began.set()
+            ends.wait(10)
+            return "slow"
+        first = threading.Thread(target=lambda: self.ranks[0].executable("jit_f", "d", (0, 1), 5, once.Way(build, str.encode, None)))
+        first.start()
+        began.wait(10)
+        threading.Timer(0.3, ends.set).start()
+        self.assertEqual(self.made(1), "slow loaded")
+        first.join()
+
+    def test_no_bytes_mean_a_build_here(self):
+        def fails(*_):
+            raise ValueError("cannot")
+        self.made(0, "not saved", save=fails)
+        self.assertEqual(self.made(1, "not saved"), "built by 1")
+        self.made(0, "not loaded")
+        self.assertEqual(self.made(1, "not loaded", load=fails), "built by 1")
+        self.made(0, "changed")
+        self.boards.bytes["p/changed"] = self.boards.bytes["p/not loaded"][:-1] + b"?"
+        self.assertEqual(self.made(1, "changed"), "built by 1")
+        self.made(0, "lost")
+        del self.boards.bytes["p/lost"]
+        self.assertEqual(self.made(1, "lost"), "built by 1")
+        with self.assertRaises(ValueError):
+            self.ranks[0].executable("jit_f", "failed", (0, 1), 5, once.Way(fails, str.encode, None))
+        self.assertEqual(self.made(1, "failed"), "built by 1")
+        self.assertEqual(self.ranks[1].loaded, 0)
+
+    def test_a_first_that_does_not_begin_or_end_is_not_waited_for(self):
+        once._PATIENCE = 0.1
+        self.addCleanup(setattr, once, "_PATIENCE", 3.0)
+        self.assertEqual(self.made(1, "never"), "built by 1")
+        self.boards.of(0).tell("key", Post("builds", "endless"))
+        self.assertEqual(self.made(1, "endless", most=0.2), "built by 1")
+        self.alive = False
+        self.boards.of(0).tell("key", Post("builds", "gone"))
+        self.assertEqual(self.made(1, "gone", most=1000), "built by 1")
+
+    def test_a_module_that_is_compiled_again_stays_in_the_store(self):
+        self.made(0)
+        self.made(0, save=lambda made: b"other")
+        self.assertEqual(self.made(1), "built by 0 loaded")
 
 
 if __name__ == "__main__":
