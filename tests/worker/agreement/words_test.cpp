@@ -1,5 +1,5 @@
-// Words that the ranks of a group agree on, at once and ahead, on ranks that run in an order which a
-// seed decides.
+// Words that the ranks of a group agree on, at once and ahead, on ranks that run in an order which
+// a seed decides.
 #include <deque>
 #include <random>
 
@@ -51,17 +51,19 @@ void expect_all(const std::vector<std::string>& outcomes, const std::string& wan
 }
 
 TEST(Words, OnAllRanks_BecomeThoseOfTheGroup) {
-  expect_all(on_ranks(5, [](int rank, Communicator&, Agreement& agreement) {
-               return text_of(agreement.agree_words("batch", {{10 - rank, WordOp::Min},
-                                                              {10 - rank, WordOp::Max},
-                                                              {rank, WordOp::Sum},
-                                                              {rank != 3, WordOp::All},
-                                                              {rank == 3, WordOp::Any},
-                                                              {7, WordOp::Equal},
-                                                              {rank % 2, WordOp::ArgMax},
-                                                              {-rank / 3, WordOp::ArgMin}}));
-             }),
-             "6;10;10;0;1;7;1 of 1;-1 of 3;");
+  expect_all(
+      on_ranks(5,
+               [](int rank, Communicator&, Agreement& agreement) {
+                 return text_of(agreement.agree_words("batch", {{10 - rank, WordOp::Min},
+                                                                {10 - rank, WordOp::Max},
+                                                                {rank, WordOp::Sum},
+                                                                {rank != 3, WordOp::All},
+                                                                {rank == 3, WordOp::Any},
+                                                                {7, WordOp::Equal},
+                                                                {rank % 2, WordOp::ArgMax},
+                                                                {-rank / 3, WordOp::ArgMin}}));
+               }),
+      "6;10;10;0;1;7;1 of 1;-1 of 3;");
 }
 
 TEST(Words, ThatHaveToBeEqualAndAreNot_AreAnErrorWithThoseOfEachRank_AndTheNextOnesWork) {
@@ -79,16 +81,16 @@ TEST(Words, ThatHaveToBeEqualAndAreNot_AreAnErrorWithThoseOfEachRank_AndTheNextO
 }
 
 TEST(Words, OfOtherNamesOpsOrCalls_AreAnErrorWithTheLinesOfAllRanks) {
-  expect_all(on_ranks(3,
-                      [](int rank, Communicator&, Agreement& agreement) {
-                        const bool odd = rank == 1;
-                        return text_of(agreement.agree_words(odd ? "kernel" : "batch",
-                                                             {{1, WordOp::Max}},
-                                                             odd ? "tune.py:9" : "serve.py:41"));
-                      }),
-             "FRAME_MISMATCH: the ranks met in different rounds; make every rank make the same "
-             "calls in the same order [ranks 0,2: agree() on batch in group world at serve.py:41; "
-             "rank 1: agree() on kernel in group world at tune.py:9]");
+  expect_all(
+      on_ranks(3,
+               [](int rank, Communicator&, Agreement& agreement) {
+                 const bool odd = rank == 1;
+                 return text_of(agreement.agree_words(odd ? "kernel" : "batch", {{1, WordOp::Max}},
+                                                      odd ? "tune.py:9" : "serve.py:41"));
+               }),
+      "FRAME_MISMATCH: the ranks met in different rounds; make every rank make the same "
+      "calls in the same order [ranks 0,2: agree() on batch in group world at serve.py:41; "
+      "rank 1: agree() on kernel in group world at tune.py:9]");
   expect_all(on_ranks(3,
                       [](int rank, Communicator&, Agreement& agreement) {
                         Words mine{{1, WordOp::Max}};
@@ -116,26 +118,28 @@ TEST(Words, ThatOneRankCannotBring_AreTheErrorOfAll) {
   for (const Words& wrong :
        {Words{}, Words(9, Word{1, WordOp::Max}), Words{{std::int64_t{1} << 62, WordOp::Sum}}}) {
     const auto outcomes = on_ranks(3, [&](int rank, Communicator&, Agreement& agreement) {
-      const auto agreed =
-          agreement.agree_words("batch", rank == 1 ? wrong : Words{{1, WordOp::Sum}}, "serve.py:41");
+      const auto agreed = agreement.agree_words(
+          "batch", rank == 1 ? wrong : Words{{1, WordOp::Sum}}, "serve.py:41");
       EXPECT_EQ(text_of(agreement.agree_words("batch", {{1, WordOp::Sum}})), "3;");
       return text_of(agreed);
     });
     for (const std::string& outcome : outcomes) {
       EXPECT_EQ(outcome, outcomes[0]);
-      EXPECT_TRUE(outcome.starts_with("BAD_INPUT: rank 1 failed before agree() on batch in group "
-                                      "world at serve.py:41: "))
+      EXPECT_TRUE(
+          outcome.starts_with("BAD_INPUT: rank 1 failed before agree() on batch in group "
+                              "world at serve.py:41: "))
           << outcome;
     }
   }
-  expect_all(on_ranks(2,
-                      [](int rank, Communicator&, Agreement& agreement) {
-                        RankStatus mine;
-                        if (rank == 1) mine.local_error = Status{Code::RuntimeAssert, "no", {}, {}};
-                        return text_of(agreement.agree_words("b", {{1, WordOp::Max}}, {}, mine));
-                      }),
-             "RUNTIME_ASSERT: rank 1 failed before agree() on b in group world: no [rank 0: agree() "
-             "on b in group world; rank 1: no]");
+  expect_all(
+      on_ranks(2,
+               [](int rank, Communicator&, Agreement& agreement) {
+                 RankStatus mine;
+                 if (rank == 1) mine.local_error = Status{Code::RuntimeAssert, "no", {}, {}};
+                 return text_of(agreement.agree_words("b", {{1, WordOp::Max}}, {}, mine));
+               }),
+      "RUNTIME_ASSERT: rank 1 failed before agree() on b in group world: no [rank 0: agree() "
+      "on b in group world; rank 1: no]");
 }
 
 TEST(WordsAhead, PokedToTheirEnd_CostTheCallNoVote) {
@@ -256,10 +260,11 @@ TEST(WordsAhead, ThatARankDoesNotKeep_AreItsErrorAlone_AndOfAllInTheNextRound) {
     EXPECT_EQ(text_of(agreement.agree_words("batch", {{1, WordOp::Max}})), "1;");
     return text_of(next);
   });
-  expect_all(outcomes,
-             "BAD_INPUT: rank 1 failed before agree() on batch in group world: agree() on batch was "
-             "promised with max 4, and is called with max 5 [ranks 0,2: agree() on batch in group "
-             "world; rank 1: agree() on batch was promised with max 4, and is called with max 5]");
+  expect_all(
+      outcomes,
+      "BAD_INPUT: rank 1 failed before agree() on batch in group world: agree() on batch was "
+      "promised with max 4, and is called with max 5 [ranks 0,2: agree() on batch in group "
+      "world; rank 1: agree() on batch was promised with max 4, and is called with max 5]");
 }
 
 TEST(WordsAhead, ThatOneRankDoesNotTake_AreFoundAtTheNextRound_AndResyncMends) {
@@ -272,12 +277,13 @@ TEST(WordsAhead, ThatOneRankDoesNotTake_AreFoundAtTheNextRound_AndResyncMends) {
     EXPECT_EQ(text_of(agreement.agree_words("batch", {{rank, WordOp::Max}})), "2;");
     return settled ? "settled" : settled.error().text();
   });
-  expect_all(outcomes,
-             "FRAME_MISMATCH: the ranks met in different rounds; make every rank make the same "
-             "calls in the same order; where ranks have different numbers of batches, loop while "
-             "job.more(have_batch), or give what each rank does alone Consistency::Local [ranks "
-             "0,2: settle in group world; rank 1: settle in group world, before the prefetched "
-             "agree() on batch in group world at serve.py:3]");
+  expect_all(
+      outcomes,
+      "FRAME_MISMATCH: the ranks met in different rounds; make every rank make the same "
+      "calls in the same order; where ranks have different numbers of batches, loop while "
+      "more(have_batch); a C++ frame that each rank calls alone takes Consistency::Local [ranks "
+      "0,2: settle in group world; rank 1: settle in group world, before the prefetched "
+      "agree() on batch in group world at serve.py:3]");
 }
 
 TEST(WordsAhead, OnSomeRanksOnly_AreHarmless) {
