@@ -38,8 +38,9 @@ class Batches:
         """Collective. Returns the columns of all ranks: bitor, where each rank has the words of its own place."""
         self._group = self._group or lockstep.torch.group(v1.get_dp_group().cpu_group, self._deadline)
         packed, shifts, count = 0, [sum(bits[i + 1:]) for i in range(len(bits))], -(-sum(bits) // WORD)
-        for number, shift in zip(column, shifts):
-            packed |= number + 1 << shift
+        for number, shift, width in zip(column, shifts, bits):
+            assert -1 <= number < 2 ** width - 1, f"serving_vllm: one of {column} is too large"
+            packed |= int(number) + 1 << shift
         mine, words = [packed >> WORD * i & 2 ** WORD - 1 for i in range(count)], []
         for first in range(0, self._group.size, 8 // count):
             ranks = range(first, min(self._group.size, first + 8 // count))
