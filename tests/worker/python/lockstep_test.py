@@ -57,6 +57,14 @@ class Words(unittest.TestCase):
         self.assertEqual(lockstep.agree(group=GROUP, argmax=[7, -RANK]), [(7, 0), (0, 0)])
         self.assertEqual(lockstep.agree(group=GROUP, equal=numpy.int64(2 ** 40)), 2 ** 40)
 
+    def test_a_wrapper_says_where_its_caller_is(self):
+        if SIZE == 1:
+            return
+        with self.assertRaisesRegex(lockstep.ConstantMismatch, "agree\\(\\) on rows.* at engine.py:7, where they"):
+            lockstep.agree("rows", group=GROUP, equal=RANK, where="engine.py:7")
+        with self.assertRaisesRegex(lockstep.ConstantMismatch, "agree\\(\\) on engine.py:8"):
+            lockstep.agree_ahead(group=GROUP, equal=RANK, where="engine.py:8").result()
+
     def test_words_that_are_none_are_this_ranks_error(self):
         with self.assertRaisesRegex(TypeError, r"agree\(argmin=2.5\): a word is a whole number, such as nanoseconds"):
             lockstep.agree(group=GROUP, argmin=2.5)

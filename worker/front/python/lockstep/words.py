@@ -15,7 +15,7 @@ from .group import Group
 _PLACES: Dict[Tuple[int, int], Tuple[types.CodeType, str]] = {}
 
 
-def agree(name: str = "", *, group: Optional[Group] = None, deadline: float = 0.0, **words: Any) -> Any:
+def agree(name: str = "", *, group: Optional[Group] = None, deadline: float = 0.0, where: str = "", **words: Any) -> Any:
     """Collective. Makes a few words of each rank the group's, each by an op:
 
         batch = lockstep.agree(max=len(requests))
@@ -24,28 +24,30 @@ def agree(name: str = "", *, group: Optional[Group] = None, deadline: float = 0.
         lockstep.agree("vocabulary", equal=[rows, columns])        # the same on all ranks, or ConstantMismatch
 
     Ops: min, max, sum, bitand, bitor; all, any (of truth values: do this only if all ranks can); equal; argmin, argmax
-    (the word, and the lowest rank that brought it). An op has a word, or a list of words for a list; at most eight words
+    (the word, and the lowest rank that brought it; what that rank chose can be packed into the word's low digits). An op has a word, or a list of words for a list; at most eight words
     in all, of 64 bits. Returns the words in the order of the ops, without a tuple if there is one op. The votes cost a
     few microseconds on a host, and touch no GPU.
 
     `name`: names the words, and must be the same on all ranks; the caller's line, if it is not given. `group`: default
     is the group that this process opened first and has not closed, else Group() of all launched processes. `deadline`:
-    seconds for which an awaited rank may make no progress in this call; 0: the group's. Raises FrameMismatch if ranks
+    seconds for which an awaited rank may make no progress in this call; 0: the group's. A rank that does not come is no
+    exception: soon after the deadline the watchdog names it and ends this process with exit code 4 (5: it was killed).
+    `where`: the line that reports show ("serve.py:41"); the caller's, if it is not given. Raises FrameMismatch if ranks
     come with other names, ops or calls (with the lines of all ranks), ConstantMismatch, BadInput (more than eight words,
     a sum that may not fit), and a rank's local error; on all ranks. Raises TypeError and OverflowError on this rank
     alone, for words that are no whole numbers of 64 bits."""
-    where = _caller(sys._getframe(1))
+    where = where or _caller(sys._getframe(1))
     code, agreed = native.agree_words((group or _group())._handle, name or where, where if name else "", deadline, words)
     if code != 0:
         check(code)
     return agreed
 
 
-def agree_ahead(name: str = "", *, group: Optional[Group] = None, **words: Any) -> "Ahead":
+def agree_ahead(name: str = "", *, group: Optional[Group] = None, where: str = "", **words: Any) -> "Ahead":
     """Casts the votes of agree() ahead, so that they proceed while the program works (Group.poke()); result() returns
     the group's words. Never waits. Every rank must call this, or none; one such call of a group may be ahead.
-    Arguments and errors are those of agree()."""
-    where = _caller(sys._getframe(1))
+    Arguments and errors are those of agree(); result() takes the deadline."""
+    where = where or _caller(sys._getframe(1))
     group = group or _group()
     ahead = Ahead(group, name or where, where if name else "", words)
     check(native.agree_words_ahead(group._handle, ahead._name, ahead._where, words))
