@@ -3,7 +3,7 @@
  * There is also an audit, which compares what the ranks run and changes nothing. The caller
  * provides the tracer and the compiler. Programs link with -llockstep.
  *
- * Words. A frame is a function that the ranks call together. A version is a compiled form of a
+ * Terms. A frame is a function that the ranks call together. A version is a compiled form of a
  * frame; its number is its entry. A source is an input of a call. A symbol is a size or int that
  * may differ between calls of a version. In a vote the ranks look for a version that fits them all.
  *
@@ -54,7 +54,7 @@ typedef enum lockstep_code {
   LOCKSTEP_KIND_MISMATCH,   /* the kind of a source, or the type or join of a field, differs */
   LOCKSTEP_DTYPE_MISMATCH,
   LOCKSTEP_NDIM_MISMATCH,
-  LOCKSTEP_CONSTANT_MISMATCH,    /* a bool, or a field of EQUAL, differs */
+  LOCKSTEP_CONSTANT_MISMATCH,    /* a bool, or a field or word of EQUAL, differs */
   LOCKSTEP_MARK_CONFLICT,        /* a size is STATIC on one rank, DYNAMIC or UNBACKED on another */
   LOCKSTEP_CONSTRAINT_VIOLATION, /* a size that must be equal on all ranks differs */
   LOCKSTEP_BRANCH_DIVERGENCE,    /* a guard is false on a rank */
