@@ -12,7 +12,9 @@ from .errors import check
 from .group import Group
 
 #: The user's line by code object and instruction. Keeps the code object, so that its id stays its own.
-_PLACES: Dict[Tuple[int, int], Tuple[types.CodeType, str]] = {}
+_PLACES: Dict[Tuple[int, int], Tuple[Optional[types.CodeType], str]] = {}
+_NOWHERE = (None, "")
+_native_agree = native.agree_words
 
 
 def agree(name: str = "", *, group: Optional[Group] = None, deadline: float = 0.0, where: str = "", **words: Any) -> Any:
@@ -36,8 +38,10 @@ def agree(name: str = "", *, group: Optional[Group] = None, deadline: float = 0.
     come with other names, ops or calls (with the lines of all ranks), ConstantMismatch, BadInput (more than eight words,
     a sum that may not fit), and a rank's local error; on all ranks. Raises TypeError and OverflowError on this rank
     alone, for words that are no whole numbers of 64 bits."""
-    where = where or _caller(sys._getframe(1))
-    code, agreed = native.agree_words((group or _group())._handle, name or where, where if name else "", deadline, words)
+    if not where:
+        frame = sys._getframe(1)
+        where = _PLACES.get((id(frame.f_code), frame.f_lasti), _NOWHERE)[1] or _caller(frame)
+    code, agreed = _native_agree((group or _group())._handle, name or where, where if name else "", deadline, words)
     if code != 0:
         check(code)
     return agreed
@@ -62,7 +66,7 @@ class Ahead:
 
     def result(self, deadline: float = 0.0) -> Any:
         """Collective; once. Returns what agree() would. Raises as agree()."""
-        code, agreed = native.agree_words(self._group._handle, self._name, self._where, deadline, self._words)
+        code, agreed = _native_agree(self._group._handle, self._name, self._where, deadline, self._words)
         check(code)
         return agreed
 
