@@ -211,8 +211,7 @@ TEST(Diagnosis, RanksWithOtherNumbersOfBatches_AreToldOfMore) {
        {meeting("evaluate", RoundKey::Kind::Call), meeting("", RoundKey::Kind::More),
         meeting("", RoundKey::Kind::Finish)}) {
     EXPECT_EQ(error.code, Code::FrameMismatch);
-    EXPECT_NE(error.message.find("loop while more(have_batch)"), std::string::npos)
-        << error.message;
+    EXPECT_NE(error.message.find("job.more(have_batch)"), std::string::npos) << error.message;
     EXPECT_NE(error.message.find("Consistency::Local"), std::string::npos) << error.message;
   }
   EXPECT_EQ(meeting("train", RoundKey::Kind::Commit).message.find("more("), std::string::npos);

@@ -277,13 +277,12 @@ TEST(WordsAhead, ThatOneRankDoesNotTake_AreFoundAtTheNextRound_AndResyncMends) {
     EXPECT_EQ(text_of(agreement.agree_words("batch", {{rank, WordOp::Max}})), "2;");
     return settled ? "settled" : settled.error().text();
   });
-  expect_all(
-      outcomes,
-      "FRAME_MISMATCH: the ranks met in different rounds; make every rank make the same "
-      "calls in the same order; where ranks have different numbers of batches, loop while "
-      "more(have_batch); a C++ frame that each rank calls alone takes Consistency::Local [ranks "
-      "0,2: settle in group world; rank 1: settle in group world, before the prefetched "
-      "agree() on batch in group world at serve.py:3]");
+  expect_all(outcomes,
+             "FRAME_MISMATCH: the ranks met in different rounds; make every rank make the same "
+             "calls in the same order; where ranks have different numbers of batches, loop while "
+             "job.more(have_batch), or give what each rank does alone Consistency::Local [ranks "
+             "0,2: settle in group world; rank 1: settle in group world, before the prefetched "
+             "agree() on batch in group world at serve.py:3]");
 }
 
 TEST(WordsAhead, OnSomeRanksOnly_AreHarmless) {

@@ -108,9 +108,9 @@ RankReport read_rank_report(ByteReader& line) {
 
 /// Advice for a loop that has more iterations on some ranks.
 constexpr std::string_view kUneven =
-    "; where ranks have different numbers of batches, loop while more(have_batch); a C++ frame "
-    "that "
-    "each rank calls alone takes Consistency::Local";
+    "; where ranks have different numbers of batches, loop while job.more(have_batch), or give "
+    "what "
+    "each rank does alone Consistency::Local";
 
 Status diagnose(const std::vector<RankValue>& rank_table) {
   std::vector<Line> lines;
