@@ -65,7 +65,10 @@ std::vector<RankValue> table(const std::vector<Line>& lines, Aspect aspect) {
 std::string rank_report(const RoundKey& key, const RankStatus& rank_status, std::string_view remark,
                         std::string_view brought) {
   ByteWriter out;
-  out.text(key.frame);
+  // The frame; of words, after zero bytes, the user's line and what has to be equal.
+  out.text(key.frame + (key.kind != RoundKey::Kind::Words
+                            ? std::string()
+                            : '\0' + key.where + '\0' + std::string(brought)));
   // The frame's options and, after a zero byte, the frame that was made before it, if any.
   out.text(std::string(key.consistency ? consistency_name(*key.consistency) : "as the job's") +
            (key.options.empty() ? "" : ", ") + key.options +
@@ -76,15 +79,20 @@ std::string rank_report(const RoundKey& key, const RankStatus& rank_status, std:
   out.u64(rank_status.pending);
   put(out, rank_status.local_error);
   out.u32(rank_status.local_error_at);
-  out.u8(key.kind == RoundKey::Kind::Words ? 1 : 0);
-  out.text(key.where);
-  out.text(brought);
   return sealed(std::move(out));
 }
 
 RankReport read_rank_report(ByteReader& line) {
   RankReport said;
   said.frame = line.text();
+  std::string where;
+  if (const std::size_t end = said.frame.find('\0'); end != std::string::npos) {
+    const std::size_t next = said.frame.find('\0', end + 1);
+    said.words = true;
+    where = said.frame.substr(end + 1, next - end - 1);
+    said.brought = next == std::string::npos ? std::string() : said.frame.substr(next + 1);
+    said.frame.resize(end);
+  }
   said.options = line.text();
   if (const std::size_t end = said.options.find('\0'); end != std::string::npos) {
     said.after = said.options.substr(end + 1);
@@ -99,9 +107,7 @@ RankReport read_rank_report(ByteReader& line) {
   said.pending = line.u64();
   said.local_error = take_failure(line);
   said.local_error_at = line.u32();
-  said.words = line.u8() != 0;
-  if (const std::string where = line.text(); !where.empty()) said.key += " at " + where;
-  said.brought = line.text();
+  if (!where.empty()) said.key += " at " + where;
   if (!line.ok()) said.local_error = internal_error("sent a report that cannot be read");
   return said;
 }
