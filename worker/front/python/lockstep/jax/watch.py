@@ -35,6 +35,8 @@ POLICIES = ("refuse", "audit")
 _STATES = lib.fingerprint_of(b"jax states")
 #: Seconds between two looks at this process and its peers.
 _LOOK = 0.1
+#: A look at a process of many threads takes long: after it, the thread rests this many times its processor time.
+_REST = 50
 #: Of this many looks, one is for peers that have failed while this process does not wait for them.
 _EVERY = 5
 #: Seconds for which a process that has failed stays, so that its peers report first.
@@ -345,11 +347,12 @@ class Watch:
     def _look(self) -> None:
         told: Tuple[str, str, float] = (MOVES, "", 0.0)
         failures: Set[str] = set()
-        looks = 0
-        while not self._over.wait(_LOOK):
+        looks, pause = 0, _LOOK
+        while not self._over.wait(pause):
             if os.getpid() != self._process:
                 return
             looks += 1
+            began = time.thread_time()
             try:
                 now = time.monotonic()
                 if looks % _EVERY == 0:
@@ -367,6 +370,7 @@ class Watch:
                 if said(error) not in failures:
                     failures.add(said(error))
                     _log.warning("the watch cannot look at this process or its peers: %s", said(error))
+            pause = max(_LOOK, _REST * (time.thread_time() - began))
 
     def _name_failed(self, now: float) -> None:
         """Logs peers that have failed, once each: this process may yet have much to do before it needs them."""
