@@ -285,6 +285,20 @@ TEST(WordsAhead, ThatOneRankDoesNotTake_AreFoundAtTheNextRound_AndResyncMends) {
              "agree() on batch in group world at serve.py:3]");
 }
 
+TEST(WordsAhead, ThatAnotherRoundFindsUnequal_AreDroppedByAllRanks) {
+  (void)on_ranks(3, [](int rank, Communicator&, Agreement& agreement) {
+    EXPECT_TRUE(agreement.agree_words_ahead("tile", {{rank, WordOp::Equal}}));
+    const auto settled = agreement.settle();
+    EXPECT_EQ(settled.error().code, Code::ConstantMismatch);
+    EXPECT_TRUE(agreement.agree_words_ahead("tile", {{8, WordOp::Equal}}));
+    EXPECT_EQ(text_of(agreement.agree_words("tile", {{8, WordOp::Equal}})), "8;");
+    EXPECT_TRUE(agreement.agree_words_ahead("tile", {{rank, WordOp::Equal}}));
+    EXPECT_FALSE(agreement.settle());
+    EXPECT_EQ(text_of(agreement.agree_words("tile", {{9, WordOp::Equal}})), "9;");
+    return "";
+  });
+}
+
 TEST(WordsAhead, OnSomeRanksOnly_AreHarmless) {
   expect_all(on_ranks(4,
                       [](int rank, Communicator&, Agreement& agreement) {

@@ -24,6 +24,13 @@ std::string text_of(const GroupRounds::Words& words) {
   return out;
 }
 
+/// Forgets words that were cast ahead if the driver has dropped them, as all ranks do after an
+/// error that ends their promises.
+template <class Promised>
+void forget_dropped(std::optional<Promised>& words, const CallDriver& driver) {
+  if (words && words->is_cast && !driver.has_words_ahead()) words.reset();
+}
+
 }  // namespace
 
 const RoundKey& GroupRounds::next(const RoundKey& round) {
@@ -53,12 +60,13 @@ auto GroupRounds::observed(const Take& take) {
 Result<GroupRounds::AgreedWords> GroupRounds::agree_words(RoundKey round, const Words& words,
                                                           RankStatus rank_status) {
   round.kind = RoundKey::Kind::Words;
+  forget_dropped(words_, driver_);
   auto checked = collectives::check(words, driver_.group().size());
   const bool promised = has_words_ahead(round);
   if (checked && promised && words_->words != words)
     checked = bad_input(fmt::format("agree() on {} was promised with {}, and is called with {}",
                                     round.frame, text_of(words_->words), text_of(words)));
-  const bool cast = promised && words_->is_cast && driver_.has_words_ahead();
+  const bool cast = promised && words_->is_cast;
   if (promised) words_.reset();
   if (cast) {
     key_ = driver_.words_ahead_key();
@@ -77,6 +85,7 @@ Result<GroupRounds::AgreedWords> GroupRounds::agree_words(RoundKey round, const 
 }
 
 Result<void> GroupRounds::promise_words(RoundKey round, Words words) {
+  forget_dropped(words_, driver_);
   if (words_)
     return bad_input(fmt::format("agree() on {} is ahead; take it before agree() on {} goes ahead",
                                  words_->round.frame, round.frame));

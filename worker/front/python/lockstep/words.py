@@ -26,8 +26,8 @@ def agree(name: str = "", *, group: Optional[Group] = None, deadline: float = 0.
         lockstep.agree("vocabulary", equal=[rows, columns])        # the same on all ranks, or ConstantMismatch
 
     Ops: min, max, sum, bitand, bitor; all, any (of truth values: do this only if all ranks can); equal; argmin, argmax
-    (the word, and the lowest rank that brought it; what that rank chose can be packed into the word's low digits). An op has a word, or a list of words for a list; at most eight words
-    in all, of 64 bits. Returns the words in the order of the ops, without a tuple if there is one op. The votes cost a
+    (the word, and the lowest rank that brought it; what that rank chose can be packed into the word's low digits). An
+    op has a word, or a list of words for a list; at most eight words in all, of 64 bits. Returns the words in the order of the ops, without a tuple if there is one op. The votes cost a
     few microseconds on a host, and touch no GPU.
 
     `name`: names the words, and must be the same on all ranks; the caller's line, if it is not given. `group`: default
@@ -83,8 +83,6 @@ def _group() -> Group:
 def _caller(frame: types.FrameType) -> str:
     """Returns "serve.py:41"."""
     code = frame.f_code
-    key = (id(code), frame.f_lasti)
-    place = _PLACES.get(key)
-    if place is None:
-        place = _PLACES[key] = (code, f"{os.path.basename(code.co_filename)}:{frame.f_lineno}")
-    return place[1]
+    place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+    _PLACES[id(code), frame.f_lasti] = code, place
+    return place

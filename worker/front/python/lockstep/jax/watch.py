@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import math
 import os
 import re
 import sys
@@ -35,6 +34,8 @@ POLICIES = ("refuse", "audit")
 _STATES = lib.fingerprint_of(b"jax states")
 #: Seconds between two looks at this process and its peers.
 _LOOK = 0.1
+#: Deadlines for which a process waits for another's compile on a CPU, where no compile waits for other processes.
+_MANY = 10
 #: A look at a process of many threads takes long: after it, the thread rests this many times its processor time.
 _REST = 50
 #: Of this many looks, one is for peers that have failed while this process does not wait for them.
@@ -70,8 +71,8 @@ def watch(policy: str = "refuse", *, calls: bool = False, deadline: float = 60.0
     run is compared, not only first runs. JAX's fast path is then off for computations of several processes. `report`
     receives modules of equal names that differ when they are compiled (which by itself is legal); default: logging,
     "lockstep.jax", at INFO. `compile_once`: the first process of a computation compiles it, and the others load what it
-    has compiled. They wait for it while it compiles (not on a CPU: at most `deadline` seconds), and compile the
-    computation themselves if it has not begun within 3 s, or if its bytes cannot be loaded.
+    has compiled. They wait for it while it compiles, at most `deadline` seconds (ten times as long on a CPU), and
+    compile the computation themselves if it has not begun within 3 s, or if its bytes cannot be loaded.
 
     A process that waits inside XLA ends with a report: exit code 3 if another process has failed, 5 if it was killed, 4
     if no process can go on (seen on CPU only), or if a process has not moved for `deadline` seconds. Watch.close() ends the watch; a
@@ -275,12 +276,12 @@ class Watch:
             return way.build()
         with self._state.excused():
             return self._once.executable(compiled.module.name, compiled.module.digest, compiled.members,
-                                         math.inf if compiled.platform == "cpu" else self._deadline, way)
+                                         self._deadline * (_MANY if compiled.platform == "cpu" else 1), way)
 
     def _gives(self, peer: int) -> bool:
         """Returns whether this process can load what a peer compiles, and the peer can still compile."""
         return (self._machines[peer] == self._machines[self._rank] and not self._over.is_set()
-                and self._state_of(peer, time.monotonic()).what not in (GONE, LOST, FINISHED, UNSEEN))
+                and self._state_of(peer, time.monotonic()).what not in (GONE, LOST, FINISHED, UNSEEN, STOPPED))
 
     @property
     def loaded(self) -> int:

@@ -31,9 +31,8 @@ from .lines import TorchLines, title_of
 from .nested import readable
 from .picks import Picks
 from .progress import Progress
-from .rendezvous import exchange
+from .rendezvous import exchange, group_of_mesh, needs_start
 from .rendezvous import group as open_group
-from .rendezvous import group_of_mesh, needs_start
 from .site import FrameNames, closure_text, frame_name
 from .votes import FrameVotes
 
@@ -65,9 +64,8 @@ def watch(policy: Any = "recompile", process_group: Any = None, *, deadline: flo
                    that calls watch(). The ranks vote before each frame and each collective. Any difference is
                    FrameMismatch or GraphDivergence on all ranks; a program that catches the error can go on.
                    Watch.alone() is for work that one rank does by itself.
-    `autotune`: where inductor measures several kernels for an operation (max_autotune), all ranks take the measurements
-    of the rank that finished first, and so the same kernel. Otherwise picks that differ are reported. A rank that loads
-    a compiled graph from its cache measures nothing.
+    `autotune`: where inductor measures kernels for an operation (max_autotune), all ranks take the measurements of the
+    rank that finished first, and so its pick; else picks that differ are reported. (A graph from a cache has its pick.)
 
     `report` receives differences that are not raised, on the rank that sees them, once for a frame; default: logging,
     "lockstep.torch", at INFO (under "audit", differences that would be errors at WARNING).
@@ -144,8 +142,7 @@ class Watch:
                                  lambda rank: self.lines.tales_told(rank), lambda rank, number: self.lines.tale(rank, number))
         self.lines = TorchLines(lambda word: exchange(process_group, word, 5 * deadline), self._watched,
                            None if self._group is None else self._group._handle, self._asked, self._counts_collective,
-                           self._notes_collective,
-                           5 * deadline, policy == "audit", self._explained, self._tell, self._peer_compiles)
+                           self._notes_collective, 5 * deadline, policy == "audit", self._explained, self._tell, self._peer_compiles)
         self.notes = self.lines.kernels
         if self._group is not None and policy != "error" and self.lines.sees_waits:
             self._group._ends_apart = True
