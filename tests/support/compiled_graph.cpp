@@ -62,9 +62,16 @@ std::unique_ptr<Executable> compile(const Graph& graph) {
 }
 
 Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& inputs) {
+  thread_local Threads threads(3, 1);
+  return run_compiled(executable, inputs, threads);
+}
+
+Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& inputs,
+                                        Threads& threads) {
   std::optional<Result<std::vector<Array>>> out;
   run_alone(
-      [&](auto& communicator, RunHost& host) { out = executable.run(inputs, communicator, host); });
+      [&](auto& communicator, RunHost& host) { out = executable.run(inputs, communicator, host); },
+      &threads);
   return *std::move(out);
 }
 

@@ -19,7 +19,10 @@ namespace lockstep::worker {
 /// Generates, builds and loads a program; fails the test if that does not work.
 [[nodiscard]] std::unique_ptr<Executable> compile(const Graph& graph);
 
+/// Three threads share the kernels, also the smallest.
 [[nodiscard]] Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& inputs);
+[[nodiscard]] Result<std::vector<Array>> run_compiled(Executable& executable, const Inputs& inputs,
+                                                      Threads& threads);
 [[nodiscard]] Result<std::vector<Array>> run_interpreted(const Graph& graph, const Inputs& inputs);
 
 /// Same dtypes, sizes and values: ints exactly, floats to `bound` relative to the larger magnitude

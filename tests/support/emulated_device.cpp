@@ -267,7 +267,8 @@ Result<void> EmulatedDevice::multiply(const Product& product) {
   return start("multiply", std::move(accesses), [=, this, p = product]() -> Result<void> {
     for (const auto& [at, elements] : values)
       if (auto done = holds(at, elements, p.dtype); !done) return done;
-    worker::multiply(p.dtype, {pointer(p.a), p.transpose_a}, {pointer(p.b), p.transpose_b},
+    Threads alone;
+    worker::multiply(alone, p.dtype, {pointer(p.a), p.transpose_a}, {pointer(p.b), p.transpose_b},
                      pointer(p.out), p.batch, p.m, p.k, p.n);
     return {};
   });

@@ -48,6 +48,10 @@ class ThreadGroup::Member final : public collectives::Communicator, public RunHo
     return {};
   }
 
+  Threads& threads() override {
+    return group_.threads_ != nullptr ? *group_.threads_ : RunHost::threads();
+  }
+
   [[nodiscard]] Communicator* group(std::string_view name) override {
     const auto found = groups_.find(name);
     return found == groups_.end() ? nullptr : found->second.get();
@@ -230,8 +234,11 @@ void ThreadGroup::run(const std::function<void(collectives::Communicator&, RunHo
   for (std::thread& thread : threads) thread.join();
 }
 
-void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body) {
-  ThreadGroup(1).run(body);
+void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body,
+               Threads* threads) {
+  ThreadGroup group(1);
+  group.threads_ = threads;
+  group.run(body);
 }
 
 }  // namespace lockstep::worker

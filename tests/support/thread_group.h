@@ -36,7 +36,10 @@ class ThreadGroup {
     std::vector<int> members;
     std::unique_ptr<ThreadGroup> group;
   };
+  friend void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body,
+                        Threads* threads);
   int size_;
+  Threads* threads_ = nullptr;
   std::vector<Set> sets_;
   std::barrier<> barrier_;
   /// What a rank waits in: a collective, or (null) a status round.
@@ -48,7 +51,9 @@ class ThreadGroup {
   int rounds_ = 0, collectives_ = 0;
 };
 
-/// Runs `body` on a group of one, in this thread, for tests of single graphs.
-void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body);
+/// Runs `body` on a group of one, in this thread, for tests of single graphs. `threads` share its
+/// kernels; null: this thread does them.
+void run_alone(const std::function<void(collectives::Communicator&, RunHost&)>& body,
+               Threads* threads = nullptr);
 
 }  // namespace lockstep::worker

@@ -50,6 +50,8 @@ constexpr std::pair<std::string_view, std::string_view> kVariables[] = {
      "on or off; off shows what goes wrong without agreement (default on)"},
     {"LOCKSTEP_CHECK_CAPTURES",
      "every so many reuses a frame is traced again; 0: never (default 0)"},
+    {"LOCKSTEP_THREADS",
+     "threads that compute a rank's steps (default: its share of the host's cores)"},
     {"LOCKSTEP_CXX", "the compiler of kernels (default c++; without one kernels are interpreted)"},
     {"LOCKSTEP_RENDEZVOUS", "without mpirun: address or file where ranks meet over TCP"},
     {"LOCKSTEP_RANK", "without mpirun: which rank a process is, from 0"},

@@ -89,6 +89,7 @@ struct Job::State final : RoundObserver {
   void tell_failed(std::string_view what, const Status& status) const;
   [[nodiscard]] Result<void> publish();
   [[nodiscard]] Result<void> compare_start();
+  void open_threads();
   [[nodiscard]] Result<void> open_devices();
   [[nodiscard]] Result<void> open_record();
   /// The ranks that agree: all, or this one alone with coordination off.
@@ -150,6 +151,16 @@ Result<void> Job::State::publish() {
 
 Result<void> Job::State::compare_start() {
   return session.compare(configuration(context.settings, context.decision, processor), build_id());
+}
+
+/// Called when all ranks of this host have their seats on the board.
+void Job::State::open_threads() {
+  const BoardSnapshot seen = world.board->snapshot();
+  std::vector<std::int32_t> here;
+  for (const RankState& rank : seen.ranks)
+    if (rank.known && rank.host == host_id()) here.push_back(rank.pid);
+  const int wanted = context.settings.threads;
+  context.threads = std::make_unique<Threads>(wanted > 0 ? wanted : share_of_cores(here));
 }
 
 Result<void> Job::State::open_devices() {
@@ -266,6 +277,7 @@ Result<std::unique_ptr<Job>> Job::attach_to(const void* comm, JobOptions options
   if (!record) rank_status.local_error = record.error();
   const bool runs = context.runs();  // if not, nothing is built and no device is needed
   if (runs) s.toolchain.open_directories();
+  if (runs) s.open_threads();
   auto ready = s.status_round(RoundKey::Kind::Start, rank_status);
   if (runs && ready && s.processor == Processor::Cuda) ready = s.open_devices();
   if (runs && ready) ready = s.toolchain.agree(s.agreeing().driver(), s.agreeing().rounds->key());

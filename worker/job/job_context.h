@@ -79,8 +79,9 @@ struct JobContext {
   std::map<std::string, GroupContext, std::less<>> groups;  // declared groups of this rank, by name
   Nesting nesting;                                          // of all declared groups
   collectives::Watch* watch = nullptr;
-  BuildTools tools;                   // for compile units
-  DType low_precision = DType::BF16;  // the default type of Autocast
+  BuildTools tools;                                                // for compile units
+  std::unique_ptr<Threads> threads = std::make_unique<Threads>();  // compute on the host
+  DType low_precision = DType::BF16;                               // the default type of Autocast
   RunMode mode = RunMode::Compiled;
   std::shared_ptr<Device> device;                 // runs programs; null: the host runs them
   coordinator::ProfileStore* profiles = nullptr;  // null: this job, or this rank, has none

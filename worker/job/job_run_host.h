@@ -31,6 +31,7 @@ class JobRunHost final : public RunHost {
   collectives::Communicator* group(std::string_view name) override;
   [[nodiscard]] Rank rank_at(std::string_view group, Rank place) const override;
   collectives::DeviceData* device_data(std::string_view name) override;
+  Threads& threads() override { return *job_.threads; }
   collectives::Watch* watch() override { return job_.watch; }
   /// True if all ranks of the run agree on its calls; false if calls are agreed in a group of one.
   [[nodiscard]] bool reaches_all() const override;

@@ -10,6 +10,7 @@ namespace lockstep::worker::matmul_test {
 namespace {
 
 using I = std::int64_t;
+Threads threads;
 
 TEST(Multiply, InPartsOfRowsAndTerms_IsThePlainProduct) {
   const I m = 5, k = 7, n = 3;
@@ -18,7 +19,8 @@ TEST(Multiply, InPartsOfRowsAndTerms_IsThePlainProduct) {
     for (const bool b_lies : {false, true})
       for (const I part : {1, 2, 4, 100}) {
         Array out(DType::F64, {2, m, n}), expected = Array::zeros(DType::F64, {2, m, n});
-        multiply(DType::F64, {a.data(), a_lies}, {b.data(), b_lies}, out.data(), 2, m, k, n, part);
+        multiply(threads, DType::F64, {a.data(), a_lies}, {b.data(), b_lies}, out.data(), 2, m, k,
+                 n, part);
         for (I i = 0; i < 2 * m * n; ++i) {
           const I batch = i / (m * n), row = i / n % m, column = i % n;
           double sum = 0;
@@ -35,7 +37,7 @@ TEST(Multiply, RowsOfMoreThanTheBlasCounts_AreAnError) {
   const I most = std::numeric_limits<int>::max();
   double number = 0;
   const auto product = [&](I m, I k, I n) {
-    multiply(DType::F64, {&number}, {&number}, &number, 1, m, k, n);
+    multiply(threads, DType::F64, {&number}, {&number}, &number, 1, m, k, n);
   };
   EXPECT_THROW(product(2, most + 1, 1), std::length_error);
   EXPECT_THROW(product(1, 1, most + 1), std::length_error);

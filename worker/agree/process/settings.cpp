@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -5,6 +7,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <lockstep/collectives/base/number_text.h>
@@ -148,6 +151,9 @@ Result<Settings> Settings::from_environment() {
   const auto checked = whole_number("LOCKSTEP_CHECK_CAPTURES", 0, 0);
   if (!checked) return checked.error();
   settings.check_captures = static_cast<std::uint32_t>(*checked);
+  const auto threads = whole_number("LOCKSTEP_THREADS", 1, 0);
+  if (!threads) return threads.error();
+  settings.threads = *threads;
   settings.record_dir = variable("LOCKSTEP_RECORD");
   settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());
   settings.coordinator = variable("LOCKSTEP_COORDINATOR");
@@ -195,6 +201,23 @@ std::string Settings::job_name() const {
 
 std::optional<Launcher> launcher_from_environment() {
   return launcher_of([](const char* name) { return variable(name); });
+}
+
+int share_of_cores(std::span<const std::int32_t> ranks) {
+  cpu_set_t mine;
+  if (::sched_getaffinity(0, sizeof mine, &mine) != 0) return 1;
+  std::array<int, CPU_SETSIZE> users{};
+  for (const std::int32_t process : ranks) {
+    cpu_set_t of;
+    if (::sched_getaffinity(process, sizeof of, &of) != 0) of = mine;  // it has ended
+    for (int core = 0; core < CPU_SETSIZE; ++core) users[core] += CPU_ISSET(core, &of) ? 1 : 0;
+  }
+  std::array<int, CPU_SETSIZE + 1> cores{};  // of this process, by the number of their users
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &mine)) ++cores[std::max(users[core], 1)];
+  double share = 0;
+  for (int of = 1; of <= CPU_SETSIZE; ++of) share += static_cast<double>(cores[of]) / of;
+  return std::max(1, static_cast<int>(share + 1e-6));
 }
 
 int rank_if_known() {

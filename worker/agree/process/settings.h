@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -58,6 +59,9 @@ struct Settings {
   /// LOCKSTEP_CHECK_CAPTURES: number of hits of a frame after which its function is traced again
   /// (Job::frame); 0: never.
   std::uint32_t check_captures = 0;
+  /// LOCKSTEP_THREADS: threads that compute the steps of a program on the host; 0: this rank's
+  /// share of the cores (share_of_cores()). May differ between ranks.
+  int threads = 0;
   /// LOCKSTEP_CXX; empty: c++ builds kernels, and if no rank has it they are interpreted.
   std::string compiler;
   /// If set, nothing is compiled or run, and there is no coordinator and no profile. Without a
@@ -84,6 +88,11 @@ struct Settings {
 /// The rank that this process will have, if it is known before the job starts; else 0. Lets one
 /// rank print lines for all.
 [[nodiscard]] int rank_if_known();
+
+/// Returns this process's share of the cores on which it may run: a core counts for as much as
+/// there are no other ranks that may run on it. At least 1. `ranks`: the processes of this host's
+/// ranks, including this process.
+[[nodiscard]] int share_of_cores(std::span<const std::int32_t> ranks);
 
 /// A name as part of a path: characters other than letters, digits, dots and dashes become
 /// underscores.

@@ -254,9 +254,14 @@ class Generator {
       for (std::size_t which : text.scratch) {
         const Emission::Scratch& memory = emission.scratch[which];
         if (!scratch[which]) scratch[which] = add_buffer(at, memory.dtype, memory.elements);
+        if (memory.of_thread)
+          step.of_thread.push_back(static_cast<std::uint32_t>(step.buffers.size()));
         step.buffers.push_back(*scratch[which]);
       }
       step.args = slots(text.arguments);
+      if (text.sharing)
+        step.sharing = Sharing{slot(text.sharing->iterations), slot(text.sharing->elements),
+                               text.sharing->unit};
       if (program_.target == Target::Cuda) {
         step.launch = Launch{slot(text.blocks), kCudaBlock, {}};
         if (text.merged) step.launch->merged = slot(*text.merged);

@@ -13,6 +13,21 @@ namespace lockstep::worker {
 
 using shapes::Expr;
 
+namespace {
+
+/// Iterations in a multiple of which a single loop, or columns, are split, so that the vectors and
+/// what is left over for numbers one by one are those of the whole loop.
+constexpr std::int64_t kFlatUnit = 256, kColumnUnit = 64;
+/// Most columns that are summed side by side.
+constexpr std::int64_t kColumns = 2048;
+/// Batches kept per column: those that wait to be joined, and the current one. Enough for 2^50 runs
+/// of one element.
+constexpr std::int64_t kBatches = 48;
+/// Elements of a row in a batch.
+constexpr std::int64_t kRowBatch = kSumBlock * kSumTerms;
+
+}  // namespace
+
 void CppEmitter::add_kernel(const std::string& loops) {
   // Must precede finish_kernel(), which clears the body.
   const std::string text = body().text(loops);
@@ -20,24 +35,66 @@ void CppEmitter::add_kernel(const std::string& loops) {
   emission_.kernels.back().parameters = "void* const* b, const long* n";
 }
 
-void CppEmitter::elementwise(const PlannedStep& step) {
-  elementwise_nest(step);
-  add_kernel(nest().text());
+void CppEmitter::add_part(const std::string& loops, KernelText::Sharing sharing) {
+  const std::size_t at = body().arguments().size();
+  add_kernel(fmt::format("  const long first = n[{}], last = n[{}];\n", at, at + 1) + loops);
+  emission_.kernels.back().sharing = std::move(sharing);
 }
 
-namespace {
+bool CppEmitter::worth_sharing(const Expr& elements) {
+  const auto count = elements.constant();
+  return !count || *count > kNeverSplit;
+}
 
-/// Most columns that are summed side by side.
-constexpr std::int64_t kColumns = 2048;
-/// Batches kept per column: those that wait to be joined, and the current one. Enough for 2^50 runs
-/// of one element.
-constexpr std::int64_t kBatches = 48;
+void CppEmitter::add_shared(std::size_t loops, const KernelText::Sharing& sharing) {
+  if (loops == 0 || !worth_sharing(sharing.elements)) return add_kernel(nest().text());
+  nest().split(loops, "first", "last");
+  add_part(nest().text(), sharing);
+}
 
-}  // namespace
+// Threads share all loops but the innermost one, whose vectors do not change, or a single loop in
+// multiples of the longest vector.
+void CppEmitter::add_free(std::span<const Expr> sizes) {
+  const std::vector<Expr> loops = long_sizes(sizes);
+  const std::size_t shared = loops.size() == 1 ? 1 : loops.empty() ? 0 : loops.size() - 1;
+  add_shared(shared, {shapes::product(std::span(loops).first(shared)), shapes::product(loops),
+                      loops.size() == 1 ? kFlatUnit : 1});
+}
+
+void CppEmitter::elementwise(const PlannedStep& step) {
+  elementwise_nest(step);
+  add_free(step.flat ? total(step.roots.front()) : node(step.roots.front()).meta.sizes);
+}
 
 void CppEmitter::sum(NodeId id) {
   const Loops loops = sum_loops(id);
-  loops.side_by_side ? sum_columns(id, loops) : sum_rows(id, loops);
+  if (loops.side_by_side) return sum_columns(id, loops);
+  const bool all = loops.rows && loops.kept.empty() && loops.outer.empty() && loops.run.size() == 1;
+  all&& worth_sharing(loops.run.front()) ? sum_all(id, loops) : sum_rows(id, loops);
+}
+
+// One row: threads make batches, then one joins them.
+void CppEmitter::sum_all(NodeId id, const Loops& loops) {
+  const NodeId operand = node(id).inputs[0];
+  const std::string type(this->type(operand)), product(product_text(id));
+  const Expr& size = loops.run.front();
+  const Expr batches = shapes::floor_div(size, Expr(kRowBatch)) + Expr(2);  // or one less
+  const std::string n = body().number(size).text;
+  emission_.scratch.push_back({DType::F64, batches});
+  const std::string made = body().scratch(0, DType::F64);
+  const IndexText batch = body().open_loops({&batches, 1}).index[0];
+  nest().open_as(
+      fmt::format("{}[{}] = row_batch<{}, {}>({}, {}, [&](long i) __attribute__((always_inline))",
+                  made, batch.text, product, type, n, batch.text));
+  const int element = nest().innermost();
+  inner(fmt::format("return {};",
+                    body().value(operand, loops.access({}, {}, {index_name("i", element)}))));
+  nest().after(batch.level, ");");
+  add_shared(1, {batches, size, 1});
+  body().start_nest();
+  add_kernel(fmt::format("  {} = ({})total_of_batches<{}>({}, {});\n",
+                         body().element(id, Access{}, true), this->type(id), product,
+                         body().scratch(0, DType::F64), body().number(size).text));
 }
 
 void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
@@ -79,7 +136,8 @@ void CppEmitter::sum_rows(NodeId id, const Loops& loops) {
   }
   nest().after(level, fmt::format("{} = ({})total_of<{}>(terms);", body().element(id, kept, true),
                                   this->type(id), product));
-  add_kernel(nest().text());
+  const Expr rows = shapes::product(loops.kept);
+  add_shared(loops.kept.size(), {rows, shapes::product(loops.sizes), 1});
 }
 
 void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
@@ -89,16 +147,20 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
   // The last kept dim is contiguous.
   const Expr& columns = loops.kept.back();
   const std::string m = body().number(columns).text;
-  emission_.scratch.push_back({DType::F64, shapes::min(columns, Expr(kColumns)) * Expr(kBatches)});
+  emission_.scratch.push_back(
+      {DType::F64, shapes::min(columns, Expr(kColumns)) * Expr(kBatches), true});
   const std::string batches = body().scratch(0, DType::F64);
-  Access kept{loops.kept,
-              body().open_loops(std::span(loops.kept).first(loops.kept.size() - 1)).index};
-  nest().open_as(fmt::format("for (long start = 0; start < {}; start += {})", m, kColumns));
+  const std::span<const Expr> around_columns = std::span(loops.kept).first(loops.kept.size() - 1);
+  Access kept{loops.kept, body().open_loops(around_columns).index};
+  const Expr elements = shapes::product(loops.sizes);
+  const bool by_columns = around_columns.empty() && worth_sharing(elements);
+  const std::string from = by_columns ? "first" : "0", to = by_columns ? "last" : m;
+  nest().open_as(fmt::format("for (long start = {}; start < {}; start += {})", from, to, kColumns));
   const int chunk = nest().innermost();
   inner(
       fmt::format("const long wide = {0} - start < {1} ? {0} - start : {1};\nColumns columns;\n"
                   "start_columns<{2}>(columns, {3}, wide);",
-                  m, kColumns, product, batches));
+                  to, kColumns, product, batches));
   const Access outer = body().open_loops(loops.outer);
   const int around = nest().innermost();
   nest().open_as(
@@ -114,7 +176,8 @@ void CppEmitter::sum_columns(NodeId id, const Loops& loops) {
       chunk, fmt::format("total_columns<{}>(columns);\n{}\n"
                          "for (long j = 0; j < wide; ++j) {} = ({}){}[j];",
                          product, kSimd, body().element(id, kept, true), this->type(id), batches));
-  add_kernel(nest().text());
+  if (by_columns) return add_part(nest().text(), {columns, elements, kColumnUnit});
+  add_shared(around_columns.size(), {shapes::product(around_columns), elements, 1});
 }
 
 // A reduction over the last dim keeps its total in a register. Any other reduction adds into
@@ -129,7 +192,7 @@ void CppEmitter::reduction(NodeId id) {
     return add_kernel(memory_reduction(id));
   const Reduced made = reduction_nest(id);
   nest().after(made.level, fmt::format("{} = total;", body().element(id, made.kept, true)));
-  add_kernel(nest().text());
+  add_shared(nest().free(), {shapes::product(node(id).meta.sizes), shapes::product(sizes), 1});
 }
 
 std::string CppEmitter::memory_reduction(NodeId id) {
@@ -169,14 +232,18 @@ std::string CppEmitter::fill(NodeId id, const std::string& value) {
 }
 
 void CppEmitter::concatenation(NodeId id) {
+  const bool shared = worth_sharing(total(id).front());
   std::string out;
   Expr start;
   for (NodeId operand : node(id).inputs) {
     part_nest(id, operand, start);
-    out += scoped(nest().text());
+    if (shared)
+      add_free(node(operand).meta.sizes);
+    else
+      out += scoped(nest().text());
     start = start + node(operand).meta.sizes[static_cast<std::size_t>(node(id).ints[0])];
   }
-  add_kernel(out);
+  if (!shared) add_kernel(out);
 }
 
 void CppEmitter::index_add(NodeId id) {
@@ -235,9 +302,9 @@ void CppEmitter::join_by_lists(NodeId id) {
   const Expr& width = inside.back();
   emission_.scratch.push_back({DType::I64, count});
   emission_.scratch.push_back({DType::I64, length});
-  emission_.scratch.push_back({DType::F64, shapes::min(width, Expr(kColumns)) * Expr(kBatches)});
-  const std::string head = body().scratch(0, DType::I64), next = body().scratch(1, DType::I64),
-                    batches = body().scratch(2, DType::F64), w = body().number(width).text;
+  emission_.scratch.push_back(
+      {DType::F64, shapes::min(width, Expr(kColumns)) * Expr(kBatches), true});
+  std::string head = body().scratch(0, DType::I64), next = body().scratch(1, DType::I64);
   const IndexText first = body().open_loops({&count, 1}).index[0];
   inner(fmt::format("{}[{}] = -1;", head, first.text));
   std::string text = scoped(nest().text());
@@ -246,8 +313,9 @@ void CppEmitter::join_by_lists(NodeId id) {
   const std::string to =
       body().value(index, {node(index).meta.sizes, {index_name("r", nest().innermost())}});
   inner(fmt::format("{0}[r] = {1}[{2}];\n{1}[{2}] = r;", next, head, to));
-  text += scoped(nest().text());
-  body().start_nest();
+  add_kernel(text + scoped(nest().text()));
+  head = body().scratch(0, DType::I64), next = body().scratch(1, DType::I64);
+  const std::string batches = body().scratch(2, DType::F64), w = body().number(width).text;
   Access access = body().open_loops({&count, 1});
   const std::string mine = access.index[0].text;
   const Access outer = body().open_loops(std::span(inside).first(inside.size() - 1));
@@ -290,7 +358,8 @@ if (only < 0) {{
       fmt::format(kText, fmt::arg("head", head), fmt::arg("mine", mine), fmt::arg("next", next),
                   fmt::arg("simd", kSimd), fmt::arg("out", body().element(id, access, true)),
                   fmt::arg("type", type), fmt::arg("batches", batches), fmt::arg("few", kSumFew)));
-  add_kernel(text + scoped(nest().text()));
+  const Expr elements = count * shapes::product(inside);
+  add_shared(access.index[0].constant ? 0 : 1, {count, elements, 1});
 }
 
 void CppEmitter::index_put(NodeId id) {
@@ -300,8 +369,7 @@ void CppEmitter::index_put(NodeId id) {
   const std::string before = body().value(x, access);
   inner(fmt::format("{} = {};", body().element(id, access, true), before));
   nest().set_pragma(kSimd);
-  const std::string copied = scoped(nest().text());
-  body().start_nest();
+  add_free(flat(x) ? total(x) : node(x).meta.sizes);
   access = body().open_loops(node(rows).meta.sizes);
   const std::string value = body().value(rows, access);
   const std::string row = body().value(index, {node(index).meta.sizes, {access.index[0]}});
@@ -310,17 +378,17 @@ void CppEmitter::index_put(NodeId id) {
   access.sizes = node(id).meta.sizes;
   access.index[0] = index_name(row, access.index[0].level);
   inner(put_text(id, body().element(id, access, true), value));
-  add_kernel(copied + nest().text());
+  add_kernel(nest().text());
 }
 
 void CppEmitter::scan(NodeId id) {
   scan_nest(id);
-  add_kernel(nest().text());
+  add_shared(nest().free(), {shapes::product(leading(id)), total(id).front(), 1});
 }
 
 void CppEmitter::search_sorted(NodeId id) {
   search_nest(id);
-  add_kernel(nest().text());
+  add_free(node(id).meta.sizes);
 }
 
 void CppEmitter::segment_ids(NodeId id) {
@@ -345,14 +413,17 @@ void CppEmitter::own(NodeId id) {
 void CppEmitter::argsort(NodeId id) {
   const std::string x = body().buffer(node(id).inputs[0]), out = body().buffer(id, true);
   const Expr& size = node(id).meta.sizes.back();
-  emission_.scratch.push_back({DType::I64, size});
+  emission_.scratch.push_back({DType::I64, size, true});
   const std::string scratch = body().scratch(0, DType::I64), n = body().number(size).text;
-  const IndexText rows = body().number(shapes::product(leading(id)));
-  add_kernel(rows.constant == 1
-                 ? fmt::format("  argsort({}, {}, {}, {});\n", x, out, scratch, n)
-                 : fmt::format("  for (long row = 0; row < {4}; ++row)\n"
-                               "    argsort({0} + row * {3}, {1} + row * {3}, {2}, {3});\n",
-                               x, out, scratch, n, rows.text));
+  const Expr rows = shapes::product(leading(id));
+  if (rows.constant() == std::optional<std::int64_t>(1))
+    return add_kernel(fmt::format("  argsort({}, {}, {}, {});\n", x, out, scratch, n));
+  const bool shared = worth_sharing(total(id).front());
+  const std::string text = fmt::format(
+      "  for (long row = {4}; row < {5}; ++row)\n"
+      "    argsort({0} + row * {3}, {1} + row * {3}, {2}, {3});\n",
+      x, out, scratch, n, shared ? "first" : "0", shared ? "last" : body().number(rows).text);
+  shared ? add_part(text, {rows, total(id).front(), 1}) : add_kernel(text);
 }
 
 }  // namespace lockstep::worker

@@ -30,6 +30,11 @@ struct KernelText {
   std::vector<shapes::Expr> arguments;   // n0, n1, …
   shapes::Expr blocks = 0;               // Cuda: number of blocks; a function of the sizes alone
   std::optional<shapes::Expr> merged{};  // Cuda: Launch::merged
+  struct Sharing {                       // Host: see program.h
+    shapes::Expr iterations, elements;
+    std::int64_t unit = 1;
+  };
+  std::optional<Sharing> sharing{};
 };
 
 /// The kernels that make the roots of one step, in order, and their scratch memory.
@@ -37,6 +42,7 @@ struct Emission {
   struct Scratch {
     DType dtype = DType::I64;
     shapes::Expr elements;
+    bool of_thread = false;  // nothing is passed on in it to another thread or kernel
   };
   std::vector<KernelText> kernels;
   std::vector<Scratch> scratch;
@@ -189,6 +195,15 @@ class CppEmitter final : public Emitter {
   void join_numbers(NodeId index_add);
   void join_by_lists(NodeId index_add);
   void add_kernel(const std::string& loops);
+  /// Adds the kernel of the nest. Threads share its first `loops` loops, which are free.
+  void add_shared(std::size_t loops, const KernelText::Sharing& sharing);
+  /// Adds the kernel of a nest of free loops over `sizes`.
+  void add_free(std::span<const shapes::Expr> sizes);
+  /// Returns whether threads share a kernel over so many elements.
+  [[nodiscard]] static bool worth_sharing(const shapes::Expr& elements);
+  /// Adds a kernel of which threads share the iterations from "first" to before "last".
+  void add_part(const std::string& loops, KernelText::Sharing sharing);
+  void sum_all(NodeId id, const Loops& loops);
 };
 
 }  // namespace lockstep::worker

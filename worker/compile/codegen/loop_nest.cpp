@@ -91,18 +91,41 @@ void LoopNest::after(int level, std::string statement) {
   after_[static_cast<std::size_t>(level + 1)].push_back(std::move(statement));
 }
 
+void LoopNest::split(std::size_t loops, std::string first, std::string last) {
+  split_ = loops;
+  first_ = std::move(first);
+  last_ = std::move(last);
+}
+
+std::string LoopNest::header(std::size_t level) const {
+  const Loop& loop = loops_[level];
+  if (!loop.header.empty()) return loop.header;
+  if (level >= split_)
+    return fmt::format("for (long {0} = 0; {0} < {1}; ++{0})", loop.variable, loop.size);
+  IndexText before = index_constant(0), inside = index_constant(1);
+  const auto text = [](const std::string& of) { return index_name(of, 0); };
+  for (std::size_t l = 0; l < level; ++l)
+    before = before * text(loops_[l].size) + text(loops_[l].variable);
+  for (std::size_t l = level + 1; l < split_; ++l) inside = inside * text(loops_[l].size);
+  // Iterations from `first` on that belong to the loops around, in steps of `inside`.
+  const std::string first =
+      level == 0 ? (text(first_) / inside).text
+                 : fmt::format("({0} > {1} ? ({0} - {1}) / {2} : 0)", first_,
+                               (before * text(loop.size) * inside).text, inside.text);
+  if (level == 0 && split_ == 1)
+    return fmt::format("for (long {0} = {1}; {0} < {2}; ++{0})", loop.variable, first, last_);
+  return fmt::format("for (long {0} = {1}; {0} < {2} && {3} < {4}; ++{0})", loop.variable, first,
+                     loop.size, ((before * text(loop.size) + text(loop.variable)) * inside).text,
+                     last_);
+}
+
 std::string LoopNest::text(std::size_t first, std::size_t depth) const {
   std::string out;
   for (std::size_t level = first; level <= loops_.size(); ++level, ++depth) {
     for (const std::string& statement : before_[level]) out += indented(statement, depth);
     if (level == loops_.size()) break;
     if (level + 1 == loops_.size() && !pragma_.empty()) out += pragma_ + "\n";
-    const Loop& loop = loops_[level];
-    const std::string header =
-        loop.header.empty()
-            ? fmt::format("for (long {0} = 0; {0} < {1}; ++{0})", loop.variable, loop.size)
-            : loop.header;
-    out += indented(header + " {", depth);
+    out += indented(header(level) + " {", depth);
   }
   for (std::size_t level = loops_.size() + 1; level-- > first; --depth) {
     for (const std::string& statement : after_[level]) out += indented(statement, depth);

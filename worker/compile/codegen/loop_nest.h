@@ -46,6 +46,10 @@ class LoopNest {
   [[nodiscard]] int innermost() const { return static_cast<int>(loops_.size()) - 1; }
   /// Makes all loops opened so far free: their iterations may run in any order, also concurrently.
   void set_free() { free_ = loops_.size(); }
+  /// Makes the nest run a part of its iterations: the first `loops` loops, taken as one loop over
+  /// all their iterations in order, go from `first` to before `last`. These are names of the
+  /// kernel.
+  void split(std::size_t loops, std::string first, std::string last);
   /// Declares a total in loop `level`.
   void total(int level, Total total);
   /// Adds a statement to the body of loop `level` (-1: outside all), before or after the loop
@@ -71,9 +75,12 @@ class LoopNest {
   }
 
  private:
+  [[nodiscard]] std::string header(std::size_t level) const;
+
   std::vector<Loop> loops_;
   std::vector<std::vector<std::string>> before_, after_;  // by level + 1
-  std::size_t free_ = 0;
+  std::size_t free_ = 0, split_ = 0;
+  std::string first_, last_;
   std::vector<Total> totals_;
   std::string pragma_;
 };

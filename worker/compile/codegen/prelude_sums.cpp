@@ -12,6 +12,7 @@ constexpr std::string_view kSums =
   total = sum;
 }
 inline double compensated_total(double total, double lost) { return lost - lost == 0.0 ? total + lost : total; }
+inline long row_terms(long n) { return (n / 16 * 16 + 1023) / 1024 + (n % 16 != 0 ? 1 : 0); }
 struct Terms { double batch, kept[64]; long terms; int depth; };
 template <bool P, class T> inline void join(T& a, const T& b) {
   if constexpr (P) a *= b;
@@ -175,8 +176,7 @@ template <class S> struct ScanPrefix {
 // CUDA: each term is made by its own threads. `pairwise_of` joins all batches, or only up to 32
 // that begin at a multiple of 32; joining those results gives the same bits.
 constexpr std::string_view kCudaSums =
-    R"(inline long row_terms(long n) { return (n / 16 * 16 + 1023) / 1024 + (n % 16 != 0 ? 1 : 0); }
-template <bool P, class T, class F> inline double lane_of(long n, long term, long lane, F value) {
+    R"(template <bool P, class T, class F> inline double lane_of(long n, long term, long lane, F value) {
   const long whole = n / 16 * 16, start = term * 1024, end = start + 1024 < whole ? start + 1024 : whole;
   double total = P;
   if (start < whole) {
@@ -315,6 +315,33 @@ template <bool P, class T, class F> inline void add_row(Terms& t, long n, F valu
   double rest = P;
   for (long at = whole; at < n; ++at) join<P>(rest, (double)value(at));
   add_term<P>(t, rest);
+}
+template <bool P, class T, class F> inline double row_batch(long n, long batch, F value) {
+  const long whole = n / 16 * 16, terms = row_terms(n);
+  double total = P;
+  for (long term = batch * 32; term < batch * 32 + 32 && term < terms; ++term) {
+    const long at = term * 1024;
+    if (at < whole) {
+      join<P>(total, block_of<P, T>(at, at + 1024 < whole ? at + 1024 : whole, value));
+      continue;
+    }
+    double rest = P;
+    for (long k = whole; k < n; ++k) join<P>(rest, (double)value(k));
+    join<P>(total, rest);
+  }
+  return total;
+}
+template <bool P> inline double total_of_batches(const double* batches, long n) {
+  const long terms = row_terms(n), whole = terms / 32;
+  Terms t;
+  start_terms<P>(t);
+  for (long batch = 0; batch < whole; ++batch) {
+    t.batch = batches[batch];
+    for (long b = batch; (b & 1) != 0; b >>= 1) join<P>(t.batch, t.kept[--t.depth]);
+    t.kept[t.depth++] = t.batch;
+  }
+  t.batch = batches[whole];
+  return total_of<P>(t);
 }
 struct Columns { double* p; long wide, terms, depth; };
 template <bool P> inline void start_batch(Columns& c) {

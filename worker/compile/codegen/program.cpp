@@ -78,6 +78,10 @@ std::string Program::text() const {
                          step.launch->threads);
     if (step.launch && step.launch->merged)
       out += fmt::format(" merging {}", exprs.expr(*step.launch->merged).text());
+    if (step.sharing)
+      out += fmt::format(" shared by {} of {} over {}", step.sharing->unit,
+                         exprs.expr(step.sharing->iterations).text(),
+                         exprs.expr(step.sharing->elements).text());
     if (step.deferred()) out += fmt::format(" to outcome {}", step.outcome);
     if (step.carries_status) out += " with status";
     for (std::uint32_t k : step.results) out += fmt::format(" result {}", k);

@@ -43,6 +43,16 @@ struct Launch {
   std::optional<ExprSlot> merged{};
 };
 
+/// How a kernel of the host is shared by threads: a call does the iterations from its argument
+/// `first` to before its argument `last`, which follow the step's other arguments.
+struct Sharing {
+  ExprSlot iterations = 0;
+  ExprSlot elements = 0;  // that all iterations go over
+  std::int64_t unit = 1;  // `first` is a multiple of it
+};
+/// A kernel that never goes over more elements is not split.
+inline constexpr std::int64_t kNeverSplit = std::int64_t{1} << 15;
+
 struct Step {
   enum class Kind : std::uint8_t {
     Kernel,          // kernels[kernel](buffers, args)
@@ -71,7 +81,10 @@ struct Step {
   std::vector<std::uint32_t> results{};           // Control: numbers of the wanted results
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
-  std::optional<Launch> launch{};  // Kernel or deferred check of a program for CUDA
+  std::optional<Launch> launch{};    // Kernel or deferred check of a program for CUDA
+  std::optional<Sharing> sharing{};  // Kernel of a program for the host
+  /// Places in `buffers` of scratch memory that each thread has for itself.
+  std::vector<std::uint32_t> of_thread{};
   /// Deferred check: place among the program's outcomes of the first number that its kernel writes;
   /// the kernel's parameter after its buffers points there. An IndexCheck writes the first position
   /// in the list whose index is out of range, or -1, and then that index. A CountsCheck writes -1

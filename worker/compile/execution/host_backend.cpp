@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -39,7 +40,7 @@ class HostBackend final : public Backend {
     return {};
   }
 
-  void begin(RunHost&) override {}
+  void begin(RunHost& host) override { threads_ = &host.threads(); }
 
   void bind(BufferId at, Array value) override {
     pointers_[at] = const_cast<void*>(std::as_const(value).data());
@@ -75,10 +76,12 @@ class HostBackend final : public Backend {
   Result<std::size_t> replay(std::size_t, const RunValues&) override { return std::size_t{0}; }
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
-                      const RunValues&) override {
+                      const RunValues& values) override {
     addresses_.clear();
     for (BufferId at : step.buffers) addresses_.push_back(pointers_[at]);
-    functions_[step.kernel](addresses_.data(), numbers.data());
+    const KernelFunction function = functions_[step.kernel];
+    if (step.sharing) return share(step, function, numbers, values);
+    function(addresses_.data(), numbers.data());
     return {};
   }
 
@@ -86,15 +89,16 @@ class HostBackend final : public Backend {
     const auto at = [&](std::size_t k) { return pointers_[step.buffers[k]]; };
     const DType dtype = program_.graph.nodes[step.node].meta.dtype;
     if (step.kind == Step::Kind::Matmul) {
-      worker::multiply(dtype, {at(0), step.transpose_a}, {at(1), step.transpose_b}, at(2), n[0],
-                       n[1], n[2], n[3]);
+      worker::multiply(*threads_, dtype, {at(0), step.transpose_a}, {at(1), step.transpose_b},
+                       at(2), n[0], n[1], n[2], n[3]);
       return {};
     }
     const std::span counts(static_cast<const std::int64_t*>(at(2)), static_cast<std::size_t>(n[3]));
     if (step.kind == Step::Kind::SegmentMatmul)
-      multiply_segments(dtype, at(0), {at(1), step.transpose_b}, counts, at(3), n[1], n[2]);
+      multiply_segments(*threads_, dtype, at(0), {at(1), step.transpose_b}, counts, at(3), n[1],
+                        n[2]);
     else
-      multiply_segments_outer(dtype, at(0), at(1), counts, at(3), n[1], n[2]);
+      multiply_segments_outer(*threads_, dtype, at(0), at(1), counts, at(3), n[1], n[2]);
     return {};
   }
 
@@ -154,11 +158,65 @@ class HostBackend final : public Backend {
   [[nodiscard]] std::size_t bytes() const override { return arena_.bytes(); }
 
  private:
+  /// A thread's call of a kernel.
+  struct OfThread {
+    std::vector<void*> addresses;
+    std::vector<std::int64_t> numbers;
+    std::vector<std::vector<std::byte>> scratch;
+  };
+
+  /// Has threads share the step's kernel; its addresses are in addresses_.
+  Result<void> share(const Step& step, KernelFunction function,
+                     std::span<const std::int64_t> numbers, const RunValues& values) {
+    const std::int64_t iterations = values[step.sharing->iterations], unit = step.sharing->unit;
+    if (iterations == 0) return {};
+    const std::int64_t units = (iterations + unit - 1) / unit;
+    const int pieces = threads_->pieces_of(values[step.sharing->elements], units);
+    if (auto made = make_calls(step, numbers, pieces == 1 ? 1 : threads_->count(), values); !made)
+      return made;
+    threads_->run(pieces, [&](std::int64_t piece, int thread) {
+      OfThread& call = calls_[static_cast<std::size_t>(thread)];
+      call.numbers[numbers.size()] = piece * units / pieces * unit;
+      call.numbers[numbers.size() + 1] = std::min((piece + 1) * units / pieces * unit, iterations);
+      function(call.addresses.data(), call.numbers.data());
+    });
+    return {};
+  }
+
+  /// Prepares the calls of `threads` threads. The first thread uses the scratch memory of the
+  /// arena.
+  Result<void> make_calls(const Step& step, std::span<const std::int64_t> numbers, int threads,
+                          const RunValues& values) {
+    calls_.resize(std::max(calls_.size(), static_cast<std::size_t>(threads)));
+    for (std::size_t t = 0; t < static_cast<std::size_t>(threads); ++t) {
+      OfThread& call = calls_[t];
+      call.addresses.assign(addresses_.begin(), addresses_.end());
+      call.numbers.assign(numbers.begin(), numbers.end());
+      call.numbers.resize(numbers.size() + 2);
+      if (t == 0) continue;
+      call.scratch.resize(std::max(call.scratch.size(), step.of_thread.size()));
+      for (std::size_t k = 0; k < step.of_thread.size(); ++k) {
+        const Buffer& buffer = program_.buffers[step.buffers[step.of_thread[k]]];
+        const std::size_t bytes =
+            static_cast<std::size_t>(values[buffer.elements]) * dtype_size(buffer.dtype);
+        try {
+          if (call.scratch[k].size() < bytes) call.scratch[k].resize(bytes);
+        } catch (const std::bad_alloc&) {
+          return memory_failure(program_.graph, buffer.node, bytes);
+        }
+        call.addresses[step.of_thread[k]] = call.scratch[k].data();
+      }
+    }
+    return {};
+  }
+
   const Program& program_;
   std::vector<std::unique_ptr<LoadedObject>> objects_;
   std::vector<KernelFunction> functions_;
   Arena arena_;
+  std::vector<OfThread> calls_;  // by thread
   // The current run.
+  Threads* threads_ = nullptr;
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> arrays_;  // inputs and outputs
 };

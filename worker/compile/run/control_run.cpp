@@ -31,6 +31,7 @@ class BodyHost final : public RunHost {
   collectives::DeviceData* device_data(std::string_view name) override {
     return outer_.device_data(name);
   }
+  Threads& threads() override { return outer_.threads(); }
   collectives::Watch* watch() override { return outer_.watch(); }
 
  private:

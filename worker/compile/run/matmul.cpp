@@ -4,6 +4,8 @@
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <cblas.h>
 #include <fmt/format.h>
@@ -14,15 +16,45 @@
 namespace lockstep::worker {
 namespace {
 
+/// A matrix in memory, with `stride` elements from one stored row to the next. If it is transposed,
+/// its columns are stored as rows.
 template <class T>
 struct Matrix {
   const T* data;
+  std::int64_t stride;
   bool transposed;
+
+  /// The matrix of the rows from `row` on and the columns from `column` on.
+  [[nodiscard]] Matrix from(std::int64_t row, std::int64_t column) const {
+    const std::int64_t at = transposed ? column * stride + row : row * stride + column;
+    return {data + at, stride, transposed};
+  }
+};
+
+/// A matrix of `rows` and `columns` without gaps.
+template <class T>
+Matrix<T> whole(const T* data, bool transposed, std::int64_t rows, std::int64_t columns) {
+  return {data, transposed ? rows : columns, transposed};
+}
+
+/// out [m, n] = a [m, k] b [k, n]; rows of `out` are `stride` elements apart.
+template <class T>
+struct Product {
+  Matrix<T> a, b;
+  T* out;
+  std::int64_t stride, m, k, n;
+
+  [[nodiscard]] Product rows(std::int64_t first, std::int64_t count) const {
+    return {a.from(first, 0), b, out + first * stride, stride, count, k, n};
+  }
+  [[nodiscard]] Product columns(std::int64_t first, std::int64_t count) const {
+    return {a, b.from(0, first), out + first, stride, m, k, count};
+  }
 };
 
 /// Returns the number of elements from one row to the next as the int that the BLAS takes. If there
 /// is one row, the BLAS ignores the number, and it is cut to fit.
-int stride(std::int64_t elements, std::int64_t rows) {
+int blas_stride(std::int64_t elements, std::int64_t rows) {
   constexpr std::int64_t kMost = std::numeric_limits<int>::max();
   if (rows > 1 && elements > kMost)
     throw std::length_error(fmt::format(
@@ -30,127 +62,175 @@ int stride(std::int64_t elements, std::int64_t rows) {
   return static_cast<int>(std::min(elements, kMost));
 }
 
-/// out [m, n] = a [m, k] b [k, n]. More than `part` rows or terms take several calls.
+/// More than `part` rows or terms take several calls of the BLAS.
 template <class T>
-void gemm(Matrix<T> a, Matrix<T> b, T* out, std::int64_t m, std::int64_t k, std::int64_t n,
-          std::int64_t part) {
-  if (m == 0 || n == 0) return;
-  if (k == 0) {
-    std::memset(out, 0, static_cast<std::size_t>(m * n) * sizeof(T));
-    return;
-  }
+void multiply(const Product<T>& product, std::int64_t part) {
+  const auto& [a, b, out, stride, m, k, n] = product;
   const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
   const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
-  const int lda = a.transposed ? stride(m, k) : stride(k, m);
-  const int ldb = b.transposed ? stride(k, n) : stride(n, k);
-  const int columns = stride(n, 2);
+  const int lda = blas_stride(a.stride, a.transposed ? k : m);
+  const int ldb = blas_stride(b.stride, b.transposed ? n : k);
+  const int ldc = blas_stride(stride, 2), columns = blas_stride(n, 2);
   for (std::int64_t row = 0; row < m; row += part) {
     const auto rows = static_cast<int>(std::min(part, m - row));
     for (std::int64_t term = 0; term < k; term += part) {
       const auto terms = static_cast<int>(std::min(part, k - term));
-      const T* left = a.data + (a.transposed ? term * m + row : row * k + term);
-      const T* right = b.data + (b.transposed ? term : term * n);
+      const T* left = a.from(row, term).data;
+      const T* right = b.from(term, 0).data;
       const T keep = term == 0 ? T{0} : T{1};
       if constexpr (std::is_same_v<T, float>)
         cblas_sgemm(CblasRowMajor, ta, tb, rows, columns, terms, 1, left, lda, right, ldb, keep,
-                    out + row * n, columns);
+                    out + row * stride, ldc);
       else
         cblas_dgemm(CblasRowMajor, ta, tb, rows, columns, terms, 1, left, lda, right, ldb, keep,
-                    out + row * n, columns);
+                    out + row * stride, ldc);
     }
   }
 }
 
-/// An f16 or bf16 matrix, which the BLAS cannot multiply. Rows are multiplied in parts that stay in
-/// the cache as f32; the matrix on the right is widened whole.
+/// An f16 or a bf16, which the BLAS cannot multiply.
+template <DType dtype>
 struct Half {
-  DType dtype;
-  const std::uint16_t* data;
-  bool transposed;
+  std::uint16_t bits;
 };
-void gemm(Half a, Half b, std::uint16_t* out, std::int64_t m, std::int64_t k, std::int64_t n,
-          std::int64_t most) {
+
+/// Returns `from`, of `rows` and `columns`, as f32 in `to`.
+template <DType dtype>
+Matrix<float> widened(const Matrix<Half<dtype>>& from, std::int64_t rows, std::int64_t columns,
+                      float* to) {
+  const Matrix<float> out = whole(to, from.transposed, rows, columns);
+  std::int64_t lines = from.transposed ? columns : rows, line = out.stride;
+  if (from.stride == line) line *= std::exchange(lines, 1);  // there are no gaps
+  for (std::int64_t at = 0; at < lines; ++at)
+    widen_halves(dtype, &from.data[at * from.stride].bits, to + at * line, line);
+  return out;
+}
+
+/// Rows are multiplied in parts that stay in the cache as f32; the matrix on the right is widened
+/// whole.
+template <DType dtype>
+void multiply(const Product<Half<dtype>>& product, std::int64_t most) {
   constexpr std::int64_t kElements = std::int64_t{1} << 18;
   const auto floats = [](std::int64_t count) {
     return std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(count));
   };
-  // A transposed `a` stores its rows as columns, so it is widened whole, too.
-  const std::int64_t fitting =
-      std::max<std::int64_t>(kElements / std::max<std::int64_t>(k + n, 1), 64);
-  const std::int64_t part = a.transposed ? m : std::min(fitting, m);
-  if (m == 0 || n == 0) return;
-  const auto left = floats(part * k), right = floats(k * n), product = floats(part * n);
-  widen_halves(b.dtype, b.data, right.get(), k * n);
+  const auto& [a, b, out, stride, m, k, n] = product;
+  const std::int64_t part = std::min(std::max<std::int64_t>(kElements / (k + n), 64), m);
+  const auto left = floats(part * k), right = floats(k * n), result = floats(part * n);
+  const Matrix<float> wide = widened(b, k, n, right.get());
   for (std::int64_t start = 0; start < m; start += part) {
     const std::int64_t rows = std::min(part, m - start);
-    widen_halves(a.dtype, a.data + start * k, left.get(), rows * k);
-    gemm<float>({left.get(), a.transposed}, {right.get(), b.transposed}, product.get(), rows, k, n,
-                most);
-    narrow_floats(a.dtype, product.get(), out + start * n, rows * n);
+    const Matrix<float> some = widened(a.from(start, 0), rows, k, left.get());
+    multiply(Product<float>{some, wide, result.get(), n, rows, k, n}, most);
+    const std::int64_t line = stride == n ? rows * n : n;  // n columns, or all if there are no gaps
+    for (std::int64_t at = 0; at < rows * n; at += line)
+      narrow_floats(dtype, result.get() + at, &out[start * stride + at / n * stride].bits, line);
   }
 }
 
-/// Calls `f` with a function that makes a matrix (from its address and whether it is transposed),
-/// and with the element type.
+/// Products of fewer multiplications are one block.
+constexpr double kBlockWork = 1 << 22;
+/// Most rows or columns of a block: few enough that there are blocks for many threads, and so many
+/// that the operand which all blocks read is seldom packed again.
+constexpr std::int64_t kBlockRows = 256, kMostBlocks = 1024;
+
+/// The products of one step, cut into blocks. Where they are cut depends on their sizes alone, so
+/// an element has the same bits for any number of threads.
+template <class T>
+class Products {
+ public:
+  void add(const Product<T>& product) {
+    const auto& [a, b, out, stride, m, k, n] = product;
+    if (m == 0 || n == 0) return;
+    if (k == 0) return void(std::memset(out, 0, static_cast<std::size_t>(m * n) * sizeof(T)));
+    const double work = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
+    const bool by_rows = m >= n;
+    const std::int64_t all = by_rows ? m : n;
+    const std::int64_t blocks =
+        work < kBlockWork ? 1 : std::min((all + kBlockRows - 1) / kBlockRows, kMostBlocks);
+    const std::int64_t each = (all + blocks - 1) / blocks;
+    for (std::int64_t first = 0; first < all; first += each) {
+      const std::int64_t count = std::min(each, all - first);
+      blocks_.push_back(by_rows ? product.rows(first, count) : product.columns(first, count));
+    }
+    work_ += work;
+  }
+
+  void run(Threads& threads, std::int64_t part) const {
+    // OpenBLAS promises equal bits for one thread only.
+    [[maybe_unused]] static const bool alone = (openblas_set_num_threads(1), true);
+    const auto blocks = static_cast<std::int64_t>(blocks_.size());
+    const int pieces =
+        threads.pieces_of(static_cast<std::int64_t>(std::min(work_, 0x1p60)), blocks);
+    threads.run(pieces, [&](std::int64_t piece, int) {
+      for (std::int64_t at = piece * blocks / pieces; at < (piece + 1) * blocks / pieces; ++at)
+        multiply(blocks_[static_cast<std::size_t>(at)], part);
+    });
+  }
+
+ private:
+  std::vector<Product<T>> blocks_;
+  double work_ = 0;  // multiplications
+};
+
+/// Calls `f` with a null pointer to the element type.
 template <class F>
 void with_float(DType dtype, F&& f) {
   if (dtype == DType::F32)
-    f(
-        [](const float* data, bool transposed) {
-          return Matrix<float>{data, transposed};
-        },
-        std::type_identity<float>{});
+    f(static_cast<float*>(nullptr));
   else if (dtype == DType::F64)
-    f(
-        [](const double* data, bool transposed) {
-          return Matrix<double>{data, transposed};
-        },
-        std::type_identity<double>{});
+    f(static_cast<double*>(nullptr));
+  else if (dtype == DType::F16)
+    f(static_cast<Half<DType::F16>*>(nullptr));
   else
-    f(
-        [dtype](const std::uint16_t* data, bool transposed) {
-          return Half{dtype, data, transposed};
-        },
-        std::type_identity<std::uint16_t>{});
+    f(static_cast<Half<DType::BF16>*>(nullptr));
 }
 
 }  // namespace
 
-void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m,
-              std::int64_t k, std::int64_t n, std::int64_t part) {
-  with_float(dtype, [&]<class T>(auto matrix, std::type_identity<T>) {
+void multiply(Threads& threads, DType dtype, Operand a, Operand b, void* out, std::int64_t batch,
+              std::int64_t m, std::int64_t k, std::int64_t n, std::int64_t part) {
+  with_float(dtype, [&]<class T>(T*) {
+    Products<T> products;
     for (std::int64_t i = 0; i < batch; ++i)
-      gemm(matrix(static_cast<const T*>(a.data) + i * m * k, a.transposed),
-           matrix(static_cast<const T*>(b.data) + i * k * n, b.transposed),
-           static_cast<T*>(out) + i * m * n, m, k, n, part);
+      products.add({whole(static_cast<const T*>(a.data) + i * m * k, a.transposed, m, k),
+                    whole(static_cast<const T*>(b.data) + i * k * n, b.transposed, k, n),
+                    static_cast<T*>(out) + i * m * n, n, m, k, n});
+    products.run(threads, part);
   });
 }
 
-void multiply_segments(DType dtype, const void* x, Operand w, std::span<const std::int64_t> counts,
-                       void* out, std::int64_t k, std::int64_t m) {
-  with_float(dtype, [&]<class T>(auto matrix, std::type_identity<T>) {
-    std::int64_t start = 0;
-    for (std::size_t e = 0; e < counts.size(); ++e) {
-      gemm(matrix(static_cast<const T*>(x) + start * k, false),
-           matrix(static_cast<const T*>(w.data) + static_cast<std::int64_t>(e) * k * m,
-                  w.transposed),
-           static_cast<T*>(out) + start * m, counts[e], k, m, kBlasPart);
-      start += counts[e];
+void multiply_segments(Threads& threads, DType dtype, const void* x, Operand w,
+                       std::span<const std::int64_t> counts, void* out, std::int64_t k,
+                       std::int64_t m) {
+  with_float(dtype, [&]<class T>(T*) {
+    Products<T> products;
+    const auto* rows = static_cast<const T*>(x);
+    const auto* weights = static_cast<const T*>(w.data);
+    auto* to = static_cast<T*>(out);
+    for (const std::int64_t count : counts) {
+      products.add(
+          {whole(rows, false, count, k), whole(weights, w.transposed, k, m), to, m, count, k, m});
+      rows += count * k, weights += k * m, to += count * m;
     }
+    products.run(threads, kBlasPart);
   });
 }
 
-void multiply_segments_outer(DType dtype, const void* x, const void* y,
+void multiply_segments_outer(Threads& threads, DType dtype, const void* x, const void* y,
                              std::span<const std::int64_t> counts, void* out, std::int64_t k,
                              std::int64_t m) {
-  with_float(dtype, [&]<class T>(auto matrix, std::type_identity<T>) {
-    std::int64_t start = 0;
-    for (std::size_t e = 0; e < counts.size(); ++e) {
-      gemm(matrix(static_cast<const T*>(x) + start * k, true),
-           matrix(static_cast<const T*>(y) + start * m, false),
-           static_cast<T*>(out) + static_cast<std::int64_t>(e) * k * m, k, counts[e], m, kBlasPart);
-      start += counts[e];
+  with_float(dtype, [&]<class T>(T*) {
+    Products<T> products;
+    const auto* left = static_cast<const T*>(x);
+    const auto* right = static_cast<const T*>(y);
+    auto* to = static_cast<T*>(out);
+    for (const std::int64_t count : counts) {
+      products.add(
+          {whole(left, true, k, count), whole(right, false, count, m), to, m, k, count, m});
+      left += count * k, right += count * m, to += k * m;
     }
+    products.run(threads, kBlasPart);
   });
 }
 

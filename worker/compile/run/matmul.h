@@ -1,12 +1,13 @@
-// Matrix products on values in memory, by the BLAS. All matrices are row-major; operands may be
-// empty. The functions throw std::length_error if a row has more elements than an int can count,
-// which is a limit of the BLAS.
+// Matrix products on values in memory, by the BLAS on several threads. All matrices are row-major;
+// operands may be empty. The functions throw std::length_error if a row has more elements than an
+// int can count, which is a limit of the BLAS.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include <lockstep/collectives/base/dtype.h>
+#include <lockstep/worker/compile/run/threads.h>
 
 namespace lockstep::worker {
 
@@ -21,16 +22,17 @@ inline constexpr std::int64_t kBlasPart = std::int64_t{1} << 30;
 
 /// out [batch, m, n] = a [batch, m, k] b [batch, k, n]. f16 and bf16 are multiplied as f32 and
 /// rounded once. Tests pass a small `part`.
-void multiply(DType dtype, Operand a, Operand b, void* out, std::int64_t batch, std::int64_t m,
-              std::int64_t k, std::int64_t n, std::int64_t part = kBlasPart);
+void multiply(Threads& threads, DType dtype, Operand a, Operand b, void* out, std::int64_t batch,
+              std::int64_t m, std::int64_t k, std::int64_t n, std::int64_t part = kBlasPart);
 
 /// out [rows, m]: segment e of x [rows, k] times w[e] of w [E, k, m]. Requires counts that are at
 /// least 0 and add up to rows.
-void multiply_segments(DType dtype, const void* x, Operand w, std::span<const std::int64_t> counts,
-                       void* out, std::int64_t k, std::int64_t m);
+void multiply_segments(Threads& threads, DType dtype, const void* x, Operand w,
+                       std::span<const std::int64_t> counts, void* out, std::int64_t k,
+                       std::int64_t m);
 
 /// out [E, k, m]: segment e of x [rows, k], transposed, times segment e of y [rows, m].
-void multiply_segments_outer(DType dtype, const void* x, const void* y,
+void multiply_segments_outer(Threads& threads, DType dtype, const void* x, const void* y,
                              std::span<const std::int64_t> counts, void* out, std::int64_t k,
                              std::int64_t m);
 

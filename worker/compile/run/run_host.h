@@ -14,6 +14,7 @@
 #include <lockstep/collectives/communicator.h>
 #include <lockstep/collectives/device_data.h>
 #include <lockstep/collectives/watch.h>
+#include <lockstep/worker/compile/run/threads.h>
 #include <lockstep/worker/tensor/graph/array.h>
 
 namespace lockstep::worker {
@@ -68,6 +69,11 @@ class RunHost {
   [[nodiscard]] virtual collectives::DeviceData* device_data(std::string_view name) {
     (void)name;
     return nullptr;
+  }
+  /// The threads that the steps of a program on the host share.
+  [[nodiscard]] virtual Threads& threads() {
+    static Threads caller_alone;
+    return caller_alone;
   }
   /// The watch to arm while waiting for a device. Null: there is no watch.
   [[nodiscard]] virtual collectives::Watch* watch() { return nullptr; }
