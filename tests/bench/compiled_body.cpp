@@ -25,6 +25,9 @@ class CompiledBody::Alone final : public collectives::Communicator, public RunHo
   [[nodiscard]] Result<bool> poll() override { return true; }
   [[nodiscard]] Result<void> wait() override { return {}; }
   [[nodiscard]] Result<void> settle(const std::optional<LocalFailure>&) override { return {}; }
+  Threads& threads() override { return *threads_; }
+
+  std::unique_ptr<Threads> threads_ = std::make_unique<Threads>();
 };
 
 CompiledBody::~CompiledBody() = default;
@@ -70,6 +73,8 @@ Result<std::unique_ptr<CompiledBody>> CompiledBody::make(std::vector<Array> inpu
   out->executable_ = *std::move(executable);
   return out;
 }
+
+void CompiledBody::share(int threads) { alone_->threads_ = std::make_unique<Threads>(threads); }
 
 Result<std::vector<Array>> CompiledBody::run() {
   return executable_->run(inputs_, *alone_, *alone_);

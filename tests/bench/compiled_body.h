@@ -27,6 +27,8 @@ class CompiledBody {
   CompiledBody(const CompiledBody&) = delete;
   CompiledBody& operator=(const CompiledBody&) = delete;
 
+  /// From now on so many threads share its kernels; at first one.
+  void share(int threads);
   /// On the inputs that it was made for.
   [[nodiscard]] Result<std::vector<worker::Array>> run();
   [[nodiscard]] std::size_t steps() const { return steps_; }

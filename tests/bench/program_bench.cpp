@@ -24,12 +24,13 @@ using lockstep::DType;
 /// `body` on one input x [rows, width] of `dtype`, rows a symbol. `counted`: masks keep their
 /// counts.
 void run(benchmark::State& state, std::int64_t rows, std::int64_t width,
-         const std::function<Tensor(Tensor)>& body, bool counted = false,
-         DType dtype = DType::F32) {
+         const std::function<Tensor(Tensor)>& body, bool counted = false, DType dtype = DType::F32,
+         int threads = 1) {
   const auto made = lockstep::bench::CompiledBody::make(
       {Array::zeros(dtype, {rows, width})}, [&](std::span<const Tensor> x) { return body(x[0]); },
       counted);
   if (!made) return state.SkipWithError(made.error().message.c_str());
+  (*made)->share(threads);
   if (const auto first = (*made)->run(); !first)
     return state.SkipWithError(first.error().message.c_str());
   for (auto _ : state) benchmark::DoNotOptimize((*made)->run().has_value());
@@ -42,6 +43,23 @@ void elementwise_chain(benchmark::State& state) {
   run(state, 1000, 257, [](Tensor x) { return tanh(x * 2.0 + 1.0) * sigmoid(x); });
 }
 BENCHMARK(elementwise_chain);
+
+/// Kernels that range(0) threads share.
+void shared(benchmark::State& state, const std::function<Tensor(Tensor)>& body) {
+  run(state, 2048, 1024, body, false, DType::F32, static_cast<int>(state.range(0)));
+}
+#define SHARED(name, ...)                                               \
+  BENCHMARK_CAPTURE(shared, name, [](Tensor x) { return __VA_ARGS__; }) \
+      ->Arg(1)                                                          \
+      ->Arg(2)                                                          \
+      ->UseRealTime()
+SHARED(copy, x * 2.0);
+SHARED(chain, tanh(x * 2.0 + 1.0) * sigmoid(x));
+SHARED(softmax, softmax(x, 1));
+SHARED(columns, sum(x* x, {0}));
+SHARED(everything, sum(x* x));
+SHARED(sorted, argsort(x));
+SHARED(product, matmul(x, slice(x, 0, 0, 1024)));
 
 void softmax_rows(benchmark::State& state) {
   run(state, 1000, 257, [](Tensor x) { return softmax(x, 1); });

@@ -4,6 +4,10 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <lockstep/worker/agree/process/settings.h>
 
@@ -76,6 +80,54 @@ TEST(TraceMode, IsTold_WithItsRank_AndLeavesCoordinatorAndProfilesOut) {
   EXPECT_FALSE(Settings::traced(own)->trace);
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("LOCKSTEP_TRACE_CALLS=many"), std::string::npos);
+}
+
+TEST(ThreadsOfARank, AreAWholeNumber_AndMayDiffer) {
+  const auto with = [](const char* text) {
+    ::setenv("LOCKSTEP_THREADS", text, 1);
+    auto settings = Settings::from_environment();
+    ::unsetenv("LOCKSTEP_THREADS");
+    return settings;
+  };
+  EXPECT_EQ(with("")->threads, 0);
+  EXPECT_EQ(with("3")->threads, 3);
+  EXPECT_EQ(with("3")->agreed_text(), with("8")->agreed_text());
+  for (const char* text : {"0", "-1", "two", "1.5", "4097", "99999999999"}) {
+    const auto settings = with(text);
+    ASSERT_FALSE(settings) << text;
+    EXPECT_EQ(settings.error().code, Code::BadInput);
+    EXPECT_NE(settings.error().message.find("LOCKSTEP_THREADS=" + std::string(text)),
+              std::string::npos)
+        << settings.error().message;
+  }
+}
+
+TEST(ThreadsOfARank, AreItsShareOfTheCoresOnWhichItMayRun) {
+  cpu_set_t before, first;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  const int cores = CPU_COUNT(&before);
+  const std::int32_t self = ::getpid();
+  EXPECT_EQ(share_of_cores(std::vector{self}), cores);
+  EXPECT_EQ(share_of_cores(std::vector(static_cast<std::size_t>(cores), self)), 1);
+  EXPECT_EQ(share_of_cores(std::vector(static_cast<std::size_t>(2 * cores), self)), 1);
+  EXPECT_EQ(share_of_cores({}), cores);
+  // A rank that is bound to one of the cores takes half of that one.
+  CPU_ZERO(&first);
+  for (int core = 0; CPU_COUNT(&first) == 0; ++core)
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &first);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::pause();
+    std::_Exit(0);
+  }
+  ASSERT_EQ(::sched_setaffinity(other, sizeof first, &first), 0);
+  const int beside_bound = share_of_cores(std::vector<std::int32_t>{self, other});
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_EQ(beside_bound, std::max(1, static_cast<int>(cores - 0.5)));
+  ASSERT_EQ(::sched_setaffinity(0, sizeof first, &first), 0);
+  EXPECT_EQ(share_of_cores(std::vector{self}), 1);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(CheckCaptures, IsHowOftenItIsLooked_TheSameOnAllRanks) {

@@ -153,6 +153,9 @@ Result<Settings> Settings::from_environment() {
   settings.check_captures = static_cast<std::uint32_t>(*checked);
   const auto threads = whole_number("LOCKSTEP_THREADS", 1, 0);
   if (!threads) return threads.error();
+  if (*threads > kMostThreads)
+    return bad("LOCKSTEP_THREADS", std::to_string(*threads),
+               fmt::format("a whole number from 1 to {}", kMostThreads));
   settings.threads = *threads;
   settings.record_dir = variable("LOCKSTEP_RECORD");
   settings.cache_dir = variable("LOCKSTEP_CACHE_DIR", default_cache_dir());

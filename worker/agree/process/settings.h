@@ -16,6 +16,7 @@
 namespace lockstep::worker {
 
 inline constexpr std::string_view kNoCoordinator = "off";
+inline constexpr int kMostThreads = 4096;
 
 /// How a process is traced in place of being run (trace_sheet.h); set by `lockstep trace` and
 /// `lockstep infer` only.

@@ -15,9 +15,9 @@
 namespace lockstep::worker {
 namespace {
 
-// A few microseconds, in which the next step of a program usually begins; then a waiting thread
+// Some 20 microseconds, in which the next step of a program usually begins; then a waiting thread
 // offers its core to others, and at last it sleeps.
-constexpr int kSpins = 1000, kYields = 50;
+constexpr int kSpins = 400, kYields = 20;
 constexpr int kPiecesPerThread = 4;
 
 void pause() {
