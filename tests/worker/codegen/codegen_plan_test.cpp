@@ -165,8 +165,9 @@ TEST(CodegenPlan, KernelText_IsAPureFunctionOfTheGraph) {
   const float* __restrict b1 = (const float*)b[1];
   float* __restrict b2 = (float*)b[2];
   const long n0 = n[0];
+  const long first = n[1], last = n[2];
   const float v1 = b1[0];
-  for (long i0 = 0; i0 < n0; ++i0) {
+  for (long i0 = first; i0 < last; ++i0) {
     Terms terms;
     start_terms<false>(terms);
     add_row<false, float>(terms, 8, [&](long i) __attribute__((always_inline)) {
