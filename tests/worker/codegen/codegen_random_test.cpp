@@ -39,7 +39,7 @@ class RandomGraph {
   }
 
   NodeId piece() {
-    switch (pick(14)) {
+    switch (pick(17)) {
       case 0:
         return g_.op(std::vector{Op::Neg, Op::Abs, Op::Relu, Op::Sigmoid, Op::Tanh}[pick(5)],
                      {any()});
@@ -68,6 +68,12 @@ class RandomGraph {
         return g_.reshape(bounded(g_.op(Op::Cumsum, {g_.reshape(any(), {a_ * b_})})), {a_, b_});
       case 12:
         return g_.reshape(g_.op(Op::Abs, {g_.reshape(any(), {b_, a_})}), {a_, b_});
+      case 13:
+        return g_.flip(bounded(any()), {static_cast<std::int64_t>(pick(2))});
+      case 14:
+        return bounded(g_.op(Op::Cumsum, {any()}));
+      case 15:
+        return g_.gather(any(), 0, like(rows_, 1));
       default:
         return g_.op(
             Op::Div,
@@ -116,8 +122,17 @@ TEST_P(CodegenRandom, Graph_AnySizes_AsInterpreted) {
   const auto executable = compile(graph);
   ASSERT_NE(executable, nullptr);
   std::mt19937_64 random(seed);
-  for (const auto& [a, b] :
-       {std::pair{0, 3}, {3, 0}, {1, 1}, {2, 1}, {1, 4}, {5, 7}, {33, 17}, {5, 7}}) {
+  for (const auto& [a, b] : {std::pair{0, 3},
+                             {3, 0},
+                             {1, 1},
+                             {2, 1},
+                             {1, 4},
+                             {5, 7},
+                             {33, 17},
+                             {5, 7},
+                             // Rows at each of which every kernel of a chain can be cut.
+                             {9, 256},
+                             {64, 32}}) {
     Inputs inputs;
     for (const char* name : {"x", "y", "z"})
       inputs[name] = random_array(random, DType::F64, {a, b});

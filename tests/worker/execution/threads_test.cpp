@@ -1,15 +1,15 @@
 // Steps of a program that threads share: the bits of every op, and the work of a step handed out.
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "compiled_graph.h"
 #include "graph_builder.h"
 #include "ops/joined_cases.h"
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <lockstep/worker/compile/codegen/codegen.h>
 #include <lockstep/worker/compile/run/matmul.h>
@@ -154,12 +154,12 @@ Graph shared_kernels() {
   const NodeId z = b.input("z", DType::F32, {n, shapes::Expr(3), m, shapes::Expr(5)});
   const NodeId index = b.input("index", DType::I64, {r});
   const NodeId rows = b.input("rows", DType::F32, {r, m});
-  b.output(b.op(Op::Exp, {x}));                                // flat
-  const NodeId mean = b.reduce(Op::Sum, x, {0});               // columns
-  b.output(b.op(Op::Sub, {x, b.expand(b.reshape(mean, {shapes::Expr(1), m}), {n, m})}));        // rows
-  b.output(b.op(Op::Tanh, {b.permute(z, {2, 0, 3, 1})}));      // four loops
-  b.output(b.reduce(Op::Sum, z, {2}));                         // columns of many rows
-  b.output(b.reduce(Op::Sum, z, {1, 3}));                      // short rows
+  b.output(b.op(Op::Exp, {x}));                                                           // flat
+  const NodeId mean = b.reduce(Op::Sum, x, {0});                                          // columns
+  b.output(b.op(Op::Sub, {x, b.expand(b.reshape(mean, {shapes::Expr(1), m}), {n, m})}));  // rows
+  b.output(b.op(Op::Tanh, {b.permute(z, {2, 0, 3, 1})}));            // four loops
+  b.output(b.reduce(Op::Sum, z, {2}));                               // columns of many rows
+  b.output(b.reduce(Op::Sum, z, {1, 3}));                            // short rows
   b.output(b.reduce(Op::Sum, b.cast(z, DType::F64), {0, 1, 2, 3}));  // one row
   b.output(b.reduce(Op::Prod, b.op(Op::Tanh, {x}), {0, 1}));
   b.output(b.reduce(Op::Sum, b.permute(z, {3, 1, 0, 2}), {2, 3}));
@@ -201,6 +201,104 @@ TEST(Threads, ShareEveryKindOfKernel) {
               << "output " << i << " with " << count << " threads, pieces of " << grain;
       }
   }
+}
+
+NodeId over_rows(GraphBuilder& b, NodeId total, NodeId like) {
+  const auto& sizes = b.meta(like).sizes;
+  return b.expand(b.reshape(total, {sizes[0], shapes::Expr(1)}), sizes);
+}
+
+/// The chains of a graph's program, as "length over rows".
+std::vector<std::string> chains_of(const Graph& graph) {
+  const auto program = generate(graph);
+  EXPECT_TRUE(program.has_value());
+  std::vector<std::string> out;
+  for (const Step& step : program->steps)
+    if (step.chain)
+      out.push_back(std::to_string(step.chain->length) + " over " +
+                    program->exprs.expr(step.chain->rows).text());
+  return out;
+}
+
+TEST(RowChains, Softmax_ItsLoss_AndANormOfIt_AreOne) {
+  GraphBuilder b("softmax");
+  const auto n = b.symbol("x.size(0)"), m = b.symbol("x.size(1)");
+  const NodeId x = b.input("x", DType::F32, {n, m}), label = b.input("label", DType::I64, {n});
+  const NodeId e = b.op(Op::Exp, {b.op(Op::Sub, {x, over_rows(b, b.reduce(Op::Amax, x, {1}), x)})});
+  const NodeId p = b.op(Op::Div, {e, over_rows(b, b.reduce(Op::Sum, e, {1}), x)});
+  b.output(p);
+  const NodeId squares = b.reduce(Op::Sum, b.op(Op::Mul, {p, p}), {1});
+  b.output(b.op(Op::Mul, {p, over_rows(b, b.op(Op::Rsqrt, {squares}), p)}));
+  (void)label;
+  const Graph graph = b.take();
+  EXPECT_EQ(chains_of(graph), std::vector<std::string>{"6 over s0"});
+
+  const std::unique_ptr<Executable> executable = compile(graph);
+  ASSERT_NE(executable, nullptr);
+  Threads one(1), three(3), eight(8, 1);
+  for (const auto& [rows, columns] : {std::pair<I, I>{700, 333}, {1, 90000}, {50000, 2}, {0, 9}}) {
+    std::mt19937_64 random(3);
+    const Inputs inputs{{"x", random_array(random, DType::F32, {rows, columns})},
+                        {"label", random_indices(random, rows, columns)}};
+    const auto expected = run_interpreted(graph, inputs);
+    const auto alone = run_compiled(*executable, inputs, one);
+    ASSERT_TRUE(expected && alone);
+    EXPECT_TRUE(same(*alone, *expected, 1e-5)) << rows << " " << columns;
+    for (Threads* threads : {&three, &eight}) {
+      const auto got = run_compiled(*executable, inputs, *threads);
+      ASSERT_TRUE(got.has_value());
+      for (std::size_t i = 0; i < got->size(); ++i)
+        EXPECT_TRUE(same_bits((*got)[i], (*alone)[i])) << rows << " " << columns << " " << i;
+    }
+  }
+}
+
+TEST(RowChains, EndWhereARowReadsAnotherRow) {
+  using Make = std::function<NodeId(GraphBuilder&, NodeId x, NodeId index)>;
+  // What reads `y`, which the kernel before has made and stored.
+  const auto chains = [](const Make& make) {
+    GraphBuilder b("pair");
+    const auto n = b.symbol("x.size(0)"), m = b.symbol("x.size(1)");
+    const NodeId x = b.input("x", DType::F32, {n, m}), index = b.input("index", DType::I64, {n});
+    const NodeId y = b.op(Op::Cumsum, {x});
+    b.output(y);
+    b.output(make(b, y, index));
+    return chains_of(b.take()).size();
+  };
+  const auto n = [](GraphBuilder& b, NodeId x) { return b.meta(x).sizes[0]; };
+  const auto m = [](GraphBuilder& b, NodeId x) { return b.meta(x).sizes[1]; };
+  const shapes::Expr one(1);
+  using B = GraphBuilder&;
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.op(Op::Tanh, {y}); }), 1U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.flip(y, {1}); }), 1U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.flip(y, {0}); }), 0U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.op(Op::Argsort, {y}); }), 0U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.op(Op::Cumsum, {y}); }), 1U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.reduce(Op::Sum, y, {1}); }), 1U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.reduce(Op::Argmax, y, {1}); }), 1U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.reduce(Op::Sum, y, {0}); }), 0U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.reduce(Op::Amax, y, {0}); }), 0U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId) { return b.permute(y, {1, 0}); }), 0U);
+  EXPECT_EQ(chains([](B b, NodeId y, NodeId index) {
+              return b.op(Op::IndexSelect, {y, index});
+            }),
+            0U);
+  EXPECT_EQ(chains([&](B b, NodeId y, NodeId) { return b.pad(y, 1, 1, 2); }), 1U);
+  EXPECT_EQ(chains([&](B b, NodeId y, NodeId) { return b.pad(y, 0, 1, 2); }), 0U);
+  EXPECT_EQ(
+      chains([&](B b, NodeId y, NodeId) { return b.slice(b.pad(y, 0, 1, 0), 0, 0, n(b, y)); }), 0U);
+  EXPECT_EQ(chains([&](B b, NodeId y, NodeId) {
+              return b.op(Op::Neg, {b.reshape(y, {n(b, y), m(b, y), one})});
+            }),
+            1U);
+  EXPECT_EQ(chains([&](B b, NodeId y, NodeId) {
+              return b.op(Op::Neg, {b.reshape(b.permute(y, {1, 0}), {n(b, y), m(b, y)})});
+            }),
+            0U);
+  EXPECT_EQ(chains([&](B b, NodeId y, NodeId index) {
+              return b.gather(y, 0, b.expand(b.reshape(index, {n(b, y), one}), b.meta(y).sizes));
+            }),
+            0U);
 }
 
 TEST(Threads, AreNotAskedForLittleWork) {

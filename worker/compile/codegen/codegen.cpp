@@ -10,6 +10,7 @@
 #include <lockstep/worker/compile/codegen/emitter.h>
 #include <lockstep/worker/compile/codegen/plan.h>
 #include <lockstep/worker/compile/codegen/prelude.h>
+#include <lockstep/worker/compile/codegen/row_chains.h>
 #include <lockstep/worker/tensor/graph/index_range.h>
 #include <lockstep/worker/tensor/graph/op.h>
 #include <lockstep/worker/tensor/graph/own_op.h>
@@ -60,6 +61,7 @@ class Generator {
         if (auto added = add_bodies(graph.nodes[step.node]); !added) return added.error();
       if (step.kind != Step::Kind::Kernel || !step.roots.empty()) add_step(step);
     }
+    add_chains();
     add_outputs();
     set_lifetimes();
     add_sizes();
@@ -102,9 +104,23 @@ class Generator {
     program_.inputs.push_back({at, id, slots(node(id).meta.sizes)});
   }
 
+  /// Kernels for CUDA are not shared, so they form no chains.
+  void add_chains() {
+    shared_.resize(program_.steps.size());
+    for (const RowChain& chain : row_chains(program_.graph, plan_, shared_))
+      program_.steps[chain.first].chain =
+          Step::Chain{static_cast<std::uint32_t>(chain.length), slot(chain.rows)};
+  }
+
+  void add_planned_kernel(const PlannedStep& planned) {
+    const std::size_t before = program_.steps.size();
+    add_kernels(planned.node, emit(program_.graph, plan_, planned, program_.target));
+    shared_.resize(program_.steps.size());
+    if (shared_.size() == before + 1 && program_.steps[before].sharing) shared_[before] = &planned;
+  }
+
   void add_step(const PlannedStep& planned) {
-    if (planned.kind == Step::Kind::Kernel)
-      return add_kernels(planned.node, emit(program_.graph, plan_, planned, program_.target));
+    if (planned.kind == Step::Kind::Kernel) return add_planned_kernel(planned);
     if (planned.kind == Step::Kind::HostCall && !own_text(node(planned.node)).empty())
       return add_kernels(planned.node,
                          emit_own(program_.graph, plan_, planned.node, program_.target));
@@ -388,6 +404,7 @@ class Generator {
   Program program_;
   Plan plan_;
   std::map<NodeId, BufferId> buffers_;
+  std::vector<const PlannedStep*> shared_;  // per step: see row_chains()
   std::uint32_t first_body_ = 0;
   std::map<std::string, std::uint32_t> kernels_;
 };

@@ -82,6 +82,9 @@ std::string Program::text() const {
       out += fmt::format(" shared by {} of {} over {}", step.sharing->unit,
                          exprs.expr(step.sharing->iterations).text(),
                          exprs.expr(step.sharing->elements).text());
+    if (step.chain)
+      out += fmt::format(" chain of {} over {}", step.chain->length,
+                         exprs.expr(step.chain->rows).text());
     if (step.deferred()) out += fmt::format(" to outcome {}", step.outcome);
     if (step.carries_status) out += " with status";
     for (std::uint32_t k : step.results) out += fmt::format(" result {}", k);

@@ -83,6 +83,13 @@ struct Step {
   std::vector<ExprSlot> args;
   std::optional<Launch> launch{};    // Kernel or deferred check of a program for CUDA
   std::optional<Sharing> sharing{};  // Kernel of a program for the host
+  /// The first of steps that run together, some of their rows at a time. Each goes over a multiple
+  /// of `rows` iterations, and over each row as often.
+  struct Chain {
+    std::uint32_t length = 0;  // steps
+    ExprSlot rows = 0;
+  };
+  std::optional<Chain> chain{};  // Kernel of a program for the host
   /// Places in `buffers` of scratch memory that each thread has for itself.
   std::vector<std::uint32_t> of_thread{};
   /// Deferred check: place among the program's outcomes of the first number that its kernel writes;

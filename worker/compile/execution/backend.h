@@ -42,6 +42,8 @@ class Backend {
   /// Starts a Kernel step with its arguments, or a deferred check.
   virtual Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                               const RunValues& values) = 0;
+  /// Runs the Kernel steps of a chain, which begins with the first of `steps`, on the host.
+  virtual Result<void> launch_chain(std::span<const Step> steps, const RunValues& values) = 0;
   /// Starts a Matmul, SegmentMatmul or SegmentOuter step, whose counts have been checked.
   virtual Result<void> multiply(const Step& step, std::span<const std::int64_t> numbers) = 0;
   /// Waits for an i64 value and returns its first `count` elements; valid until the next call.

@@ -111,6 +111,10 @@ class DeviceBackend final : public Backend {
     return kernels_.start(step, std::move(buffers), numbers, values);
   }
 
+  Result<void> launch_chain(std::span<const Step>, const RunValues&) override {
+    return internal_error("a program for a device has a chain of kernels");
+  }
+
   Result<void> multiply(const Step& step, std::span<const std::int64_t> n) override {
     std::vector<DeviceAddress> at;
     for (BufferId buffer : step.buffers) at.push_back(values_[buffer].address);

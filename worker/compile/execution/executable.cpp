@@ -161,6 +161,11 @@ class Executable::Loaded {
           continue;
         }
       }
+      if (step.chain) {
+        run_chain(i);
+        i += step.chain->length - 1;
+        continue;
+      }
       if (auto ended = execute(i, communicator, host); !ended) return ended;
       if (!joint_.failed()) drop(i);
     }
@@ -234,6 +239,19 @@ class Executable::Loaded {
       if (auto made = backend_->make(at, values_[program_.buffers[at].elements]); !made)
         return made;
     return {};
+  }
+
+  /// Runs the chain that begins with step `first`. All of its values live until its end.
+  void run_chain(std::size_t first) {
+    const std::size_t end = first + program_.steps[first].chain->length;
+    const Instant start = clock_.now();
+    for (std::size_t i = first; i < end; ++i)
+      if (auto made = make(i); !made) return joint_.fail(program_.steps[i].node, made.error());
+    const auto steps = std::span(program_.steps).subspan(first, end - first);
+    if (auto done = backend_->launch_chain(steps, values_); !done)
+      return joint_.fail(steps.front().node, done.error());
+    for (std::size_t i = first; i < end; ++i) drop(i);
+    time_.kernels += clock_.now() - start;
   }
 
   /// Runs step `i`. Records a failure that a later status can report. Errors: failures that cannot

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +14,10 @@
 
 namespace lockstep::worker {
 namespace {
+
+/// Elements over which the kernels of a chain go before the next rows: so many that calls cost
+/// little, and so few that they stay in the cache of a core.
+constexpr std::int64_t kChainBlock = 1 << 15;
 
 using KernelFunction = void (*)(void* const*, const std::int64_t*);
 
@@ -77,11 +82,19 @@ class HostBackend final : public Backend {
 
   Result<void> launch(const Step& step, std::span<const std::int64_t> numbers,
                       const RunValues& values) override {
+    if (step.sharing) return share({&step, 1}, values[step.sharing->iterations], values);
     addresses_.clear();
     for (BufferId at : step.buffers) addresses_.push_back(pointers_[at]);
-    const KernelFunction function = functions_[step.kernel];
-    if (step.sharing) return share(step, function, numbers, values);
-    function(addresses_.data(), numbers.data());
+    functions_[step.kernel](addresses_.data(), numbers.data());
+    return {};
+  }
+
+  Result<void> launch_chain(std::span<const Step> steps, const RunValues& values) override {
+    const std::int64_t rows = values[steps.front().chain->rows];
+    if (rows >= threads_->count()) return share(steps, rows, values);
+    for (const Step& step : steps)  // each alone has more rows for the threads
+      if (auto done = share({&step, 1}, values[step.sharing->iterations], values); !done)
+        return done;
     return {};
   }
 
@@ -158,55 +171,107 @@ class HostBackend final : public Backend {
   [[nodiscard]] std::size_t bytes() const override { return arena_.bytes(); }
 
  private:
-  /// A thread's call of a kernel.
+  /// A kernel that threads share, while it runs.
+  struct Shared {
+    KernelFunction function = nullptr;
+    std::int64_t iterations = 0, unit = 1;
+    std::int64_t per_row = 1;  // iterations of each row of its chain
+    std::size_t arguments = 0;
+  };
+  /// A thread's calls of the kernels that run together.
   struct OfThread {
-    std::vector<void*> addresses;
-    std::vector<std::int64_t> numbers;
+    struct Call {
+      std::vector<void*> addresses;
+      std::vector<std::int64_t> numbers;
+    };
+    std::vector<Call> calls;
     std::vector<std::vector<std::byte>> scratch;
+
+    void call(const Shared& kernel, std::size_t which, std::int64_t first, std::int64_t last) {
+      Call& mine = calls[which];
+      mine.numbers[kernel.arguments] = first;
+      mine.numbers[kernel.arguments + 1] = last;
+      kernel.function(mine.addresses.data(), mine.numbers.data());
+    }
   };
 
-  /// Has threads share the step's kernel; its addresses are in addresses_.
-  Result<void> share(const Step& step, KernelFunction function,
-                     std::span<const std::int64_t> numbers, const RunValues& values) {
-    const std::int64_t iterations = values[step.sharing->iterations], unit = step.sharing->unit;
-    if (iterations == 0) return {};
-    const std::int64_t units = (iterations + unit - 1) / unit;
-    const int pieces = threads_->pieces_of(values[step.sharing->elements], units);
-    if (auto made = make_calls(step, numbers, pieces == 1 ? 1 : threads_->count(), values); !made)
-      return made;
+  /// Runs steps together, `rows` rows; every step goes over a multiple of `rows` iterations.
+  Result<void> share(std::span<const Step> steps, std::int64_t rows, const RunValues& values) {
+    if (rows == 0) return {};
+    shared_.clear();
+    std::int64_t unit = 1, elements = 0;  // rows at a multiple of which every step can be cut
+    for (const Step& step : steps) {
+      const Sharing& how = *step.sharing;
+      const std::int64_t iterations = values[how.iterations], per_row = iterations / rows;
+      shared_.push_back({functions_[step.kernel], iterations, how.unit, per_row, step.args.size()});
+      elements += values[how.elements];
+      if (per_row > 0) unit = std::lcm(unit, how.unit / std::gcd(how.unit, per_row));
+    }
+    const std::int64_t units = (rows + unit - 1) / unit;
+    const int pieces = threads_->pieces_of(elements, units);
+    const int threads = pieces == 1 ? 1 : threads_->count();
+    if (auto made = make_calls(steps, threads, values); !made) return made;
+    // A single step has nothing to gain from blocks.
+    const std::int64_t per_block =
+        steps.size() == 1
+            ? units
+            : std::max<std::int64_t>(kChainBlock / std::max<std::int64_t>(elements / units, 1), 1);
     threads_->run(pieces, [&](std::int64_t piece, int thread) {
-      OfThread& call = calls_[static_cast<std::size_t>(thread)];
-      call.numbers[numbers.size()] = piece * units / pieces * unit;
-      call.numbers[numbers.size() + 1] = std::min((piece + 1) * units / pieces * unit, iterations);
-      function(call.addresses.data(), call.numbers.data());
+      OfThread& mine = of_threads_[static_cast<std::size_t>(thread)];
+      const std::int64_t end = (piece + 1) * units / pieces;
+      for (std::int64_t block = piece * units / pieces; block < end; block += per_block) {
+        const std::int64_t first = block * unit,
+                           last = std::min(std::min(block + per_block, end) * unit, rows);
+        for (std::size_t k = 0; k < shared_.size(); ++k)
+          if (const std::int64_t each = shared_[k].per_row; each > 0)
+            mine.call(shared_[k], k, first * each, last * each);
+      }
     });
     return {};
   }
 
   /// Prepares the calls of `threads` threads. The first thread uses the scratch memory of the
   /// arena.
-  Result<void> make_calls(const Step& step, std::span<const std::int64_t> numbers, int threads,
-                          const RunValues& values) {
-    calls_.resize(std::max(calls_.size(), static_cast<std::size_t>(threads)));
-    for (std::size_t t = 0; t < static_cast<std::size_t>(threads); ++t) {
-      OfThread& call = calls_[t];
-      call.addresses.assign(addresses_.begin(), addresses_.end());
-      call.numbers.assign(numbers.begin(), numbers.end());
-      call.numbers.resize(numbers.size() + 2);
+  Result<void> make_calls(std::span<const Step> steps, int threads, const RunValues& values) {
+    const auto count = static_cast<std::size_t>(threads);
+    of_threads_.resize(std::max(of_threads_.size(), count));
+    for (std::size_t t = 0; t < count; ++t) {
+      OfThread& mine = of_threads_[t];
+      mine.calls.resize(std::max(mine.calls.size(), steps.size()));
+      for (std::size_t k = 0; k < steps.size(); ++k) {
+        const Step& step = steps[k];
+        OfThread::Call& call = mine.calls[k];
+        values.gather(step.args, call.numbers);
+        call.numbers.resize(step.args.size() + 2);
+        call.addresses.clear();
+        for (const BufferId at : step.buffers) call.addresses.push_back(pointers_[at]);
+        mine.scratch.resize(std::max(mine.scratch.size(), step.of_thread.size()));
+      }
       if (t == 0) continue;
-      call.scratch.resize(std::max(call.scratch.size(), step.of_thread.size()));
+      if (auto made = make_scratch(steps, mine, values); !made) return made;
+    }
+    return {};
+  }
+
+  /// Gives a thread scratch memory; its kernels run one after the other and use the same.
+  Result<void> make_scratch(std::span<const Step> steps, OfThread& mine, const RunValues& values) {
+    const auto buffer_of = [&](const Step& step, std::size_t which) -> const Buffer& {
+      return program_.buffers[step.buffers[step.of_thread[which]]];
+    };
+    for (const Step& step : steps)
       for (std::size_t k = 0; k < step.of_thread.size(); ++k) {
-        const Buffer& buffer = program_.buffers[step.buffers[step.of_thread[k]]];
+        const Buffer& buffer = buffer_of(step, k);
         const std::size_t bytes =
             static_cast<std::size_t>(values[buffer.elements]) * dtype_size(buffer.dtype);
         try {
-          if (call.scratch[k].size() < bytes) call.scratch[k].resize(bytes);
+          if (mine.scratch[k].size() < bytes) mine.scratch[k].resize(bytes);
         } catch (const std::bad_alloc&) {
           return memory_failure(program_.graph, buffer.node, bytes);
         }
-        call.addresses[step.of_thread[k]] = call.scratch[k].data();
       }
-    }
+    for (std::size_t s = 0; s < steps.size(); ++s)
+      for (std::size_t k = 0; k < steps[s].of_thread.size(); ++k)
+        mine.calls[s].addresses[steps[s].of_thread[k]] = mine.scratch[k].data();
     return {};
   }
 
@@ -214,9 +279,10 @@ class HostBackend final : public Backend {
   std::vector<std::unique_ptr<LoadedObject>> objects_;
   std::vector<KernelFunction> functions_;
   Arena arena_;
-  std::vector<OfThread> calls_;  // by thread
   // The current run.
   Threads* threads_ = nullptr;
+  std::vector<Shared> shared_;
+  std::vector<OfThread> of_threads_;
   std::vector<void*> pointers_, addresses_;
   std::vector<Array> arrays_;  // inputs and outputs
 };
