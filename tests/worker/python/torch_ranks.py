@@ -1,8 +1,10 @@
 """A case of torch_cases.py on some ranks, and what came of it; what tests of cases have in common."""
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -13,9 +15,12 @@ GLOO, LIMIT = 9, 100  # seconds: gloo's time-out in the cases, and the most that
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    """Below the ports that the system gives to connections, so that none takes it before a rank listens there."""
+    while True:
+        port = random.randrange(15000, 32000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("", port))
+            return str(port)
 
 
 def run_cases(cases):
