@@ -6,11 +6,13 @@ give to the bit what they give without, end well, and print no more.
 
 scripts/test --long jax runs it. Without flax, the program that needs it is left out."""
 
+import contextlib
 import functools
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,20 +74,26 @@ class Run:
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "WORLD_SIZE": str(size), "PORT": free_port(), "WATCH": watch, "FOLDER": folder,
                            "OMP_NUM_THREADS": "1", "DEADLINE": "5", "PYTHONWARNINGS": "ignore"}
-            ranks = [subprocess.Popen([sys.executable, PROGRAM, case], env={**environment, "RANK": str(rank), "PYTHONHASHSEED": str(rank + 1)}, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(size)]
-            self.out, self.text, until, self.hangs = [], [], time.monotonic() + limit, False
+            files = [[pathlib.Path(folder) / f"{kind}{rank}.txt" for kind in ("out", "text")] for rank in range(size)]
+            with contextlib.ExitStack() as opened:
+                ranks = [subprocess.Popen([sys.executable, PROGRAM, case], env={**environment, "RANK": str(rank), "PYTHONHASHSEED": str(rank + 1)},
+                                          start_new_session=True, stdout=opened.enter_context(out.open("w")),
+                                          stderr=opened.enter_context(text.open("w"))) for rank, (out, text) in enumerate(files)]
+            until, self.hangs = time.monotonic() + limit, False
             for process in ranks:
                 try:
-                    out, text = process.communicate(timeout=max(until - time.monotonic(), 1))
+                    process.wait(timeout=max(until - time.monotonic(), 1))
                 except subprocess.TimeoutExpired:
                     self.hangs = True
                     for each in ranks:
                         each.kill()
-                    out, text = process.communicate()
-                self.out.append(out)
-                self.text.append("\n".join(line for line in text.split("\n") if not line.startswith("[Gloo]")))
+                    process.wait()
                 until = max(until, time.monotonic() + 8) if "stopped" != case else time.monotonic()
+            for process in ranks:  # what a rank has left behind
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            self.out = [out.read_text() for out, _ in files]
+            self.text = ["\n".join(line for line in text.read_text().split("\n") if not line.startswith("[Gloo]")) for _, text in files]
             self.codes = [process.returncode for process in ranks]
             self.found = [json.loads(line)["out"] for out in self.out for line in out.splitlines() if line.startswith('{"rank"')]
 
