@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Trains one workload of the suite by PyTorch and prints what its steps took, as lockstep_suite does.
+
+usage: [scripts/mpirun -n RANKS] torch_suite.py WORKLOAD [--mode eager|inductor] [--size tiny|full]
+       [--dtype f32|f64] [--steps N] [--warm N] [--threads N] [--meet FILE]
+
+Models, parameters and data are those of the files beside this one, by the same formulas, so both sides have the same
+losses. More ranks than one meet by FILE, a new one for each job, over gloo. Exit codes: 0, 2 (usage), 7 (no PyTorch).
+"""
+import argparse
+import json
+import math
+import os
+import resource
+import sys
+import time
+
+try:
+    import numpy
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+except ImportError as missing:
+    print(f"torch_suite: {missing.name} is not installed for {sys.executable}.", file=sys.stderr)
+    sys.exit(7)
+
+
+def number(tensor, elements):
+    """In [0, 1), of each element of a tensor: numbers.h."""
+    elements = numpy.asarray(elements, dtype=numpy.uint64)
+    with numpy.errstate(over="ignore"):
+        z = (numpy.uint64(tensor << 40) + elements + numpy.uint64(1)) * numpy.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        return ((z ^ (z >> numpy.uint64(31))) >> numpy.uint64(11)).astype(numpy.float64) * 2.0 ** -53
+
+
+def whole(tensor, elements, below):
+    return (number(tensor, elements) * below).astype(numpy.int64)
+
+
+def product_scale(width):
+    return math.sqrt(3.0 / width)
+
+
+class Setting:
+    def __init__(self, dtype, tiny, rank, ranks):
+        self.dtype, self.tiny, self.rank, self.ranks = dtype, tiny, rank, ranks
+
+    def size(self, full, small):
+        return small if self.tiny else full
+
+    def share(self, count):
+        return count // self.ranks
+
+    def first(self, count):
+        return self.share(count) * self.rank
+
+    def spread(self, sizes, tensor, scale, first=0):
+        values = (2 * number(tensor, first + numpy.arange(math.prod(sizes))) - 1) * scale
+        return torch.from_numpy(values).reshape(sizes).to(self.dtype)
+
+    def filled(self, sizes, value):
+        return torch.full(sizes, float(value), dtype=self.dtype)
+
+    def product(self, tensor, *sizes):
+        """A matrix, or one for each of sizes[0]."""
+        return self.spread(sizes, tensor, product_scale(sizes[-2]))
+
+
+class Experts:
+    """experts.cpp"""
+
+    def __init__(self, s):
+        self.s, self.layers = s, 2
+        self.lines, self.length, self.words = s.size(64, 8), s.size(48, 6), s.size(4096, 20)
+        self.width, self.hidden, self.experts = s.size(256, 8), s.size(1024, 12), s.size(8, 4)
+
+    def parameters(self):
+        s, tensor = self.s, iter(range(100))
+        out = [s.spread((self.words, self.width), next(tensor), 1) for _ in range(2)]
+        for _ in range(self.layers):
+            out += [s.filled((self.width,), 1), s.product(next(tensor), self.width, self.experts),
+                    s.product(next(tensor), self.experts, self.width, self.hidden),
+                    s.product(next(tensor), self.experts, self.hidden, self.width)]
+        return out + [s.filled((self.width,), 1), s.product(next(tensor), self.width, self.words)]
+
+    def batch(self, step):
+        s = self.s
+        lines = step * self.lines + numpy.arange(self.lines)
+        least = self.length // 3
+        lengths = least + whole(100, lines, self.length - least + 1)
+        first = s.first(self.lines)
+        mine = range(first, first + s.share(self.lines))
+        words = [whole(101, lines[i] * (self.length + 2) + numpy.arange(lengths[i] + 2), self.words) for i in mine]
+        return [*(torch.from_numpy(numpy.concatenate([line[at:len(line) - 2 + at] for line in words])) for at in range(3)),
+                s.filled((), lengths.sum())]
+
+    def chosen_experts(self, x, gate, first, second):
+        scores = torch.softmax(x @ gate, 1)
+        choice = scores.argmax(1)
+        weight = scores.gather(1, choice[:, None])
+        order = choice.argsort(stable=True)
+        counts = torch.bincount(choice, minlength=self.experts).tolist()
+        parts = x[order].split(counts)
+        made = torch.cat([F.gelu(part @ first[e], approximate="tanh") @ second[e] for e, part in enumerate(parts)])
+        return made[order.argsort()] * weight
+
+    def loss(self, p, batch):
+        p = iter(p)
+        x = F.embedding(batch[0], next(p)) + F.embedding(batch[1], next(p))
+        for _ in range(self.layers):
+            x = x + self.chosen_experts(F.rms_norm(x, (self.width,), next(p), 1e-6), next(p), next(p), next(p))
+        scores = F.rms_norm(x, (self.width,), next(p), 1e-6) @ next(p)
+        return F.cross_entropy(scores, batch[2], reduction="sum") / batch[3]
+
+
+class Transformer:
+    """transformer.cpp"""
+
+    def __init__(self, s):
+        self.s = s
+        self.layers, self.width, self.heads = s.size(8, 2), s.size(512, 8), s.size(8, 2)
+        self.words, self.length, self.lines = s.size(8192, 16), s.size(256, 6), s.size(8, 4)
+
+    def parameters(self):
+        s, w, tensor = self.s, self.width, iter(range(100))
+        out = [s.spread((self.words, w), next(tensor), 0.05), s.spread((self.length, w), next(tensor), 0.05)]
+        for _ in range(self.layers):
+            out += [s.filled((w,), 1), s.filled((w,), 0), s.product(next(tensor), w, 3 * w), s.product(next(tensor), w, w),
+                    s.filled((w,), 1), s.filled((w,), 0), s.product(next(tensor), w, 4 * w), s.filled((4 * w,), 0),
+                    s.product(next(tensor), 4 * w, w), s.filled((w,), 0)]
+        return out + [s.filled((w,), 1), s.filled((w,), 0)]
+
+    def batch(self, step):
+        mine = self.s.share(self.lines)
+        lines = step * self.lines + self.s.first(self.lines) + numpy.arange(mine)
+        words = whole(100, lines[:, None] * (self.length + 1) + numpy.arange(self.length + 1), self.words)
+        return [torch.from_numpy(words[:, :-1].copy()), torch.from_numpy(words[:, 1:].reshape(-1).copy())]
+
+    def loss(self, p, batch):
+        p, w = iter(p), (self.width,)
+        table = next(p)
+        x = F.embedding(batch[0], table) + next(p)
+        for _ in range(self.layers):
+            y = F.layer_norm(x, w, next(p), next(p)) @ next(p)
+            parts = y.reshape(-1, self.length, 3, self.heads, self.width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+            seen = F.scaled_dot_product_attention(*parts, is_causal=True)
+            x = x + seen.permute(0, 2, 1, 3).reshape(x.shape) @ next(p)
+            hidden = F.gelu(F.layer_norm(x, w, next(p), next(p)) @ next(p) + next(p), approximate="tanh")
+            x = x + hidden @ next(p) + next(p)
+        scores = F.layer_norm(x, w, next(p), next(p)) @ table.T
+        return F.cross_entropy(scores.reshape(-1, self.words), batch[1], reduction="sum") / (self.lines * self.length)
+
+
+class Recommender:
+    """recommender.cpp"""
+
+    def __init__(self, s):
+        self.s, self.features, self.numbers = s, 26, 13
+        self.rows, self.width, self.hidden = s.size(2000, 5), s.size(32, 4), s.size(256, 8)
+        self.samples, self.most = s.size(1024, 8), s.size(12, 4)
+        self.pairs = self.features * (self.features + 1) // 2
+
+    def parameters(self):
+        s, tensor = self.s, iter(range(100))
+        out = [s.spread((self.features * self.rows, self.width), next(tensor), 0.5)]
+        for rows, columns in ((self.numbers, self.hidden), (self.hidden, self.width),
+                              (self.width + self.pairs, self.hidden), (self.hidden, self.hidden), (self.hidden, 1)):
+            out += [s.product(next(tensor), rows, columns), s.filled((columns,), 0)]
+        return out
+
+    def batch(self, step):
+        s, mine = self.s, self.s.share(self.samples)
+        first = step * self.samples + s.first(self.samples)
+        bags = (first + numpy.arange(mine)) * self.features + numpy.arange(self.features)[:, None]
+        lengths = whole(101, bags, self.most + 1)
+        values = whole(102, bags[:, :, None] * self.most + numpy.arange(self.most), self.rows)
+        values += numpy.arange(self.features)[:, None, None] * self.rows
+        values = values[numpy.arange(self.most) < lengths[:, :, None]]
+        ends = numpy.concatenate([[0], lengths.reshape(-1).cumsum()[:-1]])
+        places = [i * (self.features + 1) + j for i in range(self.features + 1) for j in range(i)]
+        clicked = torch.from_numpy(whole(103, first + numpy.arange(mine), 2)).to(s.dtype)
+        return [s.spread((mine, self.numbers), 100, 1, first * self.numbers), torch.from_numpy(values),
+                torch.from_numpy(ends), clicked, torch.tensor(places)]
+
+    def loss(self, p, batch):
+        p = iter(p)
+        bags = F.embedding_bag(batch[1], next(p), batch[2], mode="sum")
+        dense = torch.relu(torch.relu(batch[0] @ next(p) + next(p)) @ next(p) + next(p))
+        each = torch.cat([dense[:, None], bags.reshape(self.features, -1, self.width).transpose(0, 1)], 1)
+        products = torch.bmm(each, each.transpose(1, 2)).flatten(1)
+        x = torch.cat([dense, products.index_select(1, batch[4])], 1)
+        for _ in range(2):
+            x = torch.relu(x @ next(p) + next(p))
+        x = (x @ next(p) + next(p)).squeeze(1)
+        return F.binary_cross_entropy_with_logits(x, batch[3], reduction="sum") / self.samples
+
+
+WORKLOADS = {"experts": Experts, "transformer": Transformer, "recommender": Recommender}
+
+
+def sum_over_ranks(tensors):
+    """By one collective for all of them."""
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    dist.all_reduce(flat)
+    for tensor, total in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
+        tensor.copy_(total.view_as(tensor))
+
+
+def peak_bytes():
+    with open("/proc/self/status") as status:
+        return next(float(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+
+
+def processor_s():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def graphs():
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
+def train(workload, s, arguments):
+    loss_of = workload.loss
+    if arguments.mode == "inductor":
+        torch._dynamo.config.capture_scalar_outputs = True  # the counts of experts stay in the graph
+        loss_of = torch.compile(loss_of)
+    parameters = [tensor.requires_grad_() for tensor in workload.parameters()]
+    shared = [tensor for i, tensor in enumerate(parameters) if getattr(workload, "shared", lambda i: True)(i)]
+    adam = torch.optim.Adam(parameters, fused=True)
+    out = {"losses": [], "wall_s": [], "cpu_s": [], "compiled": []}
+    for step in range(arguments.steps):
+        if step == arguments.warm:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+        batch = workload.batch(step)
+        before, processor, begin = graphs(), processor_s(), time.perf_counter()
+        loss = loss_of(parameters, batch)
+        loss.backward()
+        loss = loss.detach().clone()
+        if s.ranks > 1:
+            sum_over_ranks([tensor.grad for tensor in shared])
+            dist.all_reduce(loss)
+        adam.step()
+        adam.zero_grad()
+        out["losses"].append(loss.item())
+        out["wall_s"].append(time.perf_counter() - begin)
+        out["cpu_s"].append(processor_s() - processor)
+        out["compiled"].append(graphs() - before)
+    out["peak_bytes"] = peak_bytes()
+    if s.ranks > 1:
+        slowest = torch.tensor(out["wall_s"] + [out["peak_bytes"]], dtype=torch.float64)
+        total = torch.tensor(out["cpu_s"], dtype=torch.float64)
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        dist.all_reduce(total)
+        *out["wall_s"], out["peak_bytes"] = slowest.tolist()
+        out["cpu_s"] = total.tolist()
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--mode", choices=("eager", "inductor"), default="eager")
+    parser.add_argument("--size", choices=("tiny", "full"), default="full")
+    parser.add_argument("--dtype", choices=("f32", "f64"), default="f32")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1, help="of each rank")
+    parser.add_argument("--meet", help="a new file, by which more ranks than one meet")
+    arguments = parser.parse_args()
+    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+    if ranks > 1 and not arguments.meet:
+        parser.error("more ranks than one meet by --meet FILE")
+    torch.set_num_threads(arguments.threads)
+    if ranks > 1:
+        dist.init_process_group("gloo", init_method=f"file://{os.path.abspath(arguments.meet)}", rank=rank, world_size=ranks)
+    s = Setting(torch.float64 if arguments.dtype == "f64" else torch.float32, arguments.size == "tiny", rank, ranks)
+    made = train(WORKLOADS[arguments.workload](s), s, arguments)
+    if rank == 0:
+        print(json.dumps({"side": arguments.mode, "workload": arguments.workload, "size": arguments.size,
+                          "dtype": arguments.dtype, "ranks": ranks, "warm": arguments.warm, "fallbacks": 0, **made}))
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+main()
