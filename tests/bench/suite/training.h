@@ -10,11 +10,11 @@ namespace lockstep::suite {
 
 struct Figures {
   std::vector<double> losses;
-  std::vector<double> wall_s;    // of each step, the slowest rank's
-  std::vector<double> cpu_s;     // of each step, summed over the ranks; without compiler processes
-  std::vector<double> compiled;  // entries that each step compiled
-  double fallbacks = 0;          // steps that were interpreted, for want of an entry
-  double peak_bytes = 0;         // resident memory of the largest rank, in the steps after `warm`
+  std::vector<double> wall_s;  // of each step, the slowest rank's
+  std::vector<double> cpu_s;   // of each step, summed over the ranks; without compiler processes
+  std::vector<int> compiled;   // entries that each step compiled
+  int fallbacks = 0;           // steps that were interpreted, for want of an entry
+  double peak_bytes = 0;       // resident memory of the largest rank, in the steps after `warm`
 };
 
 /// Collective. The same result on all ranks, except for losses' rounding.
