@@ -197,7 +197,218 @@ class Recommender:
         return F.binary_cross_entropy_with_logits(x, batch[3], reduction="sum") / self.samples
 
 
-WORKLOADS = {"experts": Experts, "transformer": Transformer, "recommender": Recommender}
+class Lstm:
+    """lstm.cpp"""
+
+    def __init__(self, s):
+        self.s = s
+        self.lines, self.length, self.words, self.width = s.size(32, 4), s.size(64, 5), s.size(1024, 12), s.size(256, 6)
+
+    def parameters(self):
+        s, w, scale = self.s, self.width, product_scale(self.width)
+        return [s.spread((self.words, w), 0, 1), s.spread((4 * w, w), 1, scale), s.spread((4 * w, w), 2, scale),
+                s.filled((4 * w,), 0), s.spread((w, self.words), 3, scale)]
+
+    def batch(self, step):
+        mine = self.s.share(self.lines)
+        lines = step * self.lines + self.s.first(self.lines) + numpy.arange(mine)
+        words = whole(100, lines * (self.length + 1) + numpy.arange(self.length + 1)[:, None], self.words)
+        return [torch.from_numpy(words[:-1].copy()), torch.from_numpy(words[1:].reshape(-1).copy())]
+
+    def loss(self, p, batch):
+        table, of_input, of_hidden, bias, head = p
+        x = F.embedding(batch[0], table)
+        none = x.new_zeros((1, x.shape[1], self.width))
+        seen = torch._VF.lstm(x, (none, none), [of_input, of_hidden, bias, torch.zeros_like(bias)], True, 1, 0.0, True,
+                              False, False)[0]
+        return F.cross_entropy(seen.reshape(-1, self.width) @ head, batch[1], reduction="sum") / (self.lines * self.length)
+
+
+class Graph:
+    """graph.cpp"""
+
+    def __init__(self, s):
+        self.s, self.layers = s, 3
+        self.graphs, self.most, self.neighbours, self.width = s.size(256, 8), s.size(40, 5), s.size(7, 3), s.size(128, 4)
+
+    def parameters(self):
+        s, w = self.s, self.width
+        out = []
+        for layer in range(self.layers):
+            out += [s.product(2 * layer, w, w), s.product(2 * layer + 1, w, w), s.filled((w,), 0)]
+        return out + [s.product(2 * self.layers, w, 1)]
+
+    def batch(self, step):
+        """As in graph.cpp, with the node of each edge and the graph of each node in place of lengths."""
+        s, mine = self.s, self.s.share(self.graphs)
+        first = step * self.graphs + s.first(self.graphs)
+        graphs = first + numpy.arange(mine)
+        sizes = 1 + whole(100, graphs, self.most)
+        graph = numpy.repeat(numpy.arange(mine), sizes)
+        starts = sizes.cumsum() - sizes
+        nodes = graphs[graph] * self.most + numpy.arange(sizes.sum()) - starts[graph]
+        degrees = whole(101, nodes, self.neighbours + 1)
+        to = numpy.repeat(numpy.arange(len(nodes)), degrees)
+        place = numpy.arange(len(to)) - (degrees.cumsum() - degrees)[to]
+        below = sizes[graph][to]
+        found = (number(102, nodes[to] * self.neighbours + place) * below).astype(numpy.int64) + starts[graph][to]
+        known = 2 * number(103, nodes[:, None] * self.width + numpy.arange(self.width)) - 1
+        share = 1 / numpy.maximum(1.0, degrees)[:, None]
+        return [torch.from_numpy(known).to(s.dtype), torch.from_numpy(found), torch.from_numpy(to),
+                torch.from_numpy(share).to(s.dtype), torch.from_numpy(graph), s.spread((mine,), 104, 1, first)]
+
+    def loss(self, p, batch):
+        p, x = iter(p), batch[0]
+        for _ in range(self.layers):
+            seen = torch.zeros_like(x).index_add(0, batch[2], x[batch[1]]) * batch[3]
+            x = torch.relu(x @ next(p) + seen @ next(p) + next(p))
+        found = x.new_zeros((batch[5].shape[0], 1)).index_add(0, batch[4], x @ next(p))
+        return F.mse_loss(found.squeeze(1), batch[5], reduction="sum") / self.graphs
+
+
+class Capacity:
+    """capacity.cpp"""
+
+    def __init__(self, s):
+        self.s, self.groups = s, 4
+        self.tokens, self.words, self.width = s.size(512, 12), s.size(2048, 12), s.size(256, 6)
+        self.hidden, self.experts, self.capacity = s.size(1024, 8), s.size(8, 3), s.size(80, 5)
+
+    def parameters(self):
+        s, w = self.s, self.width
+        return [s.spread((self.words, w), 0, 1), s.product(1, w, self.experts), s.product(2, self.experts, w, self.hidden),
+                s.product(3, self.experts, self.hidden, w), s.product(4, w, self.words)]
+
+    def batch(self, step):
+        groups = step * self.groups + self.s.first(self.groups) + numpy.arange(self.s.share(self.groups))
+        words = whole(100, groups[:, None] * (self.tokens + 1) + numpy.arange(self.tokens + 1), self.words)
+        return [torch.from_numpy(part.reshape(-1).copy()) for part in (words[:, :-1], words[:, 1:])]
+
+    def loss(self, p, batch):
+        table, gate, first, second, head = p
+        mine = self.s.share(self.groups)
+        slots = mine * self.experts
+        x = F.embedding(batch[0], table)
+        scores = torch.softmax(x @ gate, 1)
+        choice = scores.argmax(1)
+        weight = scores.gather(1, choice[:, None])
+        target = torch.arange(mine).repeat_interleave(self.tokens) * self.experts + choice
+        before = (F.one_hot(target, slots).cumsum(0) - 1).gather(1, target[:, None]).squeeze(1)
+        place = torch.where(before < self.capacity, target * self.capacity + before, slots * self.capacity)
+        rows = x.new_zeros((slots * self.capacity + 1, self.width)).index_add(0, place, x)[:-1]
+        hidden = F.gelu(rows.reshape(mine, self.experts, self.capacity, self.width) @ first, approximate="tanh")
+        made = F.pad((hidden @ second).reshape(-1, self.width), (0, 0, 0, 1))  # the last row is that of dropped tokens
+        x = x + made[place] * weight
+        return F.cross_entropy(x @ head, batch[1], reduction="sum") / (self.groups * self.tokens)
+
+
+class SumOverRanks(torch.autograd.Function):
+    """The sum of each rank's tensor. Each rank's loss is a part of the whole, so the gradient is a sum, too."""
+
+    @staticmethod
+    def forward(_, x):
+        x = x.clone()
+        dist.all_reduce(x)
+        return x
+
+    @staticmethod
+    def backward(_, gradient):
+        gradient = gradient.contiguous().clone()
+        dist.all_reduce(gradient)
+        return gradient
+
+
+class TensorParallel:
+    """tensor_parallel.cpp"""
+
+    def __init__(self, s):
+        self.s = s
+        self.rows, self.width, self.hidden, self.layers = s.size(512, 6), s.size(512, 5), s.size(2048, 8), s.size(4, 2)
+
+    def parameters(self):
+        first, mine = self.s.first(self.hidden), self.s.share(self.hidden)
+        out = []
+        for layer in range(self.layers):
+            out += [self.s.product(2 * layer, self.width, self.hidden)[:, first:first + mine].contiguous(),
+                    self.s.product(2 * layer + 1, self.hidden, self.width)[first:first + mine].contiguous()]
+        return out
+
+    def batch(self, step):
+        first = step * self.rows * self.width
+        return [self.s.spread((self.rows, self.width), tensor, 1, first) for tensor in (100, 101)]
+
+    @torch.compiler.disable
+    def joined(self, x):
+        return SumOverRanks.apply(x)
+
+    def loss(self, p, batch):
+        p, x = iter(p), batch[0]
+        for _ in range(self.layers):
+            part = F.gelu(x @ next(p), approximate="tanh") @ next(p)
+            x = x + (self.joined(part) if self.s.ranks > 1 else part)
+        return F.mse_loss(x, batch[1]) / self.s.ranks
+
+    def shared(self, _):
+        return False
+
+
+class Masks:
+    """masks.cpp"""
+
+    def __init__(self, s):
+        self.s = s
+        self.tokens, self.words, self.width, self.hidden = s.size(8192, 24), s.size(1024, 10), s.size(256, 6), s.size(512, 8)
+
+    def parameters(self):
+        s = self.s
+        return [s.spread((self.words, self.width), 0, 1), s.product(1, self.width, self.hidden),
+                s.product(2, self.hidden, self.width), s.product(3, self.width, self.words)]
+
+    def batch(self, step):
+        places = step * self.tokens + self.s.first(self.tokens) + numpy.arange(self.s.share(self.tokens))
+        tokens = (number(100, places) * number(101, places) * self.words).astype(numpy.int64)
+        return [torch.from_numpy(tokens), torch.from_numpy(whole(102, places, self.words)), torch.from_numpy(number(103, places))]
+
+    def loss(self, p, batch):
+        table, first, second, head = p
+        values, inverse = torch.unique(batch[0], return_inverse=True)
+        rows = F.embedding(values, table)
+        made = rows + F.gelu(rows @ first, approximate="tanh") @ second
+        mask = batch[2] < 0.15
+        return F.cross_entropy(made[inverse][mask] @ head, batch[1][mask], reduction="sum") / self.tokens
+
+
+class Convolution:
+    """convolution.cpp"""
+
+    def __init__(self, s):
+        self.s, self.classes = s, 10
+        self.images, self.side = s.size(64, 4), s.size(32, 8)
+        self.channels = [3, s.size(32, 3), s.size(64, 4), s.size(128, 5)]
+
+    def parameters(self):
+        s, out = self.s, []
+        for i, (before, after) in enumerate(zip(self.channels, self.channels[1:])):
+            out += [s.spread((after, before, 3, 3), i, product_scale(9 * before)), s.filled((after,), 0)]
+        return out + [s.product(len(self.channels) - 1, self.channels[-1], self.classes), s.filled((self.classes,), 0)]
+
+    def batch(self, step):
+        mine = self.s.share(self.images)
+        first = step * self.images + self.s.first(self.images)
+        return [self.s.spread((mine, 3, self.side, self.side), 100, 1, first * 3 * self.side ** 2),
+                torch.from_numpy(whole(101, first + numpy.arange(mine), self.classes))]
+
+    def loss(self, p, batch):
+        p, x = iter(p), batch[0]
+        for i in range(3):
+            x = torch.relu(F.conv2d(x, next(p), next(p), padding=1))
+            if i < 2:
+                x = F.max_pool2d(x, 2)
+        return F.cross_entropy(x.mean((2, 3)) @ next(p) + next(p), batch[1], reduction="sum") / self.images
+
+
+WORKLOADS = {"experts": Experts, "transformer": Transformer, "recommender": Recommender, "lstm": Lstm, "graph": Graph,
+             "capacity": Capacity, "tensor_parallel": TensorParallel, "masks": Masks, "convolution": Convolution}
 
 
 def sum_over_ranks(tensors):
@@ -228,7 +439,7 @@ def train(workload, s, arguments):
         torch._dynamo.config.capture_scalar_outputs = True  # the counts of experts stay in the graph
         loss_of = torch.compile(loss_of)
     parameters = [tensor.requires_grad_() for tensor in workload.parameters()]
-    shared = [tensor for i, tensor in enumerate(parameters) if getattr(workload, "shared", lambda i: True)(i)]
+    shared = [tensor for i, tensor in enumerate(parameters) if not hasattr(workload, "shared") or workload.shared(i)]
     adam = torch.optim.Adam(parameters, fused=True)
     out = {"losses": [], "wall_s": [], "cpu_s": [], "compiled": []}
     for step in range(arguments.steps):
@@ -241,7 +452,8 @@ def train(workload, s, arguments):
         loss.backward()
         loss = loss.detach().clone()
         if s.ranks > 1:
-            sum_over_ranks([tensor.grad for tensor in shared])
+            if shared:
+                sum_over_ranks([tensor.grad for tensor in shared])
             dist.all_reduce(loss)
         adam.step()
         adam.zero_grad()

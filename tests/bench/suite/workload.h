@@ -42,16 +42,29 @@ class Workload {
   [[nodiscard]] virtual bool shared(std::size_t /*i*/) const { return true; }
 };
 
+[[nodiscard]] std::unique_ptr<Workload> capacity(const Setting& setting);
+[[nodiscard]] std::unique_ptr<Workload> convolution(const Setting& setting);
 [[nodiscard]] std::unique_ptr<Workload> experts(const Setting& setting);
-[[nodiscard]] std::unique_ptr<Workload> transformer(const Setting& setting);
+[[nodiscard]] std::unique_ptr<Workload> graph(const Setting& setting);
+[[nodiscard]] std::unique_ptr<Workload> lstm(const Setting& setting);
+[[nodiscard]] std::unique_ptr<Workload> masks(const Setting& setting);
 [[nodiscard]] std::unique_ptr<Workload> recommender(const Setting& setting);
+[[nodiscard]] std::unique_ptr<Workload> tensor_parallel(const Setting& setting);
+[[nodiscard]] std::unique_ptr<Workload> transformer(const Setting& setting);
 
 struct NamedWorkload {
   std::string_view name;
   std::unique_ptr<Workload> (*make)(const Setting&);
 };
-inline constexpr NamedWorkload kWorkloads[] = {
-    {"experts", experts}, {"transformer", transformer}, {"recommender", recommender}};
+inline constexpr NamedWorkload kWorkloads[] = {{"experts", experts},
+                                               {"transformer", transformer},
+                                               {"recommender", recommender},
+                                               {"lstm", lstm},
+                                               {"graph", graph},
+                                               {"capacity", capacity},
+                                               {"tensor_parallel", tensor_parallel},
+                                               {"masks", masks},
+                                               {"convolution", convolution}};
 
 /// Hands out tensors of a list in order, so that a loss can name its parameters one by one.
 class InOrder {
