@@ -13,7 +13,7 @@ class Graph final : public Workload {
  public:
   explicit Graph(const Setting& s)
       : setting_(s),
-        graphs_(s.size(256, 8)),
+        graphs_(s.size(256, 16)),
         most_(s.size(40, 5)),
         neighbours_(s.size(7, 3)),
         width_(s.size(128, 4)),

@@ -36,13 +36,26 @@ void print(const Options& options, int ranks, const suite::Figures& figures) {
   std::printf("%s\n", out.dump().c_str());
 }
 
+/// The half of the ranks that has this rank.
+Result<worker::Group> half_of(worker::Job& job) {
+  const int size = job.size() / 2, first = job.rank() / size * size;
+  return job.group("half", RankSet::range({first}, {first + size - 1}));
+}
+
 Result<void> run(worker::Job& job, const Options& options) {
+  worker::Group half;
+  if (job.size() > 1) {
+    const auto declared = half_of(job);
+    if (!declared) return declared.error();
+    half = *declared;
+  }
   for (const suite::NamedWorkload& workload : suite::kWorkloads) {
     if (workload.name != options.workload) continue;
     const auto made = workload.make({.dtype = options.dtype == "f64" ? DType::F64 : DType::F32,
                                      .tiny = options.size == "tiny",
                                      .rank = job.rank(),
-                                     .ranks = job.size()});
+                                     .ranks = job.size(),
+                                     .half = half});
     const auto figures = suite::train(job, *made, options.steps, options.warm);
     if (!figures) return figures.error();
     if (job.rank() == 0) print(options, job.size(), *figures);

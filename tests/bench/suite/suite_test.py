@@ -19,7 +19,7 @@ TINY = ["--size", "tiny", "--dtype", "f64", "--steps", "4"]
 # Number of compiles on one rank, and on more. On one rank a size that differs between steps is a constant in the first
 # entry and a symbol in the second; on more ranks it differs at the first call already.
 COMPILES = {"experts": (2, 1), "transformer": (1, 1), "recommender": (2, 1), "lstm": (1, 1), "graph": (2, 1), "capacity": (1, 1),
-            "tensor_parallel": (1, 1), "masks": (1, 1), "convolution": (1, 1)}
+            "tensor_parallel": (1, 1), "pipeline": (1, 1), "masks": (1, 1), "convolution": (1, 1)}
 
 
 def run(command):

@@ -46,7 +46,7 @@ class TensorParallel final : public Workload {
     return mse_loss(x, batch[1]) / static_cast<double>(setting_.ranks);
   }
 
-  [[nodiscard]] bool shared(std::size_t /*i*/) const override { return false; }
+  [[nodiscard]] std::optional<Group> replicas() const override { return {}; }
 
  private:
   /// This rank's columns of a weight [width, hidden].

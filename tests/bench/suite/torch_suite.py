@@ -229,7 +229,7 @@ class Graph:
 
     def __init__(self, s):
         self.s, self.layers = s, 3
-        self.graphs, self.most, self.neighbours, self.width = s.size(256, 8), s.size(40, 5), s.size(7, 3), s.size(128, 4)
+        self.graphs, self.most, self.neighbours, self.width = s.size(256, 16), s.size(40, 5), s.size(7, 3), s.size(128, 4)
 
     def parameters(self):
         s, w = self.s, self.width
@@ -348,8 +348,94 @@ class TensorParallel:
             x = x + (self.joined(part) if self.s.ranks > 1 else part)
         return F.mse_loss(x, batch[1]) / self.s.ranks
 
-    def shared(self, _):
-        return False
+    def replicas(self):
+        return None
+
+
+class ToNextStage(torch.autograd.Function):
+    """Sends x to a rank and, in the backward pass, receives its gradient from there."""
+
+    @staticmethod
+    def forward(context, x, rank):
+        context.rank, context.sizes, context.dtype = rank, x.shape, x.dtype
+        dist.send(x.contiguous(), rank)
+        return x.new_zeros(())
+
+    @staticmethod
+    def backward(context, _):
+        gradient = torch.empty(context.sizes, dtype=context.dtype)
+        dist.recv(gradient, context.rank)
+        return gradient, None
+
+
+class FromStageBefore(torch.autograd.Function):
+    """The x that a rank sends; sends its gradient back. `start` has a gradient, so that this has one, too."""
+
+    @staticmethod
+    def forward(context, start, sizes, rank):
+        context.rank = rank
+        x = start.new_empty(sizes)
+        dist.recv(x, rank)
+        return x
+
+    @staticmethod
+    def backward(context, gradient):
+        dist.send(gradient.contiguous(), context.rank)
+        return None, None, None
+
+
+class Pipeline:
+    """pipeline.cpp"""
+
+    MICRO_BATCHES = 4
+
+    def __init__(self, s):
+        self.s, self.pipelines = s, max(s.ranks // 2, 1)
+        self.stage = s.rank // self.pipelines
+        self.rows, self.width, self.hidden, self.layers = s.size(512, 16), s.size(512, 5), s.size(1024, 7), s.size(3, 1)
+        halves = [range(self.pipelines), range(self.pipelines, s.ranks)]
+        self.half = [dist.new_group(list(half)) for half in halves][self.stage] if s.ranks > 1 else None
+
+    def parameters(self):
+        stages = range(2) if self.s.ranks == 1 else [self.stage]
+        out = []
+        for layer in (stage * self.layers + i for stage in stages for i in range(self.layers)):
+            out += [self.s.product(2 * layer, self.width, self.hidden), self.s.product(2 * layer + 1, self.hidden, self.width)]
+        return out
+
+    def batch(self, step):
+        """Both on every rank; each takes the one that its stage needs."""
+        mine = self.rows // self.pipelines
+        first = (step * self.rows + self.s.rank % self.pipelines * mine) * self.width
+        return [self.s.spread((mine, self.width), tensor, 1, first) for tensor in (100, 101)]
+
+    @torch.compiler.disable
+    def send(self, x):
+        return ToNextStage.apply(x, self.s.rank + self.pipelines)
+
+    @torch.compiler.disable
+    def receive(self, like):
+        start = torch.zeros((), dtype=like.dtype, requires_grad=True)
+        return FromStageBefore.apply(start, like.shape, self.s.rank - self.pipelines)
+
+    @staticmethod
+    def through(x, p):
+        for up, down in zip(p[::2], p[1::2]):
+            x = x + F.gelu(x @ up, approximate="tanh") @ down
+        return x
+
+    def loss(self, p, batch):
+        total = 0
+        for x, target in zip(batch[0].chunk(self.MICRO_BATCHES), batch[1].chunk(self.MICRO_BATCHES)):
+            if self.s.ranks > 1 and self.stage == 0:
+                total = total + self.send(self.through(x, p))
+            else:
+                found = self.through(x if self.s.ranks == 1 else self.receive(x), p)
+                total = total + F.mse_loss(found, target, reduction="sum")
+        return total / (self.rows * self.width)
+
+    def replicas(self):
+        return self.half
 
 
 class Masks:
@@ -408,13 +494,14 @@ class Convolution:
 
 
 WORKLOADS = {"experts": Experts, "transformer": Transformer, "recommender": Recommender, "lstm": Lstm, "graph": Graph,
-             "capacity": Capacity, "tensor_parallel": TensorParallel, "masks": Masks, "convolution": Convolution}
+             "capacity": Capacity, "tensor_parallel": TensorParallel, "pipeline": Pipeline, "masks": Masks,
+             "convolution": Convolution}
 
 
-def sum_over_ranks(tensors):
+def sum_over(group, tensors):
     """By one collective for all of them."""
     flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-    dist.all_reduce(flat)
+    dist.all_reduce(flat, group=group)
     for tensor, total in zip(tensors, flat.split([tensor.numel() for tensor in tensors])):
         tensor.copy_(total.view_as(tensor))
 
@@ -439,7 +526,7 @@ def train(workload, s, arguments):
         torch._dynamo.config.capture_scalar_outputs = True  # the counts of experts stay in the graph
         loss_of = torch.compile(loss_of)
     parameters = [tensor.requires_grad_() for tensor in workload.parameters()]
-    shared = [tensor for i, tensor in enumerate(parameters) if not hasattr(workload, "shared") or workload.shared(i)]
+    replicas = workload.replicas() if hasattr(workload, "replicas") else s.ranks > 1 and dist.group.WORLD
     adam = torch.optim.Adam(parameters, fused=True)
     out = {"losses": [], "wall_s": [], "cpu_s": [], "compiled": []}
     for step in range(arguments.steps):
@@ -452,8 +539,8 @@ def train(workload, s, arguments):
         loss.backward()
         loss = loss.detach().clone()
         if s.ranks > 1:
-            if shared:
-                sum_over_ranks([tensor.grad for tensor in shared])
+            if replicas:
+                sum_over(replicas, [tensor.grad for tensor in parameters])
             dist.all_reduce(loss)
         adam.step()
         adam.zero_grad()

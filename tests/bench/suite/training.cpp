@@ -43,8 +43,8 @@ StepOutput step_of(const Workload& workload, const StepInput& in, int ranks) {
   const Tensors& parameters = in.learnt.parameters;
   const Tensor loss = workload.loss(parameters, in.batch);
   Tensors gradients = grad(loss, parameters);
-  for (std::size_t i = 0; ranks > 1 && i < gradients.size(); ++i)
-    if (workload.shared(i)) gradients[i] = all_reduce(gradients[i]);
+  if (const auto replicas = workload.replicas(); replicas && ranks > 1)
+    for (Tensor& gradient : gradients) gradient = all_reduce(gradient, Reduce::Sum, *replicas);
   auto [after, adam_after] = adam(parameters, gradients, in.learnt.adam);
   return {{std::move(after), std::move(adam_after)}, all_reduce(loss)};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ struct Setting {
   DType dtype = DType::F32;
   bool tiny = false;  // sizes for a test in place of those for figures
   int rank = 0, ranks = 1;
+  worker::Group half{};  // the lower or the upper half of the ranks, the one with this rank
 
   [[nodiscard]] std::int64_t size(std::int64_t full, std::int64_t small) const {
     return tiny ? small : full;
@@ -38,8 +40,9 @@ class Workload {
   /// Traced: this rank's part of the loss, which is the sum of the parts of all ranks.
   [[nodiscard]] virtual worker::Tensor loss(const Tensors& parameters,
                                             const Tensors& batch) const = 0;
-  /// Whether all ranks have the same parameter `i`, so that its gradients are summed over them.
-  [[nodiscard]] virtual bool shared(std::size_t /*i*/) const { return true; }
+  /// The ranks that have the same parameters as this one, over which gradients are summed; by
+  /// default all. None: each rank has its own.
+  [[nodiscard]] virtual std::optional<worker::Group> replicas() const { return worker::Group{}; }
 };
 
 [[nodiscard]] std::unique_ptr<Workload> capacity(const Setting& setting);
@@ -48,6 +51,7 @@ class Workload {
 [[nodiscard]] std::unique_ptr<Workload> graph(const Setting& setting);
 [[nodiscard]] std::unique_ptr<Workload> lstm(const Setting& setting);
 [[nodiscard]] std::unique_ptr<Workload> masks(const Setting& setting);
+[[nodiscard]] std::unique_ptr<Workload> pipeline(const Setting& setting);
 [[nodiscard]] std::unique_ptr<Workload> recommender(const Setting& setting);
 [[nodiscard]] std::unique_ptr<Workload> tensor_parallel(const Setting& setting);
 [[nodiscard]] std::unique_ptr<Workload> transformer(const Setting& setting);
@@ -63,6 +67,7 @@ inline constexpr NamedWorkload kWorkloads[] = {{"experts", experts},
                                                {"graph", graph},
                                                {"capacity", capacity},
                                                {"tensor_parallel", tensor_parallel},
+                                               {"pipeline", pipeline},
                                                {"masks", masks},
                                                {"convolution", convolution}};
 
@@ -71,6 +76,7 @@ class InOrder {
  public:
   explicit InOrder(std::span<const worker::Tensor> tensors) : tensors_(tensors) {}
   [[nodiscard]] const worker::Tensor& next() { return tensors_[next_++]; }
+  [[nodiscard]] bool done() const { return next_ == tensors_.size(); }
 
  private:
   std::span<const worker::Tensor> tensors_;
