@@ -215,12 +215,14 @@ class Lstm:
         words = whole(100, lines * (self.length + 1) + numpy.arange(self.length + 1)[:, None], self.words)
         return [torch.from_numpy(words[:-1].copy()), torch.from_numpy(words[1:].reshape(-1).copy())]
 
+    @torch.compiler.disable  # as torch.nn.LSTM; Inductor would unroll the scan, and compile for many minutes
+    def scanned(self, x, *weights):
+        none = x.new_zeros((1, x.shape[1], self.width))
+        return torch._VF.lstm(x, (none, none), weights, True, 1, 0.0, True, False, False)[0]
+
     def loss(self, p, batch):
         table, of_input, of_hidden, bias, head = p
-        x = F.embedding(batch[0], table)
-        none = x.new_zeros((1, x.shape[1], self.width))
-        seen = torch._VF.lstm(x, (none, none), [of_input, of_hidden, bias, torch.zeros_like(bias)], True, 1, 0.0, True,
-                              False, False)[0]
+        seen = self.scanned(F.embedding(batch[0], table), of_input, of_hidden, bias, torch.zeros_like(bias))
         return F.cross_entropy(seen.reshape(-1, self.width) @ head, batch[1], reduction="sum") / (self.lines * self.length)
 
 
