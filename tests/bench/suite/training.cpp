@@ -14,6 +14,9 @@ namespace {
 using namespace worker;  // NOLINT: a training program reads like a user's
 using collectives::Reduce;
 
+/// So large that the losses depend on the scale of gradients, too.
+constexpr double kEps = 1e-3;
+
 struct Learnt {
   Tensors parameters;
   AdamState adam;
@@ -45,7 +48,7 @@ StepOutput step_of(const Workload& workload, const StepInput& in, int ranks) {
   Tensors gradients = grad(loss, parameters);
   if (const auto replicas = workload.replicas(); replicas && ranks > 1)
     for (Tensor& gradient : gradients) gradient = all_reduce(gradient, Reduce::Sum, *replicas);
-  auto [after, adam_after] = adam(parameters, gradients, in.learnt.adam);
+  auto [after, adam_after] = adam(parameters, gradients, in.learnt.adam, {.eps = kEps});
   return {{std::move(after), std::move(adam_after)}, all_reduce(loss)};
 }
 
