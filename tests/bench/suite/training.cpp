@@ -112,7 +112,7 @@ Result<Figures> train(Job& job, const Workload& workload, int steps, int warm) {
     wall.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     out.cpu_s.push_back(processor_s() - processor);
     out.compiled.push_back(step.last_compiled() ? 1 : 0);
-    out.fallbacks += step.last_call().ends_with("fallback") ? 1 : 0;
+    out.fallbacks += step.last_call().ends_with("interpreted") ? 1 : 0;
     learnt = std::move(made->learnt);
   }
   wall.push_back(peak_bytes());
