@@ -525,7 +525,9 @@ def graphs():
 def train(workload, s, arguments):
     loss_of = workload.loss
     if arguments.mode == "inductor":
-        torch._dynamo.config.capture_scalar_outputs = True  # the counts of experts stay in the graph
+        # Counts of experts, and sizes that come from data, stay in the graph.
+        torch._dynamo.config.capture_scalar_outputs = True
+        torch._dynamo.config.capture_dynamic_output_shape_ops = True
         loss_of = torch.compile(loss_of)
     parameters = [tensor.requires_grad_() for tensor in workload.parameters()]
     replicas = workload.replicas() if hasattr(workload, "replicas") else s.ranks > 1 and dist.group.WORLD
