@@ -10,13 +10,14 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --dim: #667; --line: #d8dae0; --back: #fff; --good: #1a7f4b; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8ec; --dim: #99a; --line: #3a3d45; --back: #15171b; --good: #5fd39a;
   --bad: #ff8a80; } }
-body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 2rem auto; max-width: 76rem;
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 2rem auto; max-width: 82rem;
   padding: 0 1rem; }
 h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
 p { margin: .3rem 0; } .dim, small { color: var(--dim); } .good { color: var(--good); } .bad { color: var(--bad); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; font-size: .85rem; color: var(--dim); }
 th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: middle; }
+td { white-space: nowrap; }
 .wide { overflow-x: auto; } svg { display: block; } polyline { fill: none; stroke: currentColor; stroke-width: 1.5; }
 polygon { fill: currentColor; opacity: .15; }
 """
@@ -56,6 +57,10 @@ def title(context):
     size = "" if context["size"] == "full" else " Tiny sizes: no figures."
     return (f"{context['at']} UTC, commit {context['commit']}, {context['machine']}, load {context['load']:.1f} when it began, "
             f"{peer}, threads of a rank: {context['threads']}, {context['rounds']} rounds of {context['steps']} steps.{size}")
+
+
+def interval_words(rounds):
+    return "with its 95 % interval" if rounds >= 6 else "from the least to the greatest"
 
 
 def ranks_of(result):
@@ -118,7 +123,8 @@ def html(result, past):
             f"<meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>"
             "<h1>lockstep: training steps of whole models</h1>"
             f'<p class="dim">{escaping.escape(title(result["context"]))}</p>'
-            '<p class="dim">A speed-up is the median over rounds, with its 95 % interval; above 1 lockstep is faster.</p>'
+            f'<p class="dim">A speed-up is the median over rounds, {interval_words(result["context"]["rounds"])}; above 1 '
+            'lockstep is faster.</p>'
             f"<h2>Since the run before</h2>{''.join(slower)}{''.join(tables)}</body></html>\n")
 
 
