@@ -4,7 +4,7 @@ import os
 import pathlib
 import tempfile
 
-COLUMNS = ("workload", "passes", "step", "speed-up over eager", "speed-up over Inductor", "compiling (again, cached)",
+COLUMNS = ("workload", "passes", "step", "speed-up over eager (processor time)", "speed-up over Inductor (same)", "compiling (again, cached)",
            "Inductor's compiling", "compiles", "peak memory, eager's")
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --dim: #667; --line: #d8dae0; --back: #fff; --good: #1a7f4b; --bad: #b3261e; }
@@ -33,8 +33,11 @@ def mebibytes(value):
     return f"{value / 2 ** 20:,.0f} MiB"
 
 
-def ratio(of):
-    return f"{of[0]:.2f} [{of[1]:.2f}, {of[2]:.2f}]" if of else "–"
+def ratio(side):
+    if not side:
+        return "–"
+    middle, low, high = side["speedup"]
+    return f"{middle:.2f} [{low:.2f}, {high:.2f}] ({side['cpu_speedup'][0]:.2f})"
 
 
 def cells(row):
@@ -48,7 +51,7 @@ def cells(row):
     compiling = seconds(ours["compile_s"])
     if ours["warm_compile_s"] is not None:
         compiling += f" ({seconds(ours['warm_compile_s'])})"
-    return out + [seconds(ours["step_s"][0]), ratio(eager and eager["speedup"]), ratio(inductor and inductor["speedup"]),
+    return out + [seconds(ours["step_s"][0]), ratio(eager), ratio(inductor),
                   compiling, seconds(inductor["compile_s"] if inductor else None), str(ours["compiles"]), memory]
 
 
