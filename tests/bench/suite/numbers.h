@@ -3,6 +3,7 @@
 // same formulas, so that both sides start from the same bits.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
