@@ -16,6 +16,7 @@ CREATE TABLE IF NOT EXISTS results (
   PRIMARY KEY (run, workload, ranks, side));
 """
 FORMAT = 1  # PRAGMA user_version
+ROUNDS = 6  # the fewest that have a 95 % interval
 ALIKE = ("machine", "size", "threads", "torch")
 
 
@@ -74,14 +75,14 @@ class History:
                          of.get("cpu_s"), *of.get("speedup", [None] * 3), of.get("compiles"), of.get("compile_s"),
                          of.get("warm_compile_s"), of.get("peak_bytes"), of.get("fallbacks")])
 
-    def past(self, result, most=40):
+    def past(self, result, most=40, rounds=1):
         """{(workload, ranks, side): [(commit, step_s, (speedup, low, high)), ..]}, from the oldest run that is like this
         one to the newest."""
         like = " AND ".join(f"{name} = :{name}" for name in ALIKE)
         rows = self.base.execute(
             f"SELECT workload, ranks, side, commit_id, step_s, speedup, speedup_low, speedup_high, step_low, step_high "
-            f"FROM results JOIN runs ON runs.id = results.run WHERE {like} AND failure = '' ORDER BY runs.id",
-            {name: result["context"][name] for name in ALIKE}).fetchall()
+            f"FROM results JOIN runs ON runs.id = results.run WHERE {like} AND failure = '' AND rounds >= :rounds ORDER BY runs.id",
+            {"rounds": rounds, **{name: result["context"][name] for name in ALIKE}}).fetchall()
         out = {}
         for workload, ranks, side, commit, step, *rest in rows:
             out.setdefault((workload, ranks, side), []).append(
@@ -91,8 +92,11 @@ class History:
     def slower(self, result):
         """What is slower than in the last run like this one, one sentence for each. The speed-up over a side that was
         measured in turn with lockstep says so where there is one, because it does not depend on other work on the
-        machine; else the seconds of a step do. To be called before add()."""
-        past, out = self.past(result), []
+        machine; else the seconds of a step do. Runs of fewer than ROUNDS rounds are not compared. To be called before
+        add()."""
+        past, out = self.past(result, rounds=ROUNDS), []
+        if result["context"]["rounds"] < ROUNDS:
+            return out
         for row in result["rows"]:
             sides = row["sides"]
             for side in [side for side in sides if side != "lockstep"] or list(sides):

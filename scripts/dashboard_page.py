@@ -4,6 +4,8 @@ import os
 import pathlib
 import tempfile
 
+from dashboard_history import ROUNDS
+
 COLUMNS = ("workload", "passes", "step", "speed-up over eager (processor time)", "speed-up over Inductor (same)", "compiling (again, cached)",
            "Inductor's compiling", "compiles", "peak memory, eager's")
 STYLE = """
@@ -63,15 +65,21 @@ def title(context):
 
 
 def interval_words(rounds):
-    return "with its 95 % interval" if rounds >= 6 else "from the least to the greatest"
+    return "with its 95 % interval" if rounds >= ROUNDS else "from the least to the greatest"
 
 
 def ranks_of(result):
     return sorted({row["ranks"] for row in result["rows"]})
 
 
+def nothing_slower(result):
+    if result["context"]["rounds"] < ROUNDS:
+        return f"Not compared, with fewer than {ROUNDS} rounds."
+    return "Nothing is slower than its interval allows."
+
+
 def slower_text(result):
-    return [f"slower: {sentence}" for sentence in result["slower"]] or ["slower: nothing"]
+    return [f"slower: {sentence}" for sentence in result["slower"]] or [nothing_slower(result)]
 
 
 def text(result):
@@ -120,7 +128,7 @@ def table(result, past, ranks):
 
 def html(result, past):
     slower = [f'<p class="bad">{escaping.escape(sentence)}</p>' for sentence in result["slower"]]
-    slower = slower or ['<p class="good">Nothing is slower than its interval allows.</p>']
+    slower = slower or [f'<p class="dim">{nothing_slower(result)}</p>']
     tables = [f"<h2>{ranks} {'rank' if ranks == 1 else 'ranks'}</h2>{table(result, past, ranks)}" for ranks in ranks_of(result)]
     return ("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>lockstep: training steps</title>"
             f"<meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>"

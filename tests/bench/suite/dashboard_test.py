@@ -69,6 +69,13 @@ class Histories(unittest.TestCase):
     def test_say_nothing_of_other_machines(self):
         self.assertEqual(self.slower(result((2.0, 1.9, 2.1)), result((1.7, 1.6, 1.8), machine="another")), [])
 
+    def test_do_not_compare_runs_of_few_rounds(self):
+        for few in range(2):
+            runs = result((2.0, 1.9, 2.1)), result((1.7, 1.6, 1.8))
+            runs[few]["context"]["rounds"] = 5
+            self.file = self.file.with_name(f"history{few}")
+            self.assertEqual(self.slower(*runs), [])
+
     def test_compare_seconds_where_no_peer_was_measured(self):
         found = self.slower(result(None), result(None, step=(0.2, 0.19, 0.21)))
         self.assertEqual(found, ["experts on 2 ranks: a step takes 0.2 [0.19, 0.21] s, at abc 0.1 [0.09, 0.11] s"])
