@@ -17,7 +17,7 @@ namespace {
 
 /// Elements over which the kernels of a chain go before the next rows: so many that calls cost
 /// little, and so few that they stay in the cache of a core.
-constexpr std::int64_t kChainBlock = 1 << 15;
+constexpr std::int64_t kChainBlock = 1 << 17;
 
 using KernelFunction = void (*)(void* const*, const std::int64_t*);
 
