@@ -52,7 +52,7 @@ struct Reduced {
   }
 };
 
-struct Received {
+struct Arrived {
   Tensor y;
   template <class V>
   void fields(V& v) {
@@ -105,7 +105,7 @@ std::unique_ptr<Executable> compiled(int ranks, std::int64_t rows) {
   return Executable::load(std::move(program), units, kClock).value();
 }
 
-void add_pairs(std::vector<Pair>& pairs, Communicator& group, CompiledFrame<Routed, Received> frame,
+void add_pairs(std::vector<Pair>& pairs, Communicator& group, CompiledFrame<Routed, Arrived> frame,
                std::int64_t bytes, int calls) {
   const int ranks = group.size();
   const std::int64_t rows = bytes / 4 / kWidth;
@@ -120,7 +120,7 @@ void add_pairs(std::vector<Pair>& pairs, Communicator& group, CompiledFrame<Rout
       if (!executable->run(inputs, group, *host)) std::abort();
     };
   };
-  const auto call = [f = std::make_shared<CompiledFrame<Routed, Received>>(std::move(frame)), in] {
+  const auto call = [f = std::make_shared<CompiledFrame<Routed, Arrived>>(std::move(frame)), in] {
     if (!(*f)(in)) std::abort();
   };
   const std::string name = fmt::format("traced_all_to_all/{}KiB", bytes / 1024);
@@ -135,9 +135,9 @@ void add_pairs(std::vector<Pair>& pairs, Communicator& group, CompiledFrame<Rout
 /// run.
 Pair uniform_pair(Job& job, const Group& group) {
   const auto call = [&job](const std::string& name, const Group& over) {
-    auto frame = std::make_shared<CompiledFrame<Reduced, Received>>(
-        job.frame<Reduced, Received>(name, [over](Reduced in) {
-          return Received{all_reduce(in.x, lockstep::collectives::Reduce::Sum, over)};
+    auto frame = std::make_shared<CompiledFrame<Reduced, Arrived>>(
+        job.frame<Reduced, Arrived>(name, [over](Reduced in) {
+          return Arrived{all_reduce(in.x, lockstep::collectives::Reduce::Sum, over)};
         }));
     const auto run = [frame](std::int64_t rows) {
       if (!(*frame)({Array::zeros(DType::F32, {rows, kWidth})})) std::abort();
@@ -164,8 +164,8 @@ int main(int argc, char** argv) {
   return (*job)->run([&]() -> Result<void> {
     const auto group = lockstep::collectives::mpi_communicator(nullptr, {}).value();
     const auto frame = [&](const char* name) {
-      return (*job)->frame<Routed, Received>(
-          name, [](Routed in) { return Received{route(in.x, in.counts)}; });
+      return (*job)->frame<Routed, Arrived>(
+          name, [](Routed in) { return Arrived{route(in.x, in.counts)}; });
     };
     std::vector<Pair> pairs;
     add_pairs(pairs, *group, frame("small"), 64 << 10, group->size() > 2 ? 20 : 200);
