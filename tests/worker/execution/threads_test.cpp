@@ -105,13 +105,14 @@ TEST(Threads, RoundAsTheCallerDoes) {
 }
 
 TEST(Threads, OfAProcessThatForks_AreNotMissedByItsChild) {
-  Threads threads(3);
-  threads.run(9, [](int, int) {});
+  auto threads = std::make_unique<Threads>(3);
+  threads->run(9, [](int, int) {});
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(20);
     int sum = 0;
-    threads.run(9, [&](int piece, int) { sum += piece; });  // in this thread alone
+    threads->run(9, [&](int piece, int) { sum += piece; });  // in this thread alone
+    threads.reset();
     std::_Exit(sum == 36 ? 0 : 1);
   }
   int status = 0;

@@ -62,13 +62,13 @@ class RowReader {
 
   /// Whether element [r, …] of the node reads only elements [r, …] of operand `k`.
   [[nodiscard]] bool keeps_rows(const Node& node, std::size_t k) const {
-    const std::span<const Expr> to(node.meta.sizes),
-        from(graph_.nodes[node.inputs[k]].meta.sizes);
+    const std::span<const Expr> to(node.meta.sizes), from(graph_.nodes[node.inputs[k]].meta.sizes);
     const auto dims = dims_of_rows(to, rows_), theirs = dims_of_rows(from, rows_);
     if (!dims || !theirs) return false;
     const auto inside = [&](std::int64_t dim) { return dim >= static_cast<std::int64_t>(*dims); };
     const auto all_inside = [&] { return std::ranges::all_of(node.ints, inside); };
-    const bool same_dims = std::ranges::equal(to.first(*dims), from.first(std::min(*dims, from.size())));
+    const bool same_dims =
+        std::ranges::equal(to.first(*dims), from.first(std::min(*dims, from.size())));
     switch (op_row(node.op).kind) {
       case OpClass::Elementwise:
         return true;
@@ -88,11 +88,11 @@ class RowReader {
       case Op::Reshape:
         return true;
       case Op::Expand:
-      case Op::Flip:
-        return same_dims && all_inside();
       case Op::Slice:
       case Op::Pad:
-        return same_dims && inside(node.ints[0]);
+        return same_dims;
+      case Op::Flip:
+        return all_inside();
       case Op::Permute:
         for (std::size_t d = 0; d < *dims; ++d)
           if (node.ints[d] != static_cast<std::int64_t>(d)) return false;
@@ -131,7 +131,8 @@ class Chain {
     rows_ = std::move(left);
     for (const NodeId root : step.roots) {
       made_.insert(root);
-      for (const Reads::Load& load : reads_of(graph_, plan_, root).loads) read_.insert(load.storage);
+      for (const Reads::Load& load : reads_of(graph_, plan_, root).loads)
+        read_.insert(load.storage);
     }
     return true;
   }
@@ -142,11 +143,11 @@ class Chain {
   /// Whether a row of something that the step reads is still in the cache.
   [[nodiscard]] bool follows(const PlannedStep& step) const {
     return made_.empty() || std::ranges::any_of(step.roots, [&](NodeId root) {
-      return std::ranges::any_of(reads_of(graph_, plan_, root).loads, [&](const auto& load) {
-        return !is_single(graph_.nodes[load.storage]) &&
-               (made_.contains(load.storage) || read_.contains(load.storage));
-      });
-    });
+             return std::ranges::any_of(reads_of(graph_, plan_, root).loads, [&](const auto& load) {
+               return !is_single(graph_.nodes[load.storage]) &&
+                      (made_.contains(load.storage) || read_.contains(load.storage));
+             });
+           });
   }
 
   const Graph& graph_;

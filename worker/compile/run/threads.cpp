@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
 #ifdef __SSE2__
 #include <xmmintrin.h>
@@ -55,9 +54,6 @@ Threads::~Threads() {
   over_.store(true);
   works_.fetch_add(1);
   works_.notify_all();
-  if (process_ == ::getpid()) return;
-  for (std::jthread& helper : helpers_)
-    if (helper.joinable()) helper.detach();  // threads of the process that has forked
 }
 
 int Threads::pieces_of(std::int64_t elements, std::int64_t most) const {
@@ -66,9 +62,8 @@ int Threads::pieces_of(std::int64_t elements, std::int64_t most) const {
       1, std::min({elements / grain_, most, std::int64_t{count_} * kPiecesPerThread})));
 }
 
-bool Threads::start() {
-  if (!helpers_.empty()) return process_ == ::getpid();
-  process_ = ::getpid();
+void Threads::start() {
+  if (!helpers_.empty()) return;
   // Signals are for the threads of the program.
   sigset_t all, before;
   sigfillset(&all);
@@ -79,14 +74,10 @@ bool Threads::start() {
   } catch (const std::system_error&) {  // the system gives no more threads: fewer do the work
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return true;
 }
 
 void Threads::share(int pieces, const void* act, Call call) {
-  if (!start()) {
-    for (int piece = 0; piece < pieces; ++piece) call(act, piece, 0);
-    return;
-  }
+  start();
   const auto count = static_cast<std::uint32_t>(pieces);
   act_ = act;
   call_ = call;

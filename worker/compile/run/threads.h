@@ -32,9 +32,9 @@ class Threads {
   /// that threads that are slow get fewer.
   [[nodiscard]] int pieces_of(std::int64_t elements, std::int64_t most) const;
 
-  /// Calls act(piece, thread) for each piece below `pieces`, in any order; `thread` is below count().
-  /// Returns once all calls have returned. Rethrows an exception of a call; of several, that of the
-  /// lowest piece.
+  /// Calls act(piece, thread) for each piece below `pieces`, in any order; `thread` is below
+  /// count(). Returns once all calls have returned. Rethrows an exception of a call; of several,
+  /// that of the lowest piece.
   template <class Act>
   void run(int pieces, const Act& act) {
     if (pieces <= 1 || count_ <= 1) {
@@ -49,7 +49,7 @@ class Threads {
  private:
   using Call = void (*)(const void* act, int piece, int thread);
   void share(int pieces, const void* act, Call call);
-  bool start();
+  void start();
   void help(int thread);
   /// Does pieces of the current work until none is left.
   void work(int thread);
@@ -57,15 +57,14 @@ class Threads {
   int count_;
   std::int64_t grain_;
   std::vector<std::jthread> helpers_;
-  int process_ = 0;  // whose helpers these are: a fork has none
 
   // The current work. A thread takes a piece by adding 1 to next_, whose upper half is the number
   // of pieces; what the piece needs stays as it is until the piece is done.
   std::atomic<std::uint64_t> next_{0};
   const void* act_ = nullptr;
   Call call_ = nullptr;
-  unsigned rounding_ = 0;             // how the caller's processor rounds and treats subnormals
-  std::atomic<std::uint32_t> done_{0};  // pieces
+  unsigned rounding_ = 0;                // how the caller's processor rounds and treats subnormals
+  std::atomic<std::uint32_t> done_{0};   // pieces
   std::atomic<std::uint32_t> works_{0};  // works begun; helpers sleep until it changes
   std::atomic<bool> over_{false};
   std::mutex failing_;
