@@ -54,6 +54,7 @@ Threads::~Threads() {
   over_.store(true);
   works_.fetch_add(1);
   works_.notify_all();
+  helpers_.clear();  // waits for them, while what they read is there
 }
 
 int Threads::pieces_of(std::int64_t elements, std::int64_t most) const {
