@@ -70,7 +70,8 @@ void CppEmitter::sum(NodeId id) {
   const Loops loops = sum_loops(id);
   if (loops.side_by_side) return sum_columns(id, loops);
   const bool all = loops.rows && loops.kept.empty() && loops.outer.empty() && loops.run.size() == 1;
-  all&& worth_sharing(loops.run.front()) ? sum_all(id, loops) : sum_rows(id, loops);
+  if (all && worth_sharing(loops.run.front())) return sum_all(id, loops);
+  sum_rows(id, loops);
 }
 
 // One row: threads make batches, then one joins them.

@@ -10,6 +10,9 @@ namespace {
 
 using shapes::Expr;
 
+/// Most steps of a chain, all of whose values live until it ends.
+constexpr std::size_t kMostSteps = 8;
+
 /// Returns how many leading dims have `rows` elements together; nullopt: no number of dims.
 std::optional<std::size_t> dims_of_rows(std::span<const Expr> sizes, const Expr& rows) {
   for (std::size_t count = sizes.size(); count > 0; --count)
@@ -164,7 +167,9 @@ std::vector<RowChain> row_chains(const Graph& graph, const Plan& plan,
   for (std::size_t first = 0; first < kernels.size();) {
     Chain chain(graph, plan);
     std::size_t end = first;
-    while (end < kernels.size() && kernels[end] != nullptr && chain.add(*kernels[end])) ++end;
+    while (end < std::min(kernels.size(), first + kMostSteps) && kernels[end] != nullptr &&
+           chain.add(*kernels[end]))
+      ++end;
     if (end > first + 1) out.push_back({first, end - first, chain.rows()});
     first = std::max(end, first + 1);
   }

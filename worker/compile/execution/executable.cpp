@@ -130,7 +130,7 @@ class Executable::Loaded {
       const Step& step = program_.steps[i];
       host.poke();
       if (values_.most_elements() > RunHost::kQuickElements)
-        host.announce_step_size(computes(step) ? values_.most_elements() : 0);
+        host.announce_step_size(computes(step) ? values_.most_elements() * steps_at(step) : 0);
       const bool asserts = step.kind == Step::Kind::Assert;
       if (is_seen(step)) joint_.fail_on_input(step.node);
       if (!joint_.failed() && !asserts && step.kind != Step::Kind::HostSync)
@@ -172,6 +172,11 @@ class Executable::Loaded {
     if (auto ended = joint_.end(); !ended) return ended;
     if (auto flaw = values_.flaw()) return *flaw;
     return backend_->finish();
+  }
+
+  /// Number of steps that run with this one, with no poke and no announcement between them.
+  [[nodiscard]] static std::int64_t steps_at(const Step& step) {
+    return step.chain ? step.chain->length : 1;
   }
 
   [[nodiscard]] static bool computes(const Step& step) {
