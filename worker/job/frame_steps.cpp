@@ -236,6 +236,10 @@ std::optional<Status> FrameRunner::Steps::build(Result<Program> program) {
     job.note(fmt::format("builds {}, {}", unit, frame_.cache().name));
     job.busy_for(kBuildLimit);
   };
+  if (!job.device)  // the host's compiler runs as child processes
+    tools.side_by_side = [&](int count, const std::function<void(int)>& act) {
+      job.threads->run(count, [&](int k, int) { act(k); });
+    };
   const SharedUnits made = build_together(agreed.driver(), agreed.rounds->key(), program, tools);
   // If a peer failed, there is nothing to load, and the commit vote reports the peer's failure to
   // all ranks.

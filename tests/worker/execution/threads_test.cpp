@@ -130,11 +130,14 @@ TEST(Threads, TakeFewPiecesOfLittleWork) {
 }
 
 TEST(Products, InBlocks_HaveTheBitsOfOneThread) {
-  // Longer than a block by rows, by columns and in neither; and the experts of uneven counts.
+  // Longer than a block by rows, by columns and in neither; too large for our own tiles.
   Threads one(1), eight(8, 1);
   for (const DType dtype : {DType::F32, DType::F64, DType::BF16})
-    for (const auto& [batch, m, k, n] :
-         {std::array<I, 4>{1, 700, 96, 80}, {1, 70, 96, 900}, {3, 300, 64, 260}, {1, 3, 5, 7}})
+    for (const auto& [batch, m, k, n] : {std::array<I, 4>{1, 700, 96, 80},
+                                         {1, 70, 96, 900},
+                                         {3, 300, 64, 260},
+                                         {1, 300, 1100, 200},
+                                         {1, 3, 5, 7}})
       for (const int lie : {0, 1, 2, 3}) {
         std::mt19937_64 random(7);
         const Array a = random_array(random, dtype, {batch, m, k}),

@@ -1,8 +1,11 @@
 // Building together on real ranks, with compilers that count, fail and differ. Units are made-up
 // texts: what is built is the text itself, so every byte can be checked.
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <lying_communicator.h>
@@ -10,6 +13,7 @@
 
 #include <lockstep/collectives/mpi.h>
 #include <lockstep/worker/agree/agreement/call_driver.h>
+#include <lockstep/worker/compile/run/threads.h>
 #include <lockstep/worker/compile/toolchain/shared_build.h>
 #include <lockstep/worker/compile/toolchain/toolchain_key.h>
 
@@ -25,9 +29,9 @@ class CountingToolchain final : public Toolchain {
   CountingToolchain(std::string identity, Failure fails)
       : identity_(std::move(identity)), fails_(std::move(fails)) {}
   [[nodiscard]] const std::string& identity() const override { return identity_; }
-  [[nodiscard]] BuildCost cost() const override { return cost_; }
+  [[nodiscard]] BuildCost cost() const override { return {.compiles = compiles_}; }
   [[nodiscard]] Result<Bytes> build(std::string_view text) override {
-    ++cost_.compiles;
+    ++compiles_;
     if (auto failure = fails_(text)) return *failure;
     const auto bytes = std::as_bytes(std::span(text));
     return Bytes(bytes.begin(), bytes.end());
@@ -36,7 +40,7 @@ class CountingToolchain final : public Toolchain {
  private:
   std::string identity_;
   Failure fails_;
-  BuildCost cost_;
+  std::atomic<int> compiles_{0};
 };
 
 Status environment(const std::string& why) { return {Code::Environment, why, {}, {}}; }
@@ -127,6 +131,27 @@ TEST_F(SharedBuild, NoStores_EveryUnitIsCompiledOnceInAll) {
   const Program p = program(5);
   expect_built(build(p), p);
   EXPECT_EQ(compiles(), 5);
+}
+
+TEST_F(SharedBuild, UnitsOfOneRank_AreBuiltSideBySide) {
+  std::atomic<int> begun{0};
+  compiler("cc 1", [&](auto) -> std::optional<Status> {
+    ++begun;
+    for (int k = 0; k < 3000 && begun < 2; ++k)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (begun < 2) return Status{Code::CompileError, "the other unit waits for this one", {}, {}};
+    return std::nullopt;
+  });
+  Threads threads(2);
+  int told = 0;
+  tools_.building = [&](const std::string&) { ++told; };
+  tools_.side_by_side = [&](int count, const std::function<void(int)>& act) {
+    threads.run(count, [&](int k, int) { act(k); });
+  };
+  const Program p = program(2 * size_);
+  expect_built(build(p), p);
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(compiles(), 2 * size_);
 }
 
 TEST_F(SharedBuild, SameObjectsEverywhere_CostOneVoteAndNoPayload) {

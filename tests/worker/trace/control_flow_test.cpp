@@ -14,6 +14,7 @@ namespace lockstep::worker::control_flow_test {
 namespace {
 
 using namespace test;
+using namespace std::string_view_literals;
 
 Array truth(bool value) {
   Array out(DType::Bool, {});
@@ -324,6 +325,98 @@ TEST(Scan, GradientsOfGradients_AgreeWithTheUnrolledLoop) {
   OnRanks plain(must(traced(inputs, twice(false))), 1), loop(must(traced(inputs, twice(true))), 1);
   const auto expected = plain.interpreted({named(arrays)});
   expect_everywhere(loop, arrays, expected.ranks[0]->value());
+}
+
+/// The number of values that the last scan of the graph carries.
+std::int64_t carried_by_last_scan(const Graph& graph) {
+  std::int64_t out = -1;
+  for (const Node& node : graph.nodes)
+    if (node.op == Op::Scan) out = node.ints[0];
+  return out;
+}
+
+// The gradient of a matrix that one product uses is a product after the scan; of others, a carried
+// sum.
+TEST(Scan, GradientsOfMatrices_AgreeWithTheUnrolledLoop) {
+  struct Use {
+    const char* name;
+    std::function<Tensor(const Tensor& w, const Tensor& c)> product;
+    std::int64_t carried;  // gradients of one carried value, and sums
+  };
+  const auto swapped = [](const Tensor& x) { return transpose(x, 0, 1); };
+  const std::vector<Use> uses{
+      {"right", [](const Tensor& w, const Tensor& c) { return matmul(c, w); }, 1},
+      {"swapped", [&](const Tensor& w, const Tensor& c) { return matmul(c, swapped(w)); }, 1},
+      {"swapped twice",
+       [&](const Tensor& w, const Tensor& c) { return matmul(c, swapped(swapped(w))); }, 1},
+      {"left", [&](const Tensor& w, const Tensor& c) { return swapped(matmul(w, swapped(c))); }, 1},
+      {"left, swapped",
+       [&](const Tensor& w, const Tensor& c) { return swapped(matmul(swapped(w), swapped(c))); },
+       1},
+      {"by two products",
+       [](const Tensor& w, const Tensor& c) { return matmul(c, w) + matmul(c * c, w); }, 2},
+      {"with itself", [](const Tensor& w, const Tensor& c) { return matmul(c, matmul(w, w)); }, 2},
+      {"scaled", [](const Tensor& w, const Tensor& c) { return matmul(c, w * 2.0); }, 2},
+  };
+  for (const Use& use : uses) {
+    SCOPED_TRACE(use.name);
+    const auto loss = [&](bool loop, const Tensors& in) {
+      const auto step = [&](const Tensor& c, const Tensor& x) {
+        return tanh(use.product(in[0], c) + x);
+      };
+      Tensor c = in[1], total = sum(in[1]) * 0.0;
+      if (loop) {
+        const auto [carry, ys] = scan(
+            [&](const Tensors& h, const Tensors& x) {
+              const Tensor next = step(h[0], x[0]);
+              return Scanned{{next}, {next * next}};
+            },
+            {c}, {in[2]});
+        return sum(carry[0]) + sum(ys[0]);
+      }
+      for (std::int64_t t = 0; t < 3; ++t) {
+        c = step(c, squeeze(slice(in[2], 0, t, 1), 0));
+        total = total + sum(c * c);
+      }
+      return sum(c) + total;
+    };
+    for (const bool twice : {false, true}) {
+      if (twice && use.name != "swapped"sv && use.name != "by two products"sv) continue;
+      const auto gradients = [&, twice](bool loop) {
+        return [&, loop, twice](const Tensors& in) {
+          const Tensors g = grad(loss(loop, in), {in[0], in[1], in[2]});
+          if (!twice) return g;
+          const Tensor norm = sum(g[0] * g[0]) + sum(g[1] * g[1]) + sum(g[2] * g[2]);
+          return grad(norm, {in[0], in[1], in[2]});
+        };
+      };
+      const std::vector<In> inputs{
+          {DType::F64, {3, 3}}, {DType::F64, {2, 3}}, {DType::F64, {3, 2, 3}}};
+      const std::vector<Array> arrays{waves({3, 3}, 0.1), waves({2, 3}, 0.8),
+                                      waves({3, 2, 3}, 1.9)};
+      OnRanks plain(must(traced(inputs, gradients(false))), 1);
+      const Graph looped = must(traced(inputs, gradients(true)));
+      if (!twice) EXPECT_EQ(carried_by_last_scan(looped), use.carried) << looped.text();
+      OnRanks loop(looped, 1);
+      const auto expected = plain.interpreted({named(arrays)});
+      expect_everywhere(loop, arrays, expected.ranks[0]->value());
+    }
+  }
+}
+
+TEST(Scan, GradientOfAMatrix_OverNoTrips_IsZero) {
+  OnRanks ranks(must(traced({{DType::F64, {3, 3}}, {DType::F64, {2, 3}}, {DType::F64, {0, 2, 3}}},
+                            [](const Tensors& in) {
+                              const auto [carry, ys] = scan(
+                                  [&](const Tensors& h, const Tensors& x) {
+                                    return Scanned{{matmul(h[0], in[0]) + x[0]}, {}};
+                                  },
+                                  {in[1]}, {in[2]});
+                              return Tensors{grad(sum(carry[0]), {in[0]})[0]};
+                            })),
+                1);
+  expect_everywhere(ranks, {waves({3, 3}, 0.1), waves({2, 3}, 0.8), waves({0, 2, 3}, 1.9)},
+                    {Array::zeros(DType::F64, {3, 3})});
 }
 
 TEST(While, RunsAsLongAsItsConditionHolds) {

@@ -23,7 +23,7 @@ struct BuildCost {
   std::chrono::microseconds cpu{0};  // time of the compiler and its children
 };
 
-/// Single-threaded.
+/// Used by one thread at a time, but for build(), which several may call at once.
 class Toolchain {
  public:
   virtual ~Toolchain() = default;

@@ -12,6 +12,7 @@
 
 #include <lockstep/collectives/base/half.h>
 #include <lockstep/worker/compile/run/matmul.h>
+#include <lockstep/worker/compile/run/small_products.h>
 
 namespace lockstep::worker {
 namespace {
@@ -28,6 +29,9 @@ struct Matrix {
   [[nodiscard]] Matrix from(std::int64_t row, std::int64_t column) const {
     const std::int64_t at = transposed ? column * stride + row : row * stride + column;
     return {data + at, stride, transposed};
+  }
+  [[nodiscard]] StridedMatrix<T> strided() const {
+    return {data, transposed ? 1 : stride, transposed ? stride : 1};
   }
 };
 
@@ -66,6 +70,8 @@ int blas_stride(std::int64_t elements, std::int64_t rows) {
 template <class T>
 void multiply(const Product<T>& product, std::int64_t part) {
   const auto& [a, b, out, stride, m, k, n] = product;
+  if (m <= part && k <= part && is_small_product(m, k, n, b.strided()))
+    return multiply_small(a.strided(), b.strided(), out, stride, m, k, n);
   const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
   const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
   const int lda = blas_stride(a.stride, a.transposed ? k : m);

@@ -1,6 +1,6 @@
-// Matrix products on values in memory, by the BLAS on several threads. All matrices are row-major;
-// operands may be empty. The functions throw std::length_error if a row has more elements than an
-// int can count, which is a limit of the BLAS.
+// Matrix products on values in memory, by the BLAS or, if they are small, by our own tiles, on
+// several threads. All matrices are row-major; operands may be empty. The functions throw
+// std::length_error if a row has more elements than an int can count, which is a limit of the BLAS.
 #pragma once
 
 #include <cstdint>

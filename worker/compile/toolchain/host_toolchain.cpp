@@ -95,8 +95,11 @@ Result<Bytes> HostToolchain::build(std::string_view text) {
   run.arguments.insert(run.arguments.end(), options_.libraries.begin(), options_.libraries.end());
   const auto end = run_child(run);
   if (!end) return end.error();
-  ++cost_.compiles;
-  cost_.cpu += end->cpu;
+  {
+    const std::scoped_lock lock(counting_);
+    ++cost_.compiles;
+    cost_.cpu += end->cpu;
+  }
   const std::string said = text_of((*messages)->content(kMessageBytes));
   if (end->timed_out || end->signal != 0 || end->status != 0)
     return failure(options_.compiler, *end, said, options_.limit);

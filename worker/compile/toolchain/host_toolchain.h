@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include <lockstep/worker/compile/codegen/toolchain.h>
@@ -35,6 +36,7 @@ class HostToolchain final : public Toolchain {
   explicit HostToolchain(Options options) : options_(std::move(options)) {}
   Options options_;
   std::string identity_;
+  std::mutex counting_;
   BuildCost cost_;
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ class SharedBuild {
 
   void take_from_store(Unit& unit);
   void keep(const Unit& unit);
-  void build(const Program& program, int number);
+  void build(const Program& program, const std::vector<std::size_t>& dealt);
   [[nodiscard]] Next join_table();
   [[nodiscard]] std::optional<Status> cannot_be_built(const UnitRow& row, const Unit& unit) const;
   [[nodiscard]] Result<std::vector<shapes::Fingerprint>> lacking();
@@ -122,10 +123,12 @@ SharedBuild::Next SharedBuild::build_missing(const Program& program) {
         if (auto reason = cannot_be_built(table_[unit.key], unit)) return stop(*std::move(reason));
       return Next::Stop;
     }
+    std::vector<std::size_t> mine;
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (const auto dealt = deal.find(units_[u].key);
           dealt != deal.end() && dealt->second == self())
-        build(program, static_cast<int>(u));
+        mine.push_back(u);
+    build(program, mine);
   }
 }
 
@@ -157,22 +160,39 @@ SharedBuild::Next SharedBuild::join_table() {
   return Next::GoOn;
 }
 
-void SharedBuild::build(const Program& program, int number) {
-  Unit& unit = units_[static_cast<std::size_t>(number)];
-  tools_.building(fmt::format("unit {} of {}", number, program.unit_count()));
-  Result<BuiltUnit> done = build_unit(program, number, *tools_.toolchain, tools_.store);
-  if (!done) {
-    unit.trouble = done.error();
-    if (driver_.group().size() > 1 && done.error().code == Code::Environment)
-      tools_.report(
-          environment_error(fmt::format("leaves unit {} of {} to the other ranks: {}", number,
-                                        program.unit_count(), done.error().message)));
-    return;
+/// Takes the units dealt to this rank from its store, where another rank may have put them, or
+/// builds them side by side.
+void SharedBuild::build(const Program& program, const std::vector<std::size_t>& dealt) {
+  std::vector<std::size_t> missing;
+  for (const std::size_t number : dealt) {
+    take_from_store(units_[number]);
+    if (units_[number].object.empty()) missing.push_back(number);
   }
-  if (done->not_stored) tools_.report(*done->not_stored);
-  made_.built += !done->reused;
-  unit.object = std::move(done->object);
-  unit.digest = coordinator::content_digest(unit.object);
+  std::vector<Result<Bytes>> objects(missing.size(), Bytes());
+  std::mutex telling;
+  tools_.side_by_side(static_cast<int>(missing.size()), [&](int k) {
+    const std::size_t number = missing[static_cast<std::size_t>(k)];
+    {
+      const std::scoped_lock lock(telling);
+      tools_.building(fmt::format("unit {} of {}", number, program.unit_count()));
+    }
+    objects[static_cast<std::size_t>(k)] = tools_.toolchain->build(program.units[number]);
+  });
+  for (std::size_t k = 0; k < missing.size(); ++k) {
+    Unit& unit = units_[missing[k]];
+    if (objects[k]) {
+      ++made_.built;
+      unit.object = *std::move(objects[k]);
+      unit.digest = coordinator::content_digest(unit.object);
+      keep(unit);
+      continue;
+    }
+    unit.trouble = objects[k].error();
+    if (driver_.group().size() > 1 && unit.trouble->code == Code::Environment)
+      tools_.report(
+          environment_error(fmt::format("leaves unit {} of {} to the other ranks: {}", missing[k],
+                                        program.unit_count(), unit.trouble->message)));
+  }
 }
 
 /// Requires that every unit has a holder and a digest. A rank that shares a store with the holder

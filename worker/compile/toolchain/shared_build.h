@@ -42,7 +42,12 @@ struct BuildTools {
   std::optional<Status> no_toolchain;
   shapes::Fingerprint toolchain_key;            // from agree_toolchain()
   coordinator::ArtifactStore* store = nullptr;  // null: this rank has none
-  /// Called before each unit that is built here ("unit 2 of 5").
+  /// Calls act(k) for each k below `count`, each once, on one thread or on several.
+  std::function<void(int count, const std::function<void(int k)>& act)> side_by_side =
+      [](int count, const std::function<void(int)>& act) {
+        for (int k = 0; k < count; ++k) act(k);
+      };
+  /// Called before each unit that is built here ("unit 2 of 5"), by one thread at a time.
   std::function<void(const std::string&)> building = [](const std::string&) {};
   /// Receives problems that do not stop the build: a unit left to other ranks, an object that could
   /// not be kept.

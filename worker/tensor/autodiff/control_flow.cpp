@@ -198,7 +198,9 @@ class ScanGradient {
         xs_(scan_.rows.size()) {}
 
   /// A scan in the other direction. It carries the gradients of carried values, and sums of the
-  /// gradients of captured ones.
+  /// gradients of captured ones. The gradient of a matrix that only one product uses is a product
+  /// of two factors in each trip. These are stacked, and their rows multiplied at once after the
+  /// scan.
   Tensors operator()(const BackwardCall& call) const {
     Trace& trace = *call.outputs.at(0).trace();
     Way way;
@@ -217,18 +219,38 @@ class ScanGradient {
         xs.push_back(way.grads[k]);
       }
     for (const std::size_t i : wanted_of(call, carries_)) {
-      (i < carries_ + xs_ ? way.xs : way.captured).push_back(i);
-      if (i >= carries_ + xs_) init.push_back(sum_of(zeros_like(call.inputs[i])));
+      if (i < carries_ + xs_) {
+        way.xs.push_back(i);
+      } else if (is_factor(i)) {
+        way.factors.push_back(i);
+      } else {
+        way.captured.push_back(i);
+        init.push_back(sum_of(zeros_like(call.inputs[i])));
+      }
     }
+    std::vector<Form> forms;
     const Tensors results = record_scan(
         trace,
-        [&](const Tensors& carry, const Tensors& rows) { return trip(call, way, carry, rows); },
+        [&](const Tensors& carry, const Tensors& rows) {
+          return trip(call, way, carry, rows, forms);
+        },
         init, xs, t_, !reversed_, where_);
     Tensors out(call.inputs.size());
     std::size_t at = 0;
     for (const std::size_t k : way.carries) out[k] = results[at++];
     for (const std::size_t k : way.captured) out[k] = cast(results[at++], call.inputs[k].dtype());
     for (const std::size_t k : way.xs) out[k] = results[at++];
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      const Tensor& like = call.inputs[way.factors[i]];
+      if (forms[i] == Form::None) {
+        out[way.factors[i]] = zeros_like(like);
+        continue;
+      }
+      const Tensor left = swapped(rows_of_all(results[at])), right = rows_of_all(results[at + 1]);
+      at += 2;
+      const Tensor product = emit(Op::Matmul, {left, right}, {}, where_);
+      out[way.factors[i]] = forms[i] == Form::Product ? product : swapped(product);
+    }
     return out;
   }
 
@@ -236,15 +258,46 @@ class ScanGradient {
   /// The operands and results that take part, by number.
   struct Way {
     Tensors grads;
-    std::vector<std::size_t> carries, stacked, xs, captured;
+    std::vector<std::size_t> carries, stacked, xs, captured, factors;
   };
+  /// How the gradient of a factor follows from the two stacked matrices.
+  enum class Form : std::uint8_t { None, Product, SwappedProduct };
+
+  /// True if operand `i` is captured, and used by one product of matrices alone.
+  [[nodiscard]] bool is_factor(std::size_t i) const {
+    const Node* user = scan_.body->only_user(captured_[i]);
+    return user != nullptr && user->op == Op::Matmul && user->meta.sizes.size() == 2;
+  }
+  [[nodiscard]] Tensor swapped(const Tensor& x) const {
+    Node node;
+    node.ints = {1, 0};
+    return emit(Op::Permute, {x}, std::move(node), where_);
+  }
+  /// The rows of all trips, one below the other.
+  [[nodiscard]] Tensor rows_of_all(const Tensor& stacked) const {
+    const std::vector<shapes::Expr> sizes = meta_of(stacked).sizes;
+    return view(stacked, {sizes[0] * sizes[1], sizes[2]}, where_);
+  }
+  /// Appends both factors of a gradient to `ys`, with as many rows in each.
+  [[nodiscard]] Form take_factors(Trace& trace, const Tensor& gradient, Tensors& ys) const {
+    if (!counts(trace, gradient)) return Form::None;
+    NodeId id = gradient.node();
+    bool swaps = false;
+    for (; trace.node(id).op == Op::Permute; id = trace.node(id).inputs[0])
+      swaps = swaps != (trace.node(id).ints[0] == 1);
+    const std::vector<NodeId> of = trace.node(id).inputs;
+    const auto tensor = [&](NodeId node) { return Tensor(trace.shared_from_this(), node); };
+    ys.push_back(swapped(tensor(of.at(0))));
+    ys.push_back(tensor(of.at(1)));
+    return swaps ? Form::SwappedProduct : Form::Product;
+  }
   /// `x` in a dtype that has sums.
   static Tensor sum_of(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::F32) : x; }
 
   /// One trip. `carry`: gradients of carries, then sums; `rows`: carries before the trip, xs,
-  /// gradients of stacked results.
-  Scanned trip(const BackwardCall& call, const Way& way, const Tensors& carry,
-               const Tensors& rows) const {
+  /// gradients of stacked results. Adds a form for each factor.
+  Scanned trip(const BackwardCall& call, const Way& way, const Tensors& carry, const Tensors& rows,
+               std::vector<Form>& forms) const {
     Trace& trace = *carry_or(rows, carry).trace();
     std::map<NodeId, Tensor> given;
     for (std::size_t k = 0; k < carries_; ++k) given[scan_.own[k]] = rows[k];
@@ -260,6 +313,7 @@ class ScanGradient {
       if (way.stacked[i] < results.size()) grads[way.stacked[i]] = rows[carries_ + xs_ + i];
     for (const std::size_t k : way.xs) wrt.push_back(rows[k]);
     for (const std::size_t k : way.captured) wrt.push_back(call.inputs[k]);
+    for (const std::size_t k : way.factors) wrt.push_back(call.inputs[k]);
     Tensors found = pull_back(trace, results, grads, wrt);
     for (std::size_t i = 0; i < way.stacked.size(); ++i)
       for (std::size_t c = 0; c < way.carries.size(); ++c)
@@ -270,8 +324,9 @@ class ScanGradient {
     for (std::size_t i = 0; i < way.carries.size(); ++i) out.carry.push_back(*next++);
     out.ys.assign(next, next + static_cast<std::ptrdiff_t>(way.xs.size()));
     next += static_cast<std::ptrdiff_t>(way.xs.size());
-    for (std::size_t i = way.carries.size(); next != found.end(); ++i)
+    for (std::size_t i = way.carries.size(); i < carry.size(); ++i)
       out.carry.push_back(carry[i] + sum_of(*next++));
+    for (; next != found.end(); ++next) forms.push_back(take_factors(trace, *next, out.ys));
     return out;
   }
   static const Tensor& carry_or(const Tensors& rows, const Tensors& carry) {

@@ -85,6 +85,28 @@ TracedBody Trace::end_body(const std::vector<Tensor>& results, const Line& where
   return body;
 }
 
+const Node* TracedBody::only_user(NodeId captured) const {
+  NodeId id = captured_inputs_.at(
+      static_cast<std::size_t>(std::ranges::find(captured_, captured) - captured_.begin()));
+  while (true) {
+    const auto among = [&](const std::vector<NodeId>& ids) { return std::ranges::count(ids, id); };
+    if (among(results_) != 0 || std::ranges::any_of(own_gradients_, [&](const OwnGradient& own) {
+          return among(own.inputs) != 0 || among(own.outputs) != 0;
+        }))
+      return nullptr;
+    const Node* user = nullptr;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < recorded_.size(); ++i)
+      for (std::int64_t uses = among(recorded_[i].inputs); uses > 0; --uses) {
+        if (user != nullptr) return nullptr;
+        user = &recorded_[i];
+        at = i;
+      }
+    if (user == nullptr || user->op != Op::Permute) return user;
+    id = nodes_[at];
+  }
+}
+
 std::shared_ptr<const Graph> TracedBody::graph(const std::vector<NodeId>& operands,
                                                std::optional<shapes::Symbol> row) const {
   Graph graph = frame_;

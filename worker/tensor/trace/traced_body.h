@@ -16,6 +16,9 @@ class TracedBody {
  public:
   /// The values of the outer graph that the body uses, in the order of their first use.
   [[nodiscard]] const std::vector<NodeId>& captured() const { return captured_; }
+  /// The op that alone uses a captured value, as it is or with its dims reordered; nullptr if there
+  /// are several, or the value is a result or has a part in a user's gradient.
+  [[nodiscard]] const Node* only_user(NodeId captured) const;
   /// The graph as a body of a node whose operands for bodies are `operands`: those for the body's
   /// own inputs come first. `row`: the row symbol of a scan.
   [[nodiscard]] std::shared_ptr<const Graph> graph(const std::vector<NodeId>& operands,
