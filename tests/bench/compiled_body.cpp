@@ -76,6 +76,8 @@ Result<std::unique_ptr<CompiledBody>> CompiledBody::make(std::vector<Array> inpu
 
 void CompiledBody::share(int threads) { alone_->threads_ = std::make_unique<Threads>(threads); }
 
+std::size_t CompiledBody::bytes() const { return executable_->bytes(); }
+
 Result<std::vector<Array>> CompiledBody::run() {
   return executable_->run(inputs_, *alone_, *alone_);
 }

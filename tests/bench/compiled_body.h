@@ -32,6 +32,8 @@ class CompiledBody {
   /// On the inputs that it was made for.
   [[nodiscard]] Result<std::vector<worker::Array>> run();
   [[nodiscard]] std::size_t steps() const { return steps_; }
+  /// Bytes of values within a run.
+  [[nodiscard]] std::size_t bytes() const;
 
  private:
   CompiledBody() = default;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiled_body.h"
+#include "ops/composed_attention.h"
 #include <benchmark/benchmark.h>
 
 #include <lockstep/collectives/base/half.h>
@@ -13,6 +14,7 @@
 #include <lockstep/worker/tensor/language/movement_ops.h>
 #include <lockstep/worker/tensor/language/selection_ops.h>
 #include <lockstep/worker/tensor/language/tensor_ops.h>
+#include <lockstep/worker/tensor/layers/attention.h>
 #include <lockstep/worker/tensor/layers/convolution.h>
 #include <lockstep/worker/tensor/layers/pooling.h>
 
@@ -60,6 +62,40 @@ SHARED(columns, sum(x* x, {0}));
 SHARED(everything, sum(x* x));
 SHARED(sorted, argsort(x));
 SHARED(product, matmul(x, slice(x, 0, 0, 1024)));
+
+/// Attention of 16 heads of width 64 over range(0) queries and as many keys, f32, with its
+/// gradients if `backward`: as one op, or made of others. Its floating-point operations are those
+/// of two products, and of five more for the gradients.
+void attention(benchmark::State& state, bool composed, bool backward) {
+  const std::int64_t length = state.range(0);
+  const Array x = Array::zeros(DType::F32, {16, length, 64});
+  const auto body = [&](std::span<const Tensor> in) {
+    const Tensor y = composed
+                         ? test::composed_attention(in[0], in[1], in[2], Tensor(), false, 0.125)
+                         : scaled_dot_product_attention(in[0], in[1], in[2]);
+    if (!backward) return y;
+    const std::vector<Tensor> by = grad(sum(y * y), {in[0], in[1], in[2]});
+    return by[0] + by[1] + by[2];
+  };
+  const auto made = lockstep::bench::CompiledBody::make({x, x, x}, body);
+  if (!made) return state.SkipWithError(made.error().message.c_str());
+  if (const auto first = (*made)->run(); !first)
+    return state.SkipWithError(first.error().message.c_str());
+  for (auto _ : state) benchmark::DoNotOptimize((*made)->run().has_value());
+  const double products = backward ? 7 : 2;
+  state.counters["flop/s"] = benchmark::Counter(
+      products * 2 * 16 * 64 * static_cast<double>(length) * static_cast<double>(length),
+      benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["bytes"] = static_cast<double>((*made)->bytes());
+}
+BENCHMARK_CAPTURE(attention, one_op, false, false)->Arg(1024)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(attention, composed, true, false)->Arg(1024)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(attention, one_op_backward, false, true)
+    ->Arg(1024)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(attention, composed_backward, true, true)
+    ->Arg(1024)
+    ->Unit(benchmark::kMillisecond);
 
 void softmax_rows(benchmark::State& state) {
   run(state, 1000, 257, [](Tensor x) { return softmax(x, 1); });

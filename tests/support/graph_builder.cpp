@@ -138,6 +138,12 @@ NodeId GraphBuilder::search_sorted(NodeId sorted, NodeId values, std::int64_t ri
   return add(std::move(node));
 }
 
+NodeId GraphBuilder::attention(Op op, std::vector<NodeId> operands, bool causal) {
+  Node node = node_of(op, std::move(operands));
+  node.ints = {causal ? 1 : 0};
+  return add(std::move(node));
+}
+
 NodeId GraphBuilder::index_add(NodeId index, NodeId rows, const shapes::Expr& count) {
   Node node = node_of(Op::IndexAdd, {index, rows});
   node.exprs = {count};

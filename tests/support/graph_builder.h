@@ -40,6 +40,8 @@ class GraphBuilder {
   NodeId gather(NodeId x, std::int64_t dim, NodeId index);
   NodeId checked_index(NodeId index, const shapes::Expr& limit);
   NodeId index_put(NodeId x, NodeId index, NodeId rows, Put mode);
+  /// Attention and AttentionGradient.
+  NodeId attention(Op op, std::vector<NodeId> operands, bool causal);
   NodeId segment_ids(NodeId counts, const shapes::Expr& total);
   NodeId nonzero(NodeId mask, const shapes::Expr& count);
   NodeId all_to_all(NodeId x, Sizes in, Sizes out);

@@ -1,6 +1,7 @@
 // Products of many operands, jagged tensors, and layers of models.
 #include "op_case_lists.h"
 
+#include <lockstep/worker/tensor/autodiff/autodiff.h>
 #include <lockstep/worker/tensor/jagged/feature_exchange.h>
 #include <lockstep/worker/tensor/jagged/padding.h>
 #include <lockstep/worker/tensor/jagged/segments.h>
@@ -140,6 +141,21 @@ void add_attention(std::vector<OpCase>& cases) {
          const Tensor rows = iota({x[0].size(1), 3}, 0), columns = iota({x[0].size(1), 3}, 1);
          return scaled_dot_product_attention(x[0], x[1], x[2], {.mask = columns < rows});
        }});
+  cases.push_back(
+      {"attention_of_groups",
+       {signed_of({kN, fixed(4), kM, fixed(2)}), signed_of({kN, fixed(2), fixed(3), fixed(2)}),
+        signed_of({kN, fixed(2), fixed(3), fixed(1)}),
+        signed_of({kN, fixed(1), fixed(1), fixed(3)})},
+       [](Trace&, LayerIn x) {
+         return scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3], .enable_gqa = true});
+       }});
+  // The gradients of the ops' own gradients are made of all scores.
+  cases.push_back({"attention_gradient", inputs, [](Trace&, LayerIn x) {
+                     const Tensor made =
+                         scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = true});
+                     const std::vector<Tensor> by = grad(mean(made * made), {x[0], x[1], x[2]});
+                     return by[0] * mean(by[1] * by[1]) + mean(by[2] * by[2]);
+                   }});
   cases.push_back({"rotary_embedding", {signed_of({kN, kM, fixed(4)})}, [](Trace&, LayerIn x) {
                      const Tensor places = arange(x[0].size(1)) * 3;
                      return rotary_embedding(x[0], places) +

@@ -198,6 +198,31 @@ Graph index_graph(DType dtype, const std::optional<Extent>& fixed) {
   return g.take();
 }
 
+/// Attention over wide [4, a, b] as two batches of two groups, plain, causal and with masks, and
+/// its gradients.
+void add_attention(GraphBuilder& g, NodeId wide, const Extent& e) {
+  const DType dtype = g.meta(wide).dtype;
+  const GraphBuilder::Sizes sizes{Expr(2), Expr(2), e.a, e.b};
+  const NodeId query = g.op(Op::Mul, {g.reshape(wide, sizes), g.full(dtype, sizes, 0.125)});
+  const NodeId key = g.slice(wide, 0, Expr(1), Expr(2)),
+               value = g.slice(g.op(Op::Mul, {wide, wide}), 0, Expr(0), Expr(2));
+  const GraphBuilder::Sizes square{e.a, e.a}, row{Expr(1), Expr(1), Expr(1), e.a};
+  const NodeId seen = g.op(Op::Gt, {g.iota(square, 0), g.iota(square, 1)});
+  const NodeId of_heads =
+      g.expand(g.reshape(seen, {Expr(1), Expr(1), e.a, e.a}), {Expr(1), Expr(2), e.a, e.a});
+  const NodeId added = g.op(Op::Mul, {g.cast(g.iota(row, 3), dtype), g.full(dtype, row, -0.01)});
+  const auto both = [&](std::vector<NodeId> operands, bool causal) {
+    const NodeId made = g.attention(Op::Attention, operands, causal);
+    g.output(made);
+    operands.insert(operands.begin() + 3, {made, g.op(Op::Mul, {made, made})});
+    g.output(g.attention(Op::AttentionGradient, operands, causal));
+  };
+  both({query, key, value}, false);
+  both({query, key, value}, true);
+  both({query, key, value, of_heads}, false);
+  both({query, key, value, added}, false);
+}
+
 Graph product_graph(DType dtype, const std::optional<Extent>& fixed) {
   GraphBuilder g("products");
   const Extent e = fixed ? *fixed : symbolic(g);
@@ -215,6 +240,7 @@ Graph product_graph(DType dtype, const std::optional<Extent>& fixed) {
   g.output(g.op(Op::Matmul, {g.permute(wide, {0, 2, 1}), wide}));
   g.output(g.op(Op::Matmul,
                 {g.permute(wide, {0, 2, 1}), g.permute(g.permute(wide, {0, 2, 1}), {0, 2, 1})}));
+  add_attention(g, wide, e);
   return g.take();
 }
 

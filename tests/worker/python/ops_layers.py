@@ -115,11 +115,9 @@ def attention(sample):
         sample, "key", "value", attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)
     if dropout:
         raise LeftOut("dropout")
-    if shared and sample.input.size(-3) != key.size(-3):
-        raise LeftOut("heads that share keys")
     # Of a score that outweighs all others f32 leaves a gradient of rounding alone.
-    return with_tensors("scaled_dot_product_attention", [sample.input, key, value], {0: mask}, [causal, scale],
-                        gradients=sample.input.dtype == torch.float64)
+    return with_tensors("scaled_dot_product_attention", [sample.input, key, value], {0: mask},
+                        [causal, scale, shared], gradients=sample.input.dtype == torch.float64)
 
 
 CALLS = {"matmul": product("matmul"), "bmm": product("bmm"), "mv": product("mv"), "dot": product("dot"),

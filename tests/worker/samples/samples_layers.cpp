@@ -94,7 +94,7 @@ Functions layers() {
     {"embedding_bag", bag},
     {"scaled_dot_product_attention", [](In x, Arguments n) {
        return std::vector{scaled_dot_product_attention(
-           x[0], x[1], x[2], {.mask = tensor_of(x, n[0]), .is_causal = n[1], .scale = number_of(n[2])})}; }},
+           x[0], x[1], x[2], {.mask = tensor_of(x, n[0]), .is_causal = n[1], .scale = number_of(n[2]), .enable_gqa = n[3]})}; }},
     {"sgd", [](In x, Arguments n) {
        const SgdOptions options{.rate = n[0].get<double>(), .momentum = n[1], .dampening = n[2], .weight_decay = n[3], .nesterov = n[4]};
        return stepped(x, sgd_start({x[0], x[1]}, options), options, sgd); }},

@@ -6,6 +6,7 @@
 
 #include <lockstep/worker/compile/codegen/codegen.h>
 #include <lockstep/worker/compile/codegen/cuda_nest.h>
+#include <lockstep/worker/compile/codegen/emit_attention.h>
 #include <lockstep/worker/compile/codegen/emit_cuda.h>
 #include <lockstep/worker/compile/codegen/emitter.h>
 #include <lockstep/worker/compile/codegen/plan.h>
@@ -14,6 +15,7 @@
 #include <lockstep/worker/tensor/graph/index_range.h>
 #include <lockstep/worker/tensor/graph/op.h>
 #include <lockstep/worker/tensor/graph/own_op.h>
+#include <lockstep/worker/tensor/graph/shape_rules.h>
 
 namespace lockstep::worker {
 namespace {
@@ -144,6 +146,11 @@ class Generator {
       case Step::Kind::SegmentMatmul:
       case Step::Kind::SegmentOuter:
         add_segments(planned.node, step);
+        break;
+      case Step::Kind::Attention:
+        for (const NodeId input : at.inputs) add_operand(input, step);
+        step.buffers.push_back(buffer(planned.node));
+        if (program_.target == Target::Cuda) add_attention(planned.node, step);
         break;
       case Step::Kind::Collective:
         step.buffers = {buffer(at.inputs[0]), buffer(planned.node)};
@@ -331,6 +338,14 @@ class Generator {
     step.args = {slot(x[0]), slot(x[1]), slot(node(inputs[1]).meta.sizes.back()), slot(counts[0])};
   }
 
+  /// Adds what the step needs on a device.
+  void add_attention(NodeId id, Step& step) {
+    for (const Emission::Scratch& memory : attention_scratch(program_.graph, id))
+      step.buffers.push_back(add_buffer(id, memory.dtype, memory.elements));
+    for (const KernelText& text : attention_kernels(program_.graph, id))
+      step.kernels.push_back(kernel(text));
+  }
+
   void add_outputs() {
     for (const Graph::Output& output : program_.graph.outputs) {
       const BufferId at = buffer(output.node);
@@ -348,6 +363,9 @@ class Generator {
     for (NodeId id = 0; id < program_.graph.nodes.size(); ++id)
       if (plan_.live[id] && op_row(node(id).op).kind == OpClass::Reduction)
         program_.sizes.push_back(slot(shapes::product(node(node(id).inputs[0]).meta.sizes)));
+    for (NodeId id = 0; id < program_.graph.nodes.size(); ++id)
+      if (plan_.live[id] && is_attention(node(id).op))
+        program_.sizes.push_back(slot(attention_scores(program_.graph, node(id))));
     std::ranges::sort(program_.sizes);
     program_.sizes.erase(std::unique(program_.sizes.begin(), program_.sizes.end()),
                          program_.sizes.end());

@@ -12,7 +12,9 @@ namespace {
 constexpr OpMap<Step::Kind> kProducts(of_class<OpClass::Product>,
                                       {{Op::Matmul, Step::Kind::Matmul},
                                        {Op::SegmentMatmul, Step::Kind::SegmentMatmul},
-                                       {Op::SegmentOuter, Step::Kind::SegmentOuter}});
+                                       {Op::SegmentOuter, Step::Kind::SegmentOuter},
+                                       {Op::Attention, Step::Kind::Attention},
+                                       {Op::AttentionGradient, Step::Kind::Attention}});
 
 /// Most values that one kernel makes. More would only cost registers.
 constexpr std::size_t kMaxRoots = 8;
@@ -118,7 +120,7 @@ class Scheduler {
           add(Step::Kind::Assert, id);
         return;
       case OpClass::Product:
-        if (node.op != Op::Matmul)
+        if (node.op == Op::SegmentMatmul || node.op == Op::SegmentOuter)
           add_check(Step::Kind::CountsCheck, id, node.inputs[2],
                     graph_.nodes[node.inputs[0]].meta.sizes[0]);
         made_[id] = add(kProducts[node.op], id);

@@ -18,6 +18,8 @@ std::string_view step_name(Step::Kind kind) {
       return "segment_matmul";
     case Step::Kind::SegmentOuter:
       return "segment_outer";
+    case Step::Kind::Attention:
+      return "attention";
     case Step::Kind::Collective:
       return "collective";
     case Step::Kind::HostSync:
@@ -71,6 +73,7 @@ std::string Program::text() const {
     const Step& step = steps[i];
     out += fmt::format("  {}: {}", i, step_name(step.kind));
     if (step.kind == Step::Kind::Kernel || step.launch) out += " " + kernels[step.kernel].name;
+    for (std::uint32_t at : step.kernels) out += " " + kernels[at].name;
     for (BufferId at : step.buffers) out += fmt::format(" @{}", at);
     for (ExprSlot at : step.args) out += fmt::format(" ({})", exprs.expr(at).text());
     if (step.launch)

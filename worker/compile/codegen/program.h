@@ -59,6 +59,8 @@ struct Step {
     Matmul,          // buffers a, b, out; args batch, m, k, n
     SegmentMatmul,   // buffers x, w, counts, out; args rows, k, m, segments
     SegmentOuter,    // buffers x, y, counts, out; args rows, k, m, segments
+    Attention,       // of both kinds: buffers operands, result; args sizes of the operands. For
+                     // CUDA also scratch memory and kernels (device_attention.h)
     Collective,      // buffers operand, result; args operand sizes, result sizes, exprs of the node
     HostSync,        // buffer x: binds the node's symbols
     HostCall,        // own op or host call: buffers operands, result; args their sizes
@@ -81,6 +83,8 @@ struct Step {
   std::vector<std::uint32_t> results{};           // Control: numbers of the wanted results
   std::vector<BufferId> buffers;
   std::vector<ExprSlot> args;
+  /// Attention of a program for CUDA: its kernels, by AttentionKernel (emit_attention.h).
+  std::vector<std::uint32_t> kernels{};
   std::optional<Launch> launch{};    // Kernel or deferred check of a program for CUDA
   std::optional<Sharing> sharing{};  // Kernel of a program for the host
   /// The first of steps that run together, some of their rows at a time. Each goes over a multiple

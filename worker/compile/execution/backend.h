@@ -44,7 +44,8 @@ class Backend {
                               const RunValues& values) = 0;
   /// Runs the Kernel steps of a chain, which begins with the first of `steps`, on the host.
   virtual Result<void> launch_chain(std::span<const Step> steps, const RunValues& values) = 0;
-  /// Starts a Matmul, SegmentMatmul or SegmentOuter step, whose counts have been checked.
+  /// Starts a Matmul, SegmentMatmul, SegmentOuter or Attention step, whose counts have been
+  /// checked.
   virtual Result<void> multiply(const Step& step, std::span<const std::int64_t> numbers) = 0;
   /// Waits for an i64 value and returns its first `count` elements; valid until the next call.
   virtual Result<std::span<const std::int64_t>> read(BufferId at, std::size_t count) = 0;

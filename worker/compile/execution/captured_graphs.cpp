@@ -8,7 +8,9 @@ namespace lockstep::worker {
 namespace {
 
 /// False for products over segments of rows: they use counts that the host has read.
-bool can_be_captured(const Step& step) { return step.launch || step.kind == Step::Kind::Matmul; }
+bool can_be_captured(const Step& step) {
+  return step.launch || step.kind == Step::Kind::Matmul || step.kind == Step::Kind::Attention;
+}
 
 Segment segment_over(const Program& program, std::size_t begin, std::size_t end) {
   Segment segment{begin, end, {}, {}, {}};

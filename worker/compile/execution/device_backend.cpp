@@ -5,6 +5,7 @@
 #include <lockstep/worker/compile/device/device_pool.h>
 #include <lockstep/worker/compile/execution/backend.h>
 #include <lockstep/worker/compile/execution/captured_graphs.h>
+#include <lockstep/worker/compile/execution/device_attention.h>
 #include <lockstep/worker/compile/execution/device_kernels.h>
 #include <lockstep/worker/compile/execution/device_matmul.h>
 #include <lockstep/worker/compile/execution/in_flight.h>
@@ -118,6 +119,11 @@ class DeviceBackend final : public Backend {
   Result<void> multiply(const Step& step, std::span<const std::int64_t> n) override {
     std::vector<DeviceAddress> at;
     for (BufferId buffer : step.buffers) at.push_back(values_[buffer].address);
+    if (step.kind == Step::Kind::Attention) {
+      if (auto done = wait_for(step.buffers); !done) return done;
+      waited_ = false;
+      return attend(*device_, kernels_, step, AttentionSizes(program_.graph, step.node, n), at);
+    }
     std::span<const std::int64_t> counts;
     if (step.kind != Step::Kind::Matmul) {
       const auto read_back = read(step.buffers[2], static_cast<std::size_t>(n[3]));

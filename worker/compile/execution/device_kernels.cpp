@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <lockstep/worker/compile/codegen/cuda_nest.h>
 #include <lockstep/worker/compile/execution/device_kernels.h>
 
 namespace lockstep::worker {
@@ -52,6 +53,12 @@ Result<void> DeviceKernels::start(const Step& step, std::vector<DeviceAddress> b
       std::swap(buffers[buffers.size() - 1], buffers[buffers.size() - 2]);
     }
   return {};
+}
+
+Result<void> DeviceKernels::start(std::uint32_t kernel, std::int64_t blocks,
+                                  std::span<const DeviceAddress> buffers,
+                                  std::span<const std::int64_t> numbers) const {
+  return device_->launch(kernels_[kernel], blocks, kCudaBlock, buffers, numbers);
 }
 
 }  // namespace lockstep::worker

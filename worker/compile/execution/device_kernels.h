@@ -28,6 +28,10 @@ class DeviceKernels {
   [[nodiscard]] Result<void> start(const Step& step, std::vector<DeviceAddress> buffers,
                                    std::span<const std::int64_t> numbers,
                                    const RunValues& values) const;
+  /// Starts one kernel of the program. Its parameters are the buffers, then the numbers.
+  [[nodiscard]] Result<void> start(std::uint32_t kernel, std::int64_t blocks,
+                                   std::span<const DeviceAddress> buffers,
+                                   std::span<const std::int64_t> numbers) const;
   /// Address of Program::outcomes. Never changes, so captured graphs may contain it.
   [[nodiscard]] DeviceAddress outcomes() const {
     return outcomes_ ? outcomes_->address() : DeviceAddress{};

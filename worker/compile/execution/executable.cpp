@@ -181,7 +181,8 @@ class Executable::Loaded {
 
   [[nodiscard]] static bool computes(const Step& step) {
     return step.kind == Step::Kind::Kernel || step.kind == Step::Kind::Matmul ||
-           step.kind == Step::Kind::SegmentMatmul || step.kind == Step::Kind::SegmentOuter;
+           step.kind == Step::Kind::SegmentMatmul || step.kind == Step::Kind::SegmentOuter ||
+           step.kind == Step::Kind::Attention;
   }
 
   /// True if a refused input must count as this rank's failure from the step on.
@@ -286,6 +287,7 @@ class Executable::Loaded {
       case Step::Kind::Matmul:
       case Step::Kind::SegmentMatmul:
       case Step::Kind::SegmentOuter:
+      case Step::Kind::Attention:
         if (auto done = backend_->multiply(step, numbers_); !done)
           joint_.fail(step.node, done.error());
         time_.products += clock_.now() - start;

@@ -9,6 +9,7 @@
 #include <lockstep/worker/compile/execution/arena.h>
 #include <lockstep/worker/compile/execution/backend.h>
 #include <lockstep/worker/compile/execution/loaded_object.h>
+#include <lockstep/worker/compile/run/attention.h>
 #include <lockstep/worker/compile/run/matmul.h>
 #include <lockstep/worker/compile/run/run_failure.h>
 
@@ -101,6 +102,13 @@ class HostBackend final : public Backend {
   Result<void> multiply(const Step& step, std::span<const std::int64_t> n) override {
     const auto at = [&](std::size_t k) { return pointers_[step.buffers[k]]; };
     const DType dtype = program_.graph.nodes[step.node].meta.dtype;
+    if (step.kind == Step::Kind::Attention) {
+      std::vector<const void*> operands;
+      for (std::size_t k = 0; k + 1 < step.buffers.size(); ++k) operands.push_back(at(k));
+      attend(*threads_, AttentionSizes(program_.graph, step.node, n), operands,
+             at(operands.size()));
+      return {};
+    }
     if (step.kind == Step::Kind::Matmul) {
       worker::multiply(*threads_, dtype, {at(0), step.transpose_a}, {at(1), step.transpose_b},
                        at(2), n[0], n[1], n[2], n[3]);

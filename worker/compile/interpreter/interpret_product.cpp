@@ -1,4 +1,5 @@
 #include <lockstep/worker/compile/interpreter/interpret.h>
+#include <lockstep/worker/compile/run/attention.h>
 #include <lockstep/worker/compile/run/run_failure.h>
 #include <lockstep/worker/tensor/graph/op_map.h>
 
@@ -101,10 +102,26 @@ Result<Array> by_segments(const NodeCall& call) {
   });
 }
 
+/// By the function of compiled programs, whose bits depend on the sizes alone.
+Result<Array> attention(const NodeCall& call) {
+  std::vector<std::int64_t> sizes;
+  std::vector<const void*> operands;
+  for (const Array* operand : call.operands) {
+    sizes.insert(sizes.end(), operand->sizes().begin(), operand->sizes().end());
+    operands.push_back(operand->data());
+  }
+  Array out(call.dtype(), call.sizes);
+  Threads alone;
+  attend(alone, AttentionSizes(*call.graph, call.id, sizes), operands, out.data());
+  return out;
+}
+
 constexpr OpMap<Result<Array> (*)(const NodeCall&)> kProducts(of_class<OpClass::Product>,
                                                               {{Op::Matmul, whole},
                                                                {Op::SegmentMatmul, by_segments},
-                                                               {Op::SegmentOuter, by_segments}});
+                                                               {Op::SegmentOuter, by_segments},
+                                                               {Op::Attention, attention},
+                                                               {Op::AttentionGradient, attention}});
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 #include <lockstep/worker/tensor/graph/control.h>
 #include <lockstep/worker/tensor/graph/error_sync_points.h>
 #include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/graph/shape_rules.h>
 
 namespace lockstep::worker {
 namespace {
@@ -156,13 +157,16 @@ class Interpretation {
       }
       call.sizes.push_back(*value);
     }
-    const auto elements = elements_of(node.meta);
-    const auto count = elements ? elements->evaluate(valuation()) : std::nullopt;
-    if (!count || *count > kMostElements) {
-      joint_.fail(id, size_failure(graph_, elements.value_or(node.meta.sizes[0]), count));
-      return false;
+    std::vector<std::optional<shapes::Expr>> totals{elements_of(node.meta)};
+    if (is_attention(node.op)) totals.emplace_back(attention_scores(graph_, node));
+    for (const auto& elements : totals) {
+      const auto count = elements ? elements->evaluate(valuation()) : std::nullopt;
+      if (!count || *count > kMostElements) {
+        joint_.fail(id, size_failure(graph_, elements.value_or(node.meta.sizes[0]), count));
+        return false;
+      }
+      most_elements_ = std::max(most_elements_, *count);
     }
-    most_elements_ = std::max(most_elements_, *count);
     if (most_elements_ > RunHost::kQuickElements)
       host_.announce_step_size(op_row(node.op).kind == OpClass::Collective ? 0 : most_elements_);
     for (const shapes::Expr& expr : node.exprs) {

@@ -163,8 +163,7 @@ class Products {
   }
 
   void run(Threads& threads, std::int64_t part) const {
-    // OpenBLAS promises equal bits for one thread only.
-    [[maybe_unused]] static const bool alone = (openblas_set_num_threads(1), true);
+    use_one_thread_of_the_blas();
     const auto blocks = static_cast<std::int64_t>(blocks_.size());
     const int pieces =
         threads.pieces_of(static_cast<std::int64_t>(std::min(work_, 0x1p60)), blocks);
@@ -193,6 +192,10 @@ void with_float(DType dtype, F&& f) {
 }
 
 }  // namespace
+
+void use_one_thread_of_the_blas() {
+  [[maybe_unused]] static const bool alone = (openblas_set_num_threads(1), true);
+}
 
 void multiply(Threads& threads, DType dtype, Operand a, Operand b, void* out, std::int64_t batch,
               std::int64_t m, std::int64_t k, std::int64_t n, std::int64_t part) {

@@ -17,6 +17,10 @@ struct Operand {
   bool transposed = false;  // each matrix is stored with rows and columns swapped
 };
 
+/// Makes the BLAS compute on the thread that calls it: OpenBLAS promises equal bits for one thread
+/// only.
+void use_one_thread_of_the_blas();
+
 /// Most rows, and most terms of a sum, that one call of the BLAS takes.
 inline constexpr std::int64_t kBlasPart = std::int64_t{1} << 30;
 

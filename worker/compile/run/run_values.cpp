@@ -3,6 +3,7 @@
 #include <lockstep/worker/compile/run/run_failure.h>
 #include <lockstep/worker/compile/run/run_values.h>
 #include <lockstep/worker/tensor/graph/op.h>
+#include <lockstep/worker/tensor/graph/shape_rules.h>
 
 namespace lockstep::worker {
 
@@ -20,8 +21,10 @@ RunValues::RunValues(const Program& program) : program_(program) {
   is_total_.resize(table.size());
   for (const Buffer& buffer : program.buffers) is_total_[buffer.elements] = true;
   for (const Node& node : program.graph.nodes) {
-    if (op_row(node.op).kind != OpClass::Reduction) continue;
-    const auto reduced = elements_of(program.graph.nodes[node.inputs[0]].meta);
+    const bool reduces = op_row(node.op).kind == OpClass::Reduction;
+    if (!reduces && !is_attention(node.op)) continue;
+    const auto reduced = reduces ? elements_of(program.graph.nodes[node.inputs[0]].meta)
+                                 : attention_scores(program.graph, node);
     for (ExprSlot slot : program.sizes)
       if (reduced == table.expr(slot)) is_total_[slot] = true;
   }

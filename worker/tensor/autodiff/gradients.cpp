@@ -347,6 +347,7 @@ constexpr OpMap<GradientRule> kRules(with_trait<OpRow::Differentiable>,
                                          {Op::Prod, prod_gradient},
                                          {Op::Cumprod, cumprod_gradient},
                                          {Op::LogCumsumExp, logcumsumexp_gradient},
+                                         {Op::Attention, attention_gradient},
                                      });
 
 }  // namespace

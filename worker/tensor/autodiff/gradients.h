@@ -26,6 +26,9 @@ using GradientRule = std::vector<Tensor> (*)(const Backward&);
 
 // Rules of the table that have files of their own.
 
+// attention_gradients.cpp. A mask's gradient and second gradients are made of all scores.
+[[nodiscard]] std::vector<Tensor> attention_gradient(const Backward& b);
+
 // index_gradients.cpp
 [[nodiscard]] std::vector<Tensor> gather_gradient(const Backward& b);
 /// Set: the gradient goes to the row that won, and to x where no row was put. Multiply: right with

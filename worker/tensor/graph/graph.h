@@ -119,6 +119,14 @@ enum class Op : std::uint8_t {
   // User-defined (own_op.h); own: the definition, text: its name.
   Own,       // any operands: an op that is defined outside of this table
   HostCall,  // any operands: a function that runs on the host, in this order on every rank
+  // Attention: products of class Product, of f32 or f64. ints[0]: 1 if query i sees keys 0, ..., i
+  // only. The mask, which may be absent, has the dims [.., G, L, S], each equal or the constant 1:
+  // bools, true for a key that is seen, or floats, which are added to scores.
+  Attention,          // (query [.., G, L, E], key [.., S, E], value [.., S, V], mask) -> [.., G, L,
+                      // V + 1]: softmax(query key^T) value, 0 for a query that sees nothing, and
+                      // then the log of the sum of exp(scores), +inf for such a query
+  AttentionGradient,  // (query, key, value, result, gradient of the result, mask): the gradients of
+                      // query, key and value, flat, one after the other
 };
 // clang-format on
 

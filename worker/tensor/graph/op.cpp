@@ -18,9 +18,10 @@ bool takes_half(const Node& node) {
              (node.op == Op::IndexPut && node.ints.at(0) == static_cast<std::int64_t>(Put::Set));
     case OpClass::Reduction:
       return false;
+    case OpClass::Product:
+      return !is_attention(node.op);
     case OpClass::Source:
     case OpClass::View:
-    case OpClass::Product:
     case OpClass::Collective:
     case OpClass::HostSync:
     case OpClass::Check:

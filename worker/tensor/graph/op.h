@@ -173,6 +173,9 @@ constexpr OpRow row_of(Op op) {
     case Op::Overlay:       return {"overlay", C::View, T::Any, 1, 0, -1, D | E};
     case Op::Own:           return {"own", C::Own, T::Any, -1, 0, 0, R};
     case Op::HostCall:      return {"host_call", C::Own, T::Any, -1, 0, 0, R};
+    case Op::Attention:     return {"attention", C::Product, T::Float, -1, 0, 1, D};
+    case Op::AttentionGradient:
+      return {"attention_gradient", C::Product, T::Float, -1, 0, 1, 0};
   }
   return {};
 }
@@ -219,6 +222,9 @@ constexpr bool is_joint(Op op) {
 constexpr bool picks(Op op) {
   return op == Op::IndexSelect || op == Op::Gather || op == Op::CheckedIndex;
 }
+constexpr bool is_attention(Op op) { return op == Op::Attention || op == Op::AttentionGradient; }
+/// Number of operands before the mask, which may be absent.
+constexpr std::size_t attention_operands(Op op) { return op == Op::Attention ? 3 : 5; }
 /// True if the op itself takes f16 and bf16: ops that move, choose and cast elements, products and
 /// collectives. The language records every other op as the op of f32 between casts, so it is
 /// computed in f32 and rounded once (op_builder.h).

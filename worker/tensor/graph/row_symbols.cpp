@@ -59,6 +59,7 @@ class Rows {
       case OpClass::Reduction:
         return rows;
       case OpClass::Product:
+        if (node.op == Op::Attention) return attends_by_rows(node);
         if (node.op != Op::Matmul || !rows || !has_rows(node, 0)) return false;
         return has_rows(node, 1) == (node.meta.sizes.size() == 3);
       case OpClass::Index:
@@ -74,6 +75,15 @@ class Rows {
         return false;
     }
     return false;
+  }
+
+  /// True if the first dim of all operands is one of the leading dims; the mask may repeat itself.
+  [[nodiscard]] bool attends_by_rows(const Node& node) const {
+    if (node.meta.sizes.size() < 4 || !has_rows(node)) return false;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      if (!has_rows(node, k) && (k < 3 || graph_.nodes[node.inputs[k]].meta.sizes[0] != Expr(1)))
+        return false;
+    return true;
   }
 
   const Graph& graph_;

@@ -214,6 +214,45 @@ Outcome segment_rule(const Node& node, Metas in) {
   return TensorMeta{x.dtype, {x.sizes[0], y.sizes[2]}};
 }
 
+Outcome attention_rule(const Node& node, Metas in) {
+  const std::size_t before = attention_operands(node.op), n = in.size();
+  if (n != before && n != before + 1)
+    return rule_error(node, "takes {} operands and perhaps a mask, not {}", before, n);
+  if (node.ints[0] != 0 && node.ints[0] != 1)
+    return rule_error(node, "is causal or not, not {}", node.ints[0]);
+  const auto& [q, k, v] = std::tie(in[0], in[1], in[2]);
+  const std::size_t dims = q.sizes.size();
+  if (dims < 3 || k.sizes.size() + 1 != dims || v.sizes.size() + 1 != dims)
+    return rule_error(node, "takes [.., G, L, E], [.., S, E] and [.., S, V], not {}, {} and {}",
+                      meta_text(q), meta_text(k), meta_text(v));
+  const std::span<const Expr> leading = std::span(q.sizes).first(dims - 3);
+  const auto fits = [&](const TensorMeta& x) {
+    return x.dtype == q.dtype && std::ranges::equal(leading, std::span(x.sizes).first(dims - 3)) &&
+           x.sizes[dims - 3] == k.sizes[dims - 3];
+  };
+  if (!fits(k) || !fits(v) || k.sizes.back() != q.sizes.back())
+    return rule_error(node, "{}, {} and {} do not fit", meta_text(q), meta_text(k), meta_text(v));
+  TensorMeta out = q;
+  out.sizes.back() = v.sizes.back() + Expr(1);
+  if (n > before) {
+    std::vector<Expr> scores = q.sizes;
+    scores.back() = k.sizes[dims - 3];
+    const TensorMeta& mask = in.back();
+    bool equal = mask.sizes.size() == dims && (mask.dtype == DType::Bool || mask.dtype == q.dtype);
+    for (std::size_t d = 0; equal && d < dims; ++d)
+      equal = mask.sizes[d] == scores[d] || mask.sizes[d] == Expr(1);
+    if (!equal)
+      return rule_error(node, "the mask {} does not fit scores of {}", meta_text(mask),
+                        meta_text({q.dtype, scores}));
+  }
+  if (node.op == Op::Attention) return out;
+  if (in[3] != out || in[4] != out)
+    return rule_error(node, "{} and {} are no results {}", meta_text(in[3]), meta_text(in[4]),
+                      meta_text(out));
+  return TensorMeta{
+      q.dtype, {shapes::product(q.sizes) + shapes::product(k.sizes) + shapes::product(v.sizes)}};
+}
+
 Outcome index_select_rule(const Node& node, Metas in) {
   TensorMeta out = in[0];
   if (out.sizes.empty() || !is_counts(in[1]))
@@ -373,7 +412,8 @@ constexpr OpMap<Rule> kRules(has_own_rule, {
     {Op::Slice, part_rule}, {Op::Pad, part_rule}, {Op::Cat, cat_rule}, {Op::Flip, flip_rule},
     {Op::Unfold, windows_rule}, {Op::Overlay, windows_rule},
     {Op::Matmul, matmul_rule}, {Op::SegmentMatmul, segment_rule},
-    {Op::SegmentOuter, segment_rule},
+    {Op::SegmentOuter, segment_rule}, {Op::Attention, attention_rule},
+    {Op::AttentionGradient, attention_rule},
     {Op::IndexSelect, index_select_rule}, {Op::IndexAdd, index_add_rule},
     {Op::Gather, gather_rule}, {Op::CheckedIndex, checked_index_rule},
     {Op::IndexPut, index_put_rule},
@@ -440,6 +480,14 @@ std::optional<Status> arity_error(const Node& node, Metas in) {
 }
 
 }  // namespace
+
+Expr attention_scores(const Graph& graph, const Node& node) {
+  const auto sizes = [&](std::size_t k) -> const std::vector<Expr>& {
+    return graph.nodes[node.inputs[k]].meta.sizes;
+  };
+  const auto rows = std::span(sizes(0)).first(sizes(0).size() - 1);
+  return shapes::product(rows) * *(sizes(1).end() - 2);
+}
 
 Outcome result_meta(const Node& node, Metas in) {
   if (auto status = arity_error(node, in)) return *status;

@@ -15,4 +15,8 @@ namespace lockstep::worker {
 [[nodiscard]] Result<TensorMeta> result_meta(const Node& node,
                                              std::span<const TensorMeta> operands);
 
+/// The number of scores of an Attention or AttentionGradient node, which are never in memory
+/// together.
+[[nodiscard]] shapes::Expr attention_scores(const Graph& graph, const Node& node);
+
 }  // namespace lockstep::worker

@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -13,21 +13,131 @@ namespace {
 
 using shapes::Expr;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::string_view kAttention = "scaled_dot_product_attention";
 
-/// Softmax over the last dim; zeros without gradient where all scores are minus infinity.
-Tensor masked_softmax(const Tensor& scores, const Line& where) {
-  const At at{where};
-  const Tensor best = amax(detach(scores, where), {-1}, Keep::Keep, where);
-  const Tensor blind = at(best) == at(-kInfinity);
-  const Tensor safe = lockstep::worker::where(blind, at(0.0), at(scores));
-  return lockstep::worker::where(blind, at(0.0), at(softmax(safe, -1, where)));
+void need_equal(Trace& trace, const Expr& a, const Expr& b, std::string_view which,
+                const Line& where) {
+  if ((a - b).constant().value_or(0) != 0)
+    refuse(where, kAttention, fmt::format("{} {} and {} do not fit", which, a.text(), b.text()));
+  trace.env().check(shapes::equal(a, b), trace.here(where),
+                    fmt::format("{} needs equal {}", kAttention, which));
 }
 
-Tensor masked(const Tensor& scores, const Tensor& mask, const Line& where) {
-  const At at{where};
-  if (mask.dtype() != DType::Bool) return at(scores) + at(mask);
-  return lockstep::worker::where(mask, at(scores), at(-kInfinity));
+std::vector<Expr> joined(std::vector<Expr> sizes, std::initializer_list<Expr> more) {
+  sizes.insert(sizes.end(), more);
+  return sizes;
+}
+std::vector<Expr> without_last(std::vector<Expr> sizes, std::ptrdiff_t count) {
+  sizes.resize(sizes.size() - std::min(sizes.size(), static_cast<std::size_t>(count)));
+  return sizes;
+}
+
+/// The operands of the op, with the dims that it wants (graph.h), and the sizes of its result.
+class AttentionOperands {
+ public:
+  AttentionOperands(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const AttentionOptions& options, const Line& where)
+      : trace_(*query.trace()), where_(where), gqa_(options.enable_gqa) {
+    const std::vector<Expr> q = meta_of(query).sizes, k = meta_of(key).sizes,
+                            v = meta_of(value).sizes;
+    const Expr width = q.back(), value_width = v.back(), keys = *(k.end() - 2);
+    need_equal(trace_, width, k.back(), "widths", where);
+    need_equal(trace_, keys, *(v.end() - 2), "numbers of keys", where);
+    const std::vector<Expr> scores = set_sizes(q, k, v, options.mask, keys);
+    const Expr queries = scores[0];
+    const std::vector<Expr> of_keys =
+        gqa_ ? joined(leading_, {key_heads_}) : leading_;  // groups share these
+    std::vector<Expr> grouped = of_keys;
+    grouped.push_back(gqa_ ? group_ : Expr(1));
+    result_ = joined(gqa_ ? joined(leading_, {heads_}) : leading_, {queries, value_width});
+    operands_ = {view(expanded(query, joined(without_last(result_, 2), {queries, width}), where),
+                      joined(grouped, {queries, width}), where),
+                 expanded(key, joined(of_keys, {keys, width}), where),
+                 expanded(value, joined(of_keys, {keys, value_width}), where)};
+    if (!options.mask.empty()) add_mask(options.mask, joined(grouped, {queries, keys}));
+  }
+
+  /// The attention itself.
+  [[nodiscard]] Tensor result(bool is_causal) const {
+    const Tensor made = emit(Op::Attention, operands_, Node{.ints = {is_causal ? 1 : 0}}, where_);
+    Node first{.exprs = {Expr(0)}, .ints = {made.ndim() - 1}, .meta = meta_of(made)};
+    first.meta.sizes.back() = result_.back();
+    return view(emit(Op::Slice, {made}, std::move(first), where_), result_, where_);
+  }
+
+ private:
+  /// Sets the sizes of leading dims. Returns the numbers of queries and keys.
+  std::vector<Expr> set_sizes(const std::vector<Expr>& q, const std::vector<Expr>& k,
+                              const std::vector<Expr>& v, const Tensor& mask, const Expr& keys) {
+    const std::ptrdiff_t last = gqa_ ? 3 : 2;
+    const std::vector<Expr> m = mask.empty() ? std::vector<Expr>() : meta_of(mask).sizes;
+    leading_ = broadcast_sizes(kAttention, trace_,
+                               {without_last(q, last), without_last(k, last), without_last(v, last),
+                                without_last(m, last)},
+                               where_);
+    if (gqa_) {
+      heads_ = *(q.end() - 3), key_heads_ = *(k.end() - 3);
+      need_equal(trace_, key_heads_, *(v.end() - 3), "numbers of heads of keys", where_);
+      if (key_heads_.constant() == 0 || (mod(heads_, key_heads_).constant().value_or(0) != 0))
+        refuse(where_, kAttention,
+               fmt::format("{} heads of queries share no {} heads of keys evenly", heads_.text(),
+                           key_heads_.text()));
+      trace_.env().check(
+          shapes::equal(mod(heads_, key_heads_), 0), trace_.here(where_),
+          fmt::format("{} needs as many heads of queries for each head of keys", kAttention));
+      group_ = trace_.env().simplify(floor_div(heads_, key_heads_));
+    }
+    std::vector<Expr> scores{*(q.end() - 2), keys};
+    if (!m.empty()) {
+      const std::vector<Expr> last_two(m.end() - std::min<std::ptrdiff_t>(2, std::ssize(m)),
+                                       m.end());
+      scores = broadcast_sizes(kAttention, trace_, {scores, last_two}, where_);
+      need_equal(trace_, scores[1], keys, "numbers of keys", where_);
+    }
+    return scores;
+  }
+
+  /// Adds the mask with as many dims as the scores, of which those of size 1 stay so.
+  void add_mask(Tensor mask, const std::vector<Expr>& scores) {
+    std::vector<Expr> sizes = meta_of(mask).sizes;
+    const std::size_t dims = scores.size() - 1;  // without that of the groups
+    sizes.insert(sizes.begin(), dims - sizes.size(), Expr(1));
+    const std::size_t head = dims - 3;  // gqa: the dim of the heads
+    bool of_heads = false;
+    if (gqa_) {
+      const std::vector<Expr> both =
+          broadcast_sizes(kAttention, trace_, {{heads_}, {sizes[head]}}, where_);
+      need_equal(trace_, both[0], heads_, "numbers of heads", where_);
+      mask = view(mask, sizes_now(mask, dims), where_);
+      sizes = meta_of(mask).sizes;
+      of_heads = sizes[head] != Expr(1);
+      sizes[head] = of_heads ? key_heads_ : Expr(1);
+    }
+    sizes.insert(sizes.end() - 2, of_heads ? group_ : Expr(1));
+    for (std::size_t d = 0; d < scores.size(); ++d)
+      if (sizes[d] != Expr(1)) sizes[d] = scores[d];  // known to be equal
+    operands_.push_back(view(mask, sizes, where_));
+  }
+  [[nodiscard]] static std::vector<Expr> sizes_now(const Tensor& x, std::size_t dims) {
+    std::vector<Expr> sizes = meta_of(x).sizes;
+    sizes.insert(sizes.begin(), dims - sizes.size(), Expr(1));
+    return sizes;
+  }
+
+  Trace& trace_;
+  Line where_;
+  bool gqa_;
+  std::vector<Expr> leading_, result_;  // leading_: without that of the heads, if gqa
+  Expr heads_ = 1, key_heads_ = 1, group_ = 1;
+  std::vector<Tensor> operands_;
+};
+
+/// The mask as the op takes it: bools, or floats of `dtype`.
+Tensor fitting_mask(const Tensor& mask, const Tensor& query, const Line& where) {
+  if (mask.empty() || mask.dtype() == DType::Bool) return mask;
+  if (!TensorOperand(mask, where).has_dtype() || query.trace()->autocast())
+    return cast(mask, query.dtype(), where);
+  return of_one_dtype(kAttention, {query, widened(mask, where)}, where)[1];
 }
 
 }  // namespace
@@ -36,42 +146,37 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                                     const AttentionOptions& options, Line where) {
   const NamedCall call("scaled_dot_product_attention");
   const At at{where};
-  constexpr std::string_view kWhat = "scaled_dot_product_attention";
-  const std::shared_ptr<Trace> trace = trace_of(kWhat, std::vector{query, key, value}, where);
+  const std::shared_ptr<Trace> trace = trace_of(kAttention, std::vector{query, key, value}, where);
   for (const Tensor& x : {query, key, value}) {
-    need_floats(kWhat, x, where);
-    if (x.ndim() < 2)
-      refuse(where, kWhat,
-             fmt::format("takes tensors [.., rows, width], not {}", meta_text(meta_of(x))));
+    need_floats(kAttention, x, where);
+    if (x.ndim() < (options.enable_gqa ? 3 : 2))
+      refuse(where, kAttention,
+             fmt::format("takes tensors [..,{} rows, width], not {}",
+                         options.enable_gqa ? " heads," : "", meta_text(meta_of(x))));
   }
   if (options.is_causal && !options.mask.empty())
-    refuse(where, kWhat, "is_causal is a mask, so give it or a mask");
+    refuse(where, kAttention, "is_causal is a mask, so give it or a mask");
+  std::vector<Tensor> parts = of_one_dtype(kAttention, {query, key, value}, where);
+  if (const auto low = trace->autocast(); low && parts[0].dtype() == DType::F32)
+    for (Tensor& part : parts) part = cast(part, *low, where);
   // As in torch's kernels: scores and their softmax are f32, and only the result is rounded.
-  if (is_low(query) && is_low(key) && is_low(value)) {
+  if (is_low(parts[0])) {
     const Autocast off(query, DType::F32, where);
+    const DType dtype = parts[0].dtype();
     AttentionOptions wide = options;
     wide.mask = widened(options.mask, where);
-    return cast(scaled_dot_product_attention(widened(query, where), widened(key, where),
-                                             widened(value, where), wide, where),
-                query.dtype(), where);
+    for (Tensor& part : parts) part = widened(part, where);
+    return cast(scaled_dot_product_attention(parts[0], parts[1], parts[2], wide, where), dtype,
+                where);
   }
   const TensorOperand width(scalar(*trace, query.size(-1, where), where), where);
-  const Tensor wide = widened(query, where);
   const TensorOperand scale = options.scale
                                   ? at(*options.scale)
-                                  : at(rsqrt(cast(width.tensor, wide.dtype(), where), where));
-  const Tensor scaled = cast(at(wide) * scale, query.dtype(), where);
-  const Tensor scores = matmul(scaled, transpose(key, -2, -1, where), where);
-  if (options.is_causal) {
-    const Sizes sizes{scores.size(-2, where), scores.size(-1, where)};
-    const Tensor row = unsqueeze(arange(*trace, sizes[0], where), 1, where);
-    const Tensor seen = at(row) >= at(arange(*trace, sizes[1], where));
-    return matmul(softmax(masked(scores, seen, where), -1, where), value, where);
-  }
-  const Tensor parts = options.mask.empty()
-                           ? softmax(scores, -1, where)
-                           : masked_softmax(masked(scores, options.mask, where), where);
-  return matmul(parts, value, where);
+                                  : at(rsqrt(cast(width.tensor, parts[0].dtype(), where), where));
+  AttentionOptions fitting = options;
+  fitting.mask = fitting_mask(options.mask, parts[0], where);
+  return AttentionOperands(at(parts[0]) * scale, parts[1], parts[2], fitting, where)
+      .result(options.is_causal);
 }
 
 Jagged jagged_attention(const Jagged& query, const Tensor& key, const Tensor& value,

@@ -12,9 +12,14 @@ struct AttentionOptions {
   Tensor mask{};                  // broadcasts; bool: true for a key that is seen; floats: added
   bool is_causal = false;         // query i sees keys 0, ..., i; not together with a mask
   std::optional<double> scale{};  // default: 1 / sqrt(E)
+  /// The dim before L and S is that of the heads. Key and value may have fewer heads than the
+  /// query: so many heads of the query, one after the other, share a head of them.
+  bool enable_gqa = false;
 };
 /// softmax(query key^T * scale) value: query [.., L, E], key [.., S, E], value [.., S, V] to [..,
-/// L, V]. A query that sees no key gives zeros.
+/// L, V]. A query that sees no key gives zeros, without gradient. The matrix of all scores is never
+/// in memory, nor is a mask that repeats itself; except that the gradient of a mask of floats, and
+/// second gradients, are made of all scores.
 [[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key,
                                                   const Tensor& value,
                                                   const AttentionOptions& options = {},
