@@ -2,10 +2,11 @@
 // texts: what is built is the text itself, so every byte can be checked.
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <thread>
+#include <mutex>
 
 #include <gtest/gtest.h>
 #include <lying_communicator.h>
@@ -134,13 +135,16 @@ TEST_F(SharedBuild, NoStores_EveryUnitIsCompiledOnceInAll) {
 }
 
 TEST_F(SharedBuild, UnitsOfOneRank_AreBuiltSideBySide) {
-  std::atomic<int> begun{0};
+  std::mutex counting;
+  std::condition_variable counted;
+  int begun = 0;
   compiler("cc 1", [&](auto) -> std::optional<Status> {
+    std::unique_lock lock(counting);
     ++begun;
-    for (int k = 0; k < 3000 && begun < 2; ++k)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (begun < 2) return Status{Code::CompileError, "the other unit waits for this one", {}, {}};
-    return std::nullopt;
+    counted.notify_all();
+    if (counted.wait_for(lock, std::chrono::seconds(30), [&] { return begun == 2; }))
+      return std::nullopt;
+    return Status{Code::CompileError, "the other unit waits for this one", {}, {}};
   });
   Threads threads(2);
   int told = 0;
