@@ -62,10 +62,10 @@ Result<std::unique_ptr<CompiledBody>> CompiledBody::make(std::vector<Array> inpu
   auto toolchain = HostToolchain::open({});
   if (!toolchain) return toolchain.error();
   std::vector<Bytes> units;
-  for (int i = 0; i < program->unit_count(); ++i) {
-    auto unit = build_unit(*program, i, **toolchain, nullptr);
+  for (const std::string& text : program->units) {
+    auto unit = (*toolchain)->build(text);
     if (!unit) return unit.error();
-    units.push_back(std::move(unit->object));
+    units.push_back(*std::move(unit));
   }
   out->steps_ = program->steps.size();
   auto executable = Executable::load(*std::move(program), units, out->clock_);

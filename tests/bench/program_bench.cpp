@@ -1,13 +1,16 @@
 // What compiled programs cost: kernels of usual shapes, and the overhead of a step.
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "compiled_body.h"
 #include "ops/composed_attention.h"
 #include <benchmark/benchmark.h>
+#include <cblas.h>
 
 #include <lockstep/collectives/base/half.h>
 #include <lockstep/collectives/base/half_bits.h>
+#include <lockstep/worker/compile/run/matmul.h>
 #include <lockstep/worker/tensor/autodiff/autodiff.h>
 #include <lockstep/worker/tensor/bounded/bounded.h>
 #include <lockstep/worker/tensor/language/index_ops.h>
@@ -286,6 +289,41 @@ void step_overhead(benchmark::State& state) {
   });
 }
 BENCHMARK(step_overhead);
+
+/// [m, k] times [k, n], or times the transpose of [n, k]: m, k, n, whether transposed, and whether
+/// by the BLAS alone.
+void product(benchmark::State& state) {
+  const auto m = state.range(0), k = state.range(1), n = state.range(2);
+  const bool lies = state.range(3) != 0;
+  const auto floats = [](std::int64_t count) {
+    return std::vector<float>(static_cast<std::size_t>(count), 0.5F);
+  };
+  const std::vector<float> a = floats(m * k), b = floats(k * n);
+  std::vector<float> out = floats(m * n);
+  const auto whole = [](std::int64_t x) { return static_cast<int>(x); };
+  Threads one;
+  multiply(one, DType::F32, {a.data()}, {b.data(), lies}, out.data(), 1, m, k, n);
+  for (auto _ : state) {
+    if (state.range(4) != 0)
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, lies ? CblasTrans : CblasNoTrans, whole(m), whole(n),
+                  whole(k), 1, a.data(), whole(k), b.data(), whole(lies ? k : n), 0, out.data(),
+                  whole(n));
+    else
+      multiply(one, DType::F32, {a.data()}, {b.data(), lies}, out.data(), 1, m, k, n);
+    benchmark::ClobberMemory();
+  }
+  state.counters["flop/s"] = benchmark::Counter(static_cast<double>(2 * m * k * n),
+                                                benchmark::Counter::kIsIterationInvariantRate);
+}
+BENCHMARK(product)->Apply([](auto* bench) {
+  for (const auto& [m, k, n, lies] : {std::array<std::int64_t, 4>{3, 64, 256, 0},
+                                      {16, 256, 64, 0},
+                                      {48, 64, 256, 0},
+                                      {128, 64, 64, 0},
+                                      {32, 256, 1024, 1},
+                                      {4096, 576, 128, 1}})
+    for (const std::int64_t blas : {0, 1}) bench->Args({m, k, n, lies, blas});
+});
 
 }  // namespace
 

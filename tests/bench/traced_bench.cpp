@@ -100,8 +100,7 @@ std::unique_ptr<Executable> compiled(int ranks, std::int64_t rows) {
   auto program = generate(graph.value()).value();
   auto toolchain = HostToolchain::open({}).value();
   std::vector<lockstep::Bytes> units;
-  for (int i = 0; i < program.unit_count(); ++i)
-    units.push_back(build_unit(program, i, *toolchain, nullptr).value().object);
+  for (const std::string& unit : program.units) units.push_back(toolchain->build(unit).value());
   return Executable::load(std::move(program), units, kClock).value();
 }
 

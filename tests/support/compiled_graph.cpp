@@ -50,11 +50,11 @@ std::unique_ptr<Executable> compile(const Graph& graph) {
   EXPECT_TRUE(program.has_value()) << (program ? "" : program.error().text());
   if (!program) return nullptr;
   std::vector<Bytes> units;
-  for (int unit = 0; unit < program->unit_count(); ++unit) {
-    auto built = build_unit(*program, unit, test_toolchain(), nullptr);
+  for (const std::string& unit : program->units) {
+    auto built = test_toolchain().build(unit);
     EXPECT_TRUE(built.has_value()) << (built ? "" : built.error().text() + "\n" + program->text());
     if (!built) return nullptr;
-    units.push_back(std::move(built->object));
+    units.push_back(*std::move(built));
   }
   auto loaded = Executable::load(*std::move(program), units, kClock);
   EXPECT_TRUE(loaded.has_value()) << (loaded ? "" : loaded.error().text());

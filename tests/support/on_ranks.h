@@ -149,8 +149,8 @@ class OnRanks {
   std::vector<Bytes> build() {
     const Program program = generate(graph_).value();
     std::vector<Bytes> units;
-    for (int i = 0; i < program.unit_count(); ++i)
-      units.push_back(build_unit(program, i, test_toolchain(), nullptr).value().object);
+    for (const std::string& unit : program.units)
+      units.push_back(test_toolchain().build(unit).value());
     return units;
   }
   Run run(const std::function<Outcome(int, collectives::Communicator&, RunHost&)>& body) {

@@ -34,11 +34,11 @@ void expect_kernels(Graph graph, Toolchain& toolchain) {
   for (SymbolBinding& binding : graph.symbols) binding.hint = 300;  // with split reductions
   const Program program = generate(std::move(graph), Target::Cuda).value();
   std::vector<Bytes> units;
-  for (int unit = 0; unit < program.unit_count(); ++unit) {
-    auto built = build_unit(program, unit, toolchain, nullptr);
+  for (const std::string& unit : program.units) {
+    auto built = toolchain.build(unit);
     ASSERT_TRUE(built.has_value()) << built.error().text();
-    EXPECT_TRUE(is_cubin(built->object));
-    units.push_back(std::move(built->object));
+    EXPECT_TRUE(is_cubin(*built));
+    units.push_back(*std::move(built));
   }
   for (const Kernel& kernel : program.kernels)
     EXPECT_NE(text_of(units[kernel.unit]).find(".text." + kernel.name), std::string_view::npos)

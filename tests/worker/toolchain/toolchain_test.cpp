@@ -1,4 +1,4 @@
-// Building: what is reused, and which failure is whose.
+// Building one unit, and which failure is whose.
 #include <filesystem>
 #include <fstream>
 
@@ -32,11 +32,6 @@ class ToolchainTest : public testing::Test {
     g.output(g.op(Op::Exp, {x}));
     return generate(g.take()).value();
   }
-  std::unique_ptr<coordinator::ArtifactStore> store() {
-    return coordinator::ArtifactStore::open(
-               {(root_ / "artifacts").string(), [this](const Status&) { ++reports_; }})
-        .value();
-  }
   /// A compiler that answers the questions at open() and then does what `script` says.
   HostToolchain::Options fake_compiler(const std::string& script) {
     const fs::path path = root_ / "fake-c++";
@@ -55,38 +50,18 @@ class ToolchainTest : public testing::Test {
   }
 
   fs::path root_;
-  int reports_ = 0;
 };
 
-TEST_F(ToolchainTest, SecondBuild_StartsNoCompiler) {
+TEST_F(ToolchainTest, Cost_CountsTheCompiler) {
   auto toolchain = HostToolchain::open({}).value();
-  const Program p = program();
-  const auto first = build_unit(p, 0, *toolchain, store().get()).value();
-  EXPECT_FALSE(first.reused);
+  ASSERT_TRUE(toolchain->build(program().units[0]).has_value());
   EXPECT_EQ(toolchain->cost().compiles, 1);
   EXPECT_GT(toolchain->cost().cpu.count(), 0);
-  auto another = HostToolchain::open({}).value();
-  const auto second = build_unit(p, 0, *another, store().get()).value();
-  EXPECT_TRUE(second.reused);
-  EXPECT_EQ(second.object, first.object);
-  EXPECT_EQ(another->cost().compiles, 0);
 }
 
 TEST_F(ToolchainTest, SameUnitBuiltTwice_IsTheSameBytes) {
   const Program p = program();
-  EXPECT_EQ(build_unit(p, 0, test_toolchain(), nullptr).value().object,
-            build_unit(p, 0, test_toolchain(), nullptr).value().object);
-}
-
-TEST_F(ToolchainTest, DamagedArtifact_IsBuiltAgainOnce) {
-  auto toolchain = HostToolchain::open({}).value();
-  const Program p = program();
-  ASSERT_TRUE(build_unit(p, 0, *toolchain, store().get()).has_value());
-  fs::resize_file(root_ / "artifacts" / p.unit_key(0, toolchain->fingerprint()).text(), 1000);
-  EXPECT_FALSE(build_unit(p, 0, *toolchain, store().get()).value().reused);
-  EXPECT_TRUE(build_unit(p, 0, *toolchain, store().get()).value().reused);
-  EXPECT_EQ(toolchain->cost().compiles, 2);
-  EXPECT_EQ(reports_, 1);
+  EXPECT_EQ(test_toolchain().build(p.units[0]).value(), test_toolchain().build(p.units[0]).value());
 }
 
 TEST_F(ToolchainTest, UnitKey_CoversTextFlagsAndCompiler) {
@@ -164,22 +139,12 @@ TEST_F(ToolchainTest, CompilerThatFailsInSilence_IsToldSo) {
                   .message.ends_with("fake-c++ failed with status 3 and said nothing"));
 }
 
-TEST_F(ToolchainTest, FullStore_StillGivesTheObject) {
-  auto toolchain = HostToolchain::open({}).value();
-  auto kept = store();
-  fs::remove_all(root_ / "artifacts");
-  const auto built = build_unit(program(), 0, *toolchain, kept.get());
-  ASSERT_TRUE(built.has_value());
-  ASSERT_TRUE(built->not_stored.has_value());
-  EXPECT_EQ(built->not_stored->code, Code::Environment);
-}
-
 TEST_F(ToolchainTest, Build_LeavesNoFiles) {
   const auto entries = [] {
     return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
   };
   const auto before = entries();
-  ASSERT_TRUE(build_unit(program(), 0, test_toolchain(), nullptr).has_value());
+  ASSERT_TRUE(test_toolchain().build(program().units[0]).has_value());
   EXPECT_EQ(entries(), before);
   EXPECT_TRUE(fs::is_empty(root_));
 }

@@ -1,6 +1,7 @@
 // Branches and loops in graphs beside plain C++: interpreted, compiled for the host, and on an
 // emulated device, at sizes 0, 1, 2 and 5.
 #include <cmath>
+#include <functional>
 
 #include "function_runs.h"
 
@@ -294,24 +295,31 @@ TEST(Scan, WhatDoesNotFit_IsRefused) {
       {"walks along dim 0, which f64[] has not"});
 }
 
+/// From the carry in[1] and the rows in[2]: the sum of the last carry and of all squares, by a scan
+/// or by an unrolled loop of three trips.
+Tensor recurrence_loss(bool loop, const Tensors& in,
+                       const std::function<Tensor(const Tensor& c, const Tensor& x)>& step) {
+  if (loop) {
+    const auto [carry, ys] = scan(
+        [&](const Tensors& h, const Tensors& x) {
+          const Tensor next = step(h[0], x[0]);
+          return Scanned{{next}, {next * next}};
+        },
+        {in[1]}, {in[2]});
+    return sum(carry[0]) + sum(ys[0]);
+  }
+  Tensor c = in[1], total = sum(in[1]) * 0.0;
+  for (std::int64_t t = 0; t < 3; ++t) {
+    c = step(c, squeeze(slice(in[2], 0, t, 1), 0));
+    total = total + sum(c * c);
+  }
+  return sum(c) + total;
+}
+
 TEST(Scan, GradientsOfGradients_AgreeWithTheUnrolledLoop) {
   const auto loss = [](bool loop, const Tensors& in) {
-    const auto step = [&](const Tensor& c, const Tensor& x) { return sin(in[0] * c + x); };
-    Tensor c = in[1], total = sum(in[1]) * 0.0;
-    if (loop) {
-      const auto [carry, ys] = scan(
-          [&](const Tensors& h, const Tensors& x) {
-            const Tensor next = step(h[0], x[0]);
-            return Scanned{{next}, {next * next}};
-          },
-          {c}, {in[2]});
-      return sum(carry[0]) + sum(ys[0]);
-    }
-    for (std::int64_t t = 0; t < 3; ++t) {
-      c = step(c, squeeze(slice(in[2], 0, t, 1), 0));
-      total = total + sum(c * c);
-    }
-    return sum(c) + total;
+    return recurrence_loss(loop, in,
+                           [&](const Tensor& c, const Tensor& x) { return sin(in[0] * c + x); });
   };
   const auto twice = [&](bool loop) {
     return [&, loop](const Tensors& in) {
@@ -361,24 +369,9 @@ TEST(Scan, GradientsOfMatrices_AgreeWithTheUnrolledLoop) {
   for (const Use& use : uses) {
     SCOPED_TRACE(use.name);
     const auto loss = [&](bool loop, const Tensors& in) {
-      const auto step = [&](const Tensor& c, const Tensor& x) {
+      return recurrence_loss(loop, in, [&](const Tensor& c, const Tensor& x) {
         return tanh(use.product(in[0], c) + x);
-      };
-      Tensor c = in[1], total = sum(in[1]) * 0.0;
-      if (loop) {
-        const auto [carry, ys] = scan(
-            [&](const Tensors& h, const Tensors& x) {
-              const Tensor next = step(h[0], x[0]);
-              return Scanned{{next}, {next * next}};
-            },
-            {c}, {in[2]});
-        return sum(carry[0]) + sum(ys[0]);
-      }
-      for (std::int64_t t = 0; t < 3; ++t) {
-        c = step(c, squeeze(slice(in[2], 0, t, 1), 0));
-        total = total + sum(c * c);
-      }
-      return sum(c) + total;
+      });
     };
     for (const bool twice : {false, true}) {
       if (twice && use.name != "swapped"sv && use.name != "by two products"sv) continue;
@@ -402,6 +395,32 @@ TEST(Scan, GradientsOfMatrices_AgreeWithTheUnrolledLoop) {
       expect_everywhere(loop, arrays, expected.ranks[0]->value());
     }
   }
+}
+
+TEST(Scan, GradientOfABf16Matrix_IsNearTheUnrolledLoop) {
+  const auto gradient = [](bool loop) {
+    return [loop](const Tensors& in) {
+      return Tensors{grad(recurrence_loss(loop, in,
+                                          [&](const Tensor& c, const Tensor& x) {
+                                            return tanh(matmul(c, in[0]) + x);
+                                          }),
+                          {in[0]})[0]};
+    };
+  };
+  const std::vector<In> inputs{
+      {DType::BF16, {3, 3}}, {DType::BF16, {2, 3}}, {DType::BF16, {3, 2, 3}}};
+  std::mt19937_64 random(7);
+  const std::vector<Array> arrays{random_array(random, DType::BF16, {3, 3}),
+                                  random_array(random, DType::BF16, {2, 3}),
+                                  random_array(random, DType::BF16, {3, 2, 3})};
+  OnRanks plain(must(traced(inputs, gradient(false))), 1),
+      loop(must(traced(inputs, gradient(true))), 1);
+  const auto want = plain.interpreted({named(arrays)}), got = loop.interpreted({named(arrays)});
+  ASSERT_TRUE(got.ranks[0]->has_value()) << got.ranks[0]->error().text();
+  const Array &mine = got.ranks[0]->value()[0], &other = want.ranks[0]->value()[0];
+  ASSERT_EQ(mine.dtype(), DType::BF16);
+  for (std::int64_t i = 0; i < 9; ++i)  // within some roundings to 8 bits
+    EXPECT_NEAR(mine.at(i), other.at(i), 0.02 * std::abs(other.at(i)) + 0.005) << i;
 }
 
 TEST(Scan, GradientOfAMatrix_OverNoTrips_IsZero) {

@@ -23,7 +23,8 @@ struct BuildCost {
   std::chrono::microseconds cpu{0};  // time of the compiler and its children
 };
 
-/// Used by one thread at a time, but for build(), which several may call at once.
+/// Used by one thread at a time, but for build() of the host's compiler: several may call it at
+/// once.
 class Toolchain {
  public:
   virtual ~Toolchain() = default;

@@ -154,10 +154,10 @@ class OpCheck {
 
   static Result<std::vector<Bytes>> built(const Program& program, Toolchain& toolchain) {
     std::vector<Bytes> units;
-    for (int unit = 0; unit < program.unit_count(); ++unit) {
-      auto made = build_unit(program, unit, toolchain, nullptr);
+    for (const std::string& unit : program.units) {
+      auto made = toolchain.build(unit);
       if (!made) return made.error();
-      units.push_back(std::move(made->object));
+      units.push_back(*std::move(made));
     }
     return units;
   }

@@ -21,21 +21,6 @@ class CallDriver;
 /// Largest object that is sent to a rank that lacks it, in bytes.
 inline constexpr std::size_t kLargestArtifact = std::size_t{64} << 20;
 
-/// A unit that this rank provides: from the artifact store if it is there, else built by the
-/// toolchain and then stored.
-struct BuiltUnit {
-  Bytes object;  // verified, or just made
-  bool reused = false;
-  /// Error of the store: the object could not be read from it, or kept in it for others (full or
-  /// read-only disk). The object can still be used.
-  std::optional<Status> not_stored;
-};
-
-/// Takes a unit from `store`, which may be null, or builds it. Errors: CompileError, Environment,
-/// as Toolchain::build.
-[[nodiscard]] Result<BuiltUnit> build_unit(const Program& program, int unit, Toolchain& toolchain,
-                                           coordinator::ArtifactStore* store);
-
 /// What this rank builds with. The pointed-to objects outlive the build.
 struct BuildTools {
   Toolchain* toolchain = nullptr;  // null: this rank has none, for the reason in `no_toolchain`
