@@ -133,15 +133,6 @@ TEST_F(SharedBuild, NoStores_EveryUnitIsCompiledOnceInAll) {
   EXPECT_EQ(compiles(), 5);
 }
 
-TEST_F(SharedBuild, StoreThatKeepsNothing_IsToldAndTheObjectsAreThere) {
-  open_store();
-  fs::remove_all(root_ / "artifacts");
-  const Program p = program(2 * size_);
-  expect_built(build(p), p);
-  ASSERT_FALSE(said_.empty());
-  EXPECT_EQ(compiles(), 2 * size_);
-}
-
 TEST_F(SharedBuild, UnitsOfOneRank_AreBuiltSideBySide) {
   std::mutex noting;
   std::set<std::thread::id> builders;
