@@ -346,6 +346,7 @@ template <bool P> inline double total_of_batches(const double* batches, long n) 
 struct Columns { double* p; long wide, terms, depth; };
 template <bool P> inline void start_batch(Columns& c) {
   double* const batch = c.p + c.wide * c.depth;
+#pragma omp simd
   for (long j = 0; j < c.wide; ++j) batch[j] = P;
 }
 template <bool P> inline void start_columns(Columns& c, double* p, long wide) {
@@ -357,6 +358,7 @@ template <bool P> inline void start_columns(Columns& c, double* p, long wide) {
 template <bool P> inline void join_batches(Columns& c) {
   const double* __restrict from = c.p + c.wide * c.depth;
   double* __restrict into = c.p + c.wide * --c.depth;
+#pragma omp simd
   for (long j = 0; j < c.wide; ++j) join<P>(into[j], from[j]);
 }
 template <bool P> inline void total_columns(Columns& c) {

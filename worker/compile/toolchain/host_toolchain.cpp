@@ -53,9 +53,11 @@ Result<std::unique_ptr<HostToolchain>> HostToolchain::open(Options options) {
   for (const bool is_first : {true, false}) {
     std::vector<std::string> arguments{chosen.compiler, "--version"};
     if (!is_first) {
-      // Keeps GCC from turning copies of sixteen elements, which sums use as vectors, into calls.
+      // Keeps GCC from turning copies of sixteen elements, which sums use as vectors, into calls,
+      // and lets it unroll their loops.
       if (toolchain->identity_.find("Free Software Foundation") != std::string::npos)
-        toolchain->options_.flags.emplace_back("-fno-tree-loop-distribute-patterns");
+        for (const char* flag : {"-fno-tree-loop-distribute-patterns", "-fpeel-loops"})
+          toolchain->options_.flags.emplace_back(flag);
       arguments = {chosen.compiler};
       arguments.insert(arguments.end(), chosen.flags.begin(), chosen.flags.end());
       arguments.insert(arguments.end(), {"-###", "-E", "-x", "c++", "/dev/null"});
