@@ -3,7 +3,6 @@
 // is one graph. Lines of text are padded to the longest line, or packed one behind the other.
 #pragma once
 
-#include <cmath>
 #include <vector>
 
 #include <lockstep/worker/job.h>
@@ -115,13 +114,10 @@ inline Tensor normalised(const Tensor& x, const Tensor& scale) {
 /// x: [lines, length, width]. Padding follows the last byte of a line, so a causal mask hides it
 /// from all rows with a prediction.
 inline Tensor attention(const Tensor& x, const Parameters& p) {
-  const SymInt length = x.size(1);
   const Tensor y = normalised(x, p.norm_attention);
-  const Tensor q = matmul(y, p.query), k = matmul(y, p.key), v = matmul(y, p.value);
-  const Tensor scores =
-      matmul(q, transpose(k, 1, 2)) * (1.0 / std::sqrt(static_cast<double>(x.size(2).to_int())));
-  const Tensor visible = iota({length, length}, 0) >= iota({length, length}, 1);
-  return matmul(matmul(softmax(where(visible, scores, -1e30), 2), v), p.out);
+  const Tensor seen = scaled_dot_product_attention(
+      matmul(y, p.query), matmul(y, p.key), matmul(y, p.value), {.is_causal = true});
+  return matmul(seen, p.out);
 }
 
 /// x: [rows, width]. Sends each row to the rank of its expert and gets the result back. The ranks
