@@ -1,5 +1,7 @@
-// Products by the BLAS in parts, and at the ends of what an int counts; products by our own tiles.
+// Products by the BLAS in parts, and at the ends of what an int counts; products by our own tiles;
+// products that are added to what is there.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -9,7 +11,7 @@
 #include "traced_run.h"
 
 #include <lockstep/worker/compile/run/matmul.h>
-#include <lockstep/worker/compile/run/small_products.h>
+#include <lockstep/worker/compile/run/matrix_product.h>
 
 namespace lockstep::worker::matmul_test {
 namespace {
@@ -48,6 +50,24 @@ TEST(Multiply, RowsOfMoreThanTheBlasCounts_AreAnError) {
   EXPECT_THROW(product(1, 1, most + 1), std::length_error);
 }
 
+// By tiles; by the BLAS, in one part or several; without terms.
+TEST(MatrixProduct, Adds_ToWhatIsThereOrNot) {
+  for (const auto& [k, n, part] : std::vector<std::array<I, 3>>{
+           {5, 6, kBlasPart}, {600, 500, kBlasPart}, {7, 6, 3}, {0, 6, kBlasPart}})
+    for (const bool adds : {false, true}) {
+      constexpr I m = 4;
+      const std::vector<double> a(static_cast<std::size_t>(m * k), 0.5),
+          b(static_cast<std::size_t>(k * n), 2);
+      std::vector<double> out(static_cast<std::size_t>(m * (n + 1)), 100);
+      multiply<double>({{a.data(), k}, {b.data(), n}, out.data(), n + 1, m, k, n, adds}, part);
+      for (I i = 0; i < m; ++i)
+        for (I j = 0; j <= n; ++j)
+          EXPECT_EQ(out[static_cast<std::size_t>(i * (n + 1) + j)],
+                    j == n ? 100 : static_cast<double>(k) + (adds ? 100 : 0))
+              << k << " " << n << " " << part;
+    }
+}
+
 /// A matrix of random numbers, stored row by row or column by column, with gaps.
 template <class T>
 struct Stored {
@@ -69,14 +89,14 @@ struct Stored {
 };
 
 template <class T>
-void expect_small_product(unsigned seed, I m, I k, I n) {
+void expect_small_product(unsigned seed, I m, I k, I n, bool adds) {
   constexpr T kUntouched = 77;
   const I stride = n + 2;
   std::vector<T> first;
   for (const int lie : {0, 1, 2, 3}) {
     const Stored<T> a(seed, m, k, (lie & 1) != 0), b(seed + 1, k, n, (lie & 2) != 0);
     std::vector<T> out(static_cast<std::size_t>(m * stride), kUntouched);
-    multiply_small(a.matrix(), b.matrix(), out.data(), stride, m, k, n);
+    multiply_small(a.matrix(), b.matrix(), out.data(), stride, m, k, n, adds);
     for (I i = 0; i < m; ++i)
       for (I j = 0; j < stride; ++j) {
         const T given = out[static_cast<std::size_t>(i * stride + j)];
@@ -84,7 +104,7 @@ void expect_small_product(unsigned seed, I m, I k, I n) {
           ASSERT_EQ(given, kUntouched) << i << " " << j;
           continue;
         }
-        double sum = 0, sizes = 0;
+        double sum = adds ? kUntouched : 0, sizes = sum;
         for (I term = 0; term < k; ++term) {
           const double product = double{a.at(i, term)} * double{b.at(term, j)};
           sum += product;
@@ -114,8 +134,8 @@ TEST(SmallProducts, OfAnySizes_AreThePlainProducts_HoweverOperandsLie) {
     const I terms = one_of({1, 2, 7, 8, 9, 63, 65, 128, 129, 255, 256, 257, 513, 600});
     const I n = one_of({1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 33, 48, 49, 64, 65, 100});
     SCOPED_TRACE(testing::Message() << m << " x " << terms << " x " << n);
-    expect_small_product<float>(static_cast<unsigned>(random()), m, terms, n);
-    expect_small_product<double>(static_cast<unsigned>(random()), m, terms, n);
+    expect_small_product<float>(static_cast<unsigned>(random()), m, terms, n, k % 2 == 0);
+    expect_small_product<double>(static_cast<unsigned>(random()), m, terms, n, k % 2 == 0);
     if (HasFatalFailure()) return;
   }
 }

@@ -5,11 +5,10 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include <cblas.h>
 #include <fmt/format.h>
 
 #include <lockstep/worker/compile/run/attention.h>
-#include <lockstep/worker/compile/run/matmul.h>
+#include <lockstep/worker/compile/run/matrix_product.h>
 #include <lockstep/worker/compile/run/row_exponentials.h>
 #include <lockstep/worker/tensor/graph/op.h>
 
@@ -29,27 +28,11 @@ struct Rows {
   T* data;
   I stride;
   [[nodiscard]] Rows from(I row) const { return {data + row * stride, stride}; }
-};
-
-/// out [m, n] = a b, or that added to `out`. Operands are stored transposed where it says so.
-template <class T>
-void multiply(Rows<const T> a, bool transpose_a, Rows<const T> b, bool transpose_b, Rows<T> out,
-              I m, I k, I n, bool add) {
-  if (m == 0 || n == 0) return;
-  if (k == 0) {
-    for (I i = 0; i < m && !add; ++i) std::fill_n(out.from(i).data, n, T{0});
-    return;
+  [[nodiscard]] StoredMatrix<std::remove_const_t<T>> matrix() const { return {data, stride}; }
+  [[nodiscard]] StoredMatrix<std::remove_const_t<T>> transposed() const {
+    return {data, stride, true};
   }
-  const auto whole = [](I x) { return static_cast<int>(x); };
-  const auto ta = transpose_a ? CblasTrans : CblasNoTrans;
-  const auto tb = transpose_b ? CblasTrans : CblasNoTrans;
-  if constexpr (std::is_same_v<T, float>)
-    cblas_sgemm(CblasRowMajor, ta, tb, whole(m), whole(n), whole(k), 1, a.data, whole(a.stride),
-                b.data, whole(b.stride), add ? 1 : 0, out.data, whole(out.stride));
-  else
-    cblas_dgemm(CblasRowMajor, ta, tb, whole(m), whole(n), whole(k), 1, a.data, whole(a.stride),
-                b.data, whole(b.stride), add ? 1 : 0, out.data, whole(out.stride));
-}
+};
 
 /// Queries or keys that are looked at together.
 struct Range {
@@ -166,8 +149,8 @@ class Attention {
   /// Makes the scores of a tile.
   void score(Scratch& scratch, I head, Range rows, Range columns) const {
     const Rows<T> scores{scratch.scores.get(), kTileKeys};
-    multiply<T>(queries(head, rows), false, keys(head / sizes_.groups, columns), true, scores,
-                rows.count, sizes_.width, columns.count, false);
+    multiply<T>({queries(head, rows).matrix(), keys(head / sizes_.groups, columns).transposed(),
+                 scores.data, scores.stride, rows.count, sizes_.width, columns.count});
     constexpr T kUnseen = -std::numeric_limits<T>::infinity();
     for (I i = 0; i < rows.count; ++i) {
       T* row = scores.from(i).data;
@@ -228,8 +211,8 @@ class Attention {
         total += shifted_exponentials(row, padded(columns.count), shift);
         best = greatest;
       }
-      multiply<T>({scores.data, kTileKeys}, false, values(head / sizes_.groups, columns), false,
-                  sums, rows.count, columns.count, width, true);
+      multiply<T>({scores.matrix(), values(head / sizes_.groups, columns).matrix(), sums.data,
+                   sums.stride, rows.count, columns.count, width, true});
     }
     const Rows<T> out = results(out_, head, rows);
     for (I i = 0; i < rows.count; ++i) {
@@ -270,8 +253,8 @@ class Attention {
       const Range columns = tile(column, kTileKeys, sizes_.keys);
       if (before(rows, columns)) break;
       score(scratch, head, rows, columns);
-      multiply<T>(gradient, false, values(batch, columns), true, slopes, rows.count,
-                  sizes_.value_width, columns.count, false);
+      multiply<T>({gradient.matrix(), values(batch, columns).transposed(), slopes.data,
+                   slopes.stride, rows.count, sizes_.value_width, columns.count});
       for (I i = 0; i < rows.count; ++i) {
         T *row = scores.from(i).data, *slope = slopes.from(i).data;
         (void)shifted_exponentials(row, padded(columns.count),
@@ -279,18 +262,17 @@ class Attention {
         const T more = offset[static_cast<std::size_t>(i)];
         for (I j = 0; j < columns.count; ++j) slope[j] = row[j] * (slope[j] + more);
       }
-      const Rows<const T> parts{scores.data, kTileKeys}, by_scores{slopes.data, kTileKeys};
       if (of_queries)
-        multiply<T>(by_scores, false, keys(batch, columns), false, sums, rows.count, columns.count,
-                    sizes_.width, true);
+        multiply<T>({slopes.matrix(), keys(batch, columns).matrix(), sums.data, sums.stride,
+                     rows.count, columns.count, sizes_.width, true});
       if (!of_keys) continue;
       const I first = batch * sizes_.keys + columns.first;
-      multiply<T>(by_scores, true, queries(head, rows), false,
-                  {key_gradient_ + first * sizes_.width, sizes_.width}, columns.count, rows.count,
-                  sizes_.width, true);
-      multiply<T>(parts, true, gradient, false,
-                  {value_gradient_ + first * sizes_.value_width, sizes_.value_width}, columns.count,
-                  rows.count, sizes_.value_width, true);
+      multiply<T>({slopes.transposed(), queries(head, rows).matrix(),
+                   key_gradient_ + first * sizes_.width, sizes_.width, columns.count, rows.count,
+                   sizes_.width, true});
+      multiply<T>({scores.transposed(), gradient.matrix(),
+                   value_gradient_ + first * sizes_.value_width, sizes_.value_width, columns.count,
+                   rows.count, sizes_.value_width, true});
     }
   }
 

@@ -1,97 +1,20 @@
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
-#include <stdexcept>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <cblas.h>
-#include <fmt/format.h>
-
 #include <lockstep/collectives/base/half.h>
 #include <lockstep/worker/compile/run/matmul.h>
-#include <lockstep/worker/compile/run/small_products.h>
+#include <lockstep/worker/compile/run/matrix_product.h>
 
 namespace lockstep::worker {
 namespace {
 
-/// A matrix in memory, with `stride` elements from one stored row to the next. If it is transposed,
-/// its columns are stored as rows.
-template <class T>
-struct Matrix {
-  const T* data;
-  std::int64_t stride;
-  bool transposed;
-
-  /// The matrix of the rows from `row` on and the columns from `column` on.
-  [[nodiscard]] Matrix from(std::int64_t row, std::int64_t column) const {
-    const std::int64_t at = transposed ? column * stride + row : row * stride + column;
-    return {data + at, stride, transposed};
-  }
-  [[nodiscard]] StridedMatrix<T> strided() const {
-    return {data, transposed ? 1 : stride, transposed ? stride : 1};
-  }
-};
-
 /// A matrix of `rows` and `columns` without gaps.
 template <class T>
-Matrix<T> whole(const T* data, bool transposed, std::int64_t rows, std::int64_t columns) {
+StoredMatrix<T> whole(const T* data, bool transposed, std::int64_t rows, std::int64_t columns) {
   return {data, transposed ? rows : columns, transposed};
-}
-
-/// out [m, n] = a [m, k] b [k, n]; rows of `out` are `stride` elements apart.
-template <class T>
-struct Product {
-  Matrix<T> a, b;
-  T* out;
-  std::int64_t stride, m, k, n;
-
-  [[nodiscard]] Product rows(std::int64_t first, std::int64_t count) const {
-    return {a.from(first, 0), b, out + first * stride, stride, count, k, n};
-  }
-  [[nodiscard]] Product columns(std::int64_t first, std::int64_t count) const {
-    return {a, b.from(0, first), out + first, stride, m, k, count};
-  }
-};
-
-/// Returns the number of elements from one row to the next as the int that the BLAS takes. If there
-/// is one row, the BLAS ignores the number, and it is cut to fit.
-int blas_stride(std::int64_t elements, std::int64_t rows) {
-  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
-  if (rows > 1 && elements > kMost)
-    throw std::length_error(fmt::format(
-        "a product has rows of {} elements; the BLAS counts up to {}", elements, kMost));
-  return static_cast<int>(std::min(elements, kMost));
-}
-
-/// More than `part` rows or terms take several calls of the BLAS.
-template <class T>
-void multiply(const Product<T>& product, std::int64_t part) {
-  const auto& [a, b, out, stride, m, k, n] = product;
-  if (m <= part && k <= part && is_small_product(m, k, n, b.strided()))
-    return multiply_small(a.strided(), b.strided(), out, stride, m, k, n);
-  const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
-  const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
-  const int lda = blas_stride(a.stride, a.transposed ? k : m);
-  const int ldb = blas_stride(b.stride, b.transposed ? n : k);
-  const int ldc = blas_stride(stride, 2), columns = blas_stride(n, 2);
-  for (std::int64_t row = 0; row < m; row += part) {
-    const auto rows = static_cast<int>(std::min(part, m - row));
-    for (std::int64_t term = 0; term < k; term += part) {
-      const auto terms = static_cast<int>(std::min(part, k - term));
-      const T* left = a.from(row, term).data;
-      const T* right = b.from(term, 0).data;
-      const T keep = term == 0 ? T{0} : T{1};
-      if constexpr (std::is_same_v<T, float>)
-        cblas_sgemm(CblasRowMajor, ta, tb, rows, columns, terms, 1, left, lda, right, ldb, keep,
-                    out + row * stride, ldc);
-      else
-        cblas_dgemm(CblasRowMajor, ta, tb, rows, columns, terms, 1, left, lda, right, ldb, keep,
-                    out + row * stride, ldc);
-    }
-  }
 }
 
 /// An f16 or a bf16, which the BLAS cannot multiply.
@@ -102,9 +25,9 @@ struct Half {
 
 /// Returns `from`, of `rows` and `columns`, as f32 in `to`.
 template <DType dtype>
-Matrix<float> widened(const Matrix<Half<dtype>>& from, std::int64_t rows, std::int64_t columns,
-                      float* to) {
-  const Matrix<float> out = whole(to, from.transposed, rows, columns);
+StoredMatrix<float> widened(const StoredMatrix<Half<dtype>>& from, std::int64_t rows,
+                            std::int64_t columns, float* to) {
+  const StoredMatrix<float> out = whole(to, from.transposed, rows, columns);
   std::int64_t lines = from.transposed ? columns : rows, line = out.stride;
   if (from.stride == line) line *= std::exchange(lines, 1);  // there are no gaps
   for (std::int64_t at = 0; at < lines; ++at)
@@ -115,19 +38,19 @@ Matrix<float> widened(const Matrix<Half<dtype>>& from, std::int64_t rows, std::i
 /// Rows are multiplied in parts that stay in the cache as f32; the matrix on the right is widened
 /// whole.
 template <DType dtype>
-void multiply(const Product<Half<dtype>>& product, std::int64_t most) {
+void multiply(const MatrixProduct<Half<dtype>>& product, std::int64_t most) {
   constexpr std::int64_t kElements = std::int64_t{1} << 18;
   const auto floats = [](std::int64_t count) {
     return std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(count));
   };
-  const auto& [a, b, out, stride, m, k, n] = product;
+  const auto& [a, b, out, stride, m, k, n, adds] = product;
   const std::int64_t part = std::min(std::max<std::int64_t>(kElements / (k + n), 64), m);
   const auto left = floats(part * k), right = floats(k * n), result = floats(part * n);
-  const Matrix<float> wide = widened(b, k, n, right.get());
+  const StoredMatrix<float> wide = widened(b, k, n, right.get());
   for (std::int64_t start = 0; start < m; start += part) {
     const std::int64_t rows = std::min(part, m - start);
-    const Matrix<float> some = widened(a.from(start, 0), rows, k, left.get());
-    multiply(Product<float>{some, wide, result.get(), n, rows, k, n}, most);
+    const StoredMatrix<float> some = widened(a.from(start, 0), rows, k, left.get());
+    multiply(MatrixProduct<float>{some, wide, result.get(), n, rows, k, n}, most);
     const std::int64_t line = stride == n ? rows * n : n;  // n columns, or all if there are no gaps
     for (std::int64_t at = 0; at < rows * n; at += line)
       narrow_floats(dtype, result.get() + at, &out[start * stride + at / n * stride].bits, line);
@@ -145,8 +68,8 @@ constexpr std::int64_t kBlockRows = 256, kMostBlocks = 1024;
 template <class T>
 class Products {
  public:
-  void add(const Product<T>& product) {
-    const auto& [a, b, out, stride, m, k, n] = product;
+  void add(const MatrixProduct<T>& product) {
+    const auto& [a, b, out, stride, m, k, n, adds] = product;
     if (m == 0 || n == 0) return;
     if (k == 0) return void(std::memset(out, 0, static_cast<std::size_t>(m * n) * sizeof(T)));
     const double work = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
@@ -174,7 +97,7 @@ class Products {
   }
 
  private:
-  std::vector<Product<T>> blocks_;
+  std::vector<MatrixProduct<T>> blocks_;
   double work_ = 0;  // multiplications
 };
 
@@ -192,10 +115,6 @@ void with_float(DType dtype, F&& f) {
 }
 
 }  // namespace
-
-void use_one_thread_of_the_blas() {
-  [[maybe_unused]] static const bool alone = (openblas_set_num_threads(1), true);
-}
 
 void multiply(Threads& threads, DType dtype, Operand a, Operand b, void* out, std::int64_t batch,
               std::int64_t m, std::int64_t k, std::int64_t n, std::int64_t part) {

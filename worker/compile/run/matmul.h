@@ -1,12 +1,12 @@
-// Matrix products on values in memory, by the BLAS or, if they are small, by our own tiles, on
-// several threads. All matrices are row-major; operands may be empty. The functions throw
-// std::length_error if a row has more elements than an int can count, which is a limit of the BLAS.
+// Matrix products on values in memory, on several threads. All matrices are row-major; operands may
+// be empty. The functions throw what multiply() of a MatrixProduct throws.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include <lockstep/collectives/base/dtype.h>
+#include <lockstep/worker/compile/run/matrix_product.h>
 #include <lockstep/worker/compile/run/threads.h>
 
 namespace lockstep::worker {
@@ -16,13 +16,6 @@ struct Operand {
   const void* data = nullptr;
   bool transposed = false;  // each matrix is stored with rows and columns swapped
 };
-
-/// Makes the BLAS compute on the thread that calls it: OpenBLAS promises equal bits for one thread
-/// only.
-void use_one_thread_of_the_blas();
-
-/// Most rows, and most terms of a sum, that one call of the BLAS takes.
-inline constexpr std::int64_t kBlasPart = std::int64_t{1} << 30;
 
 /// out [batch, m, n] = a [batch, m, k] b [batch, k, n]. f16 and bf16 are multiplied as f32 and
 /// rounded once. Tests pass a small `part`.

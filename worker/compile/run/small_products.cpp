@@ -84,8 +84,8 @@ struct Lanes<double> {
   }
 };
 
-/// A tile of the result: R rows of V vectors. It is added to what `out` holds if `adds`. The rows of
-/// the panel are copied to `copy` if Copies.
+/// A tile of the result: R rows of V vectors. It is added to what `out` holds if `adds`. The rows
+/// of the panel are copied to `copy` if Copies.
 template <class T, int R, int V, bool Copies>
 LOCKSTEP_AVX2 void add_tile(std::int64_t k, StridedMatrix<T> a, const T* panel, std::int64_t apart,
                             T* out, std::int64_t stride, bool adds, T* copy) {
@@ -127,8 +127,7 @@ LOCKSTEP_AVX2 void add_rows(std::int64_t rows, std::int64_t k, const StridedMatr
                             const T* panel, std::int64_t apart, T* out, std::int64_t stride,
                             bool adds, T* copy) {
   if constexpr (R > 1)
-    if (rows < R)
-      return add_rows<T, R - 1, V>(rows, k, a, panel, apart, out, stride, adds, copy);
+    if (rows < R) return add_rows<T, R - 1, V>(rows, k, a, panel, apart, out, stride, adds, copy);
   if (copy != nullptr)
     add_tile<T, R, V, true>(k, a, panel, apart, out, stride, adds, copy);
   else
@@ -154,8 +153,7 @@ LOCKSTEP_AVX2 void pack_panel(T* to, const StridedMatrix<T>& b, std::int64_t k,
         for (int i = 0; i < kCount; ++i) L::store(to + (term + i) * N + j, square[i]);
       }
       for (; term < k; ++term)
-        for (int i = 0; i < kCount; ++i)
-          to[term * N + j + i] = b.data[term + (j + i) * b.column];
+        for (int i = 0; i < kCount; ++i) to[term * N + j + i] = b.data[term + (j + i) * b.column];
     }
   for (std::int64_t term = 0; term < k && j < N; ++term, to += N) {
     const T* from = b.data + term * b.row;
@@ -165,7 +163,8 @@ LOCKSTEP_AVX2 void pack_panel(T* to, const StridedMatrix<T>& b, std::int64_t k,
   }
 }
 
-/// Writes the columns of each `rows` rows of `a` one behind the other. Rows are stored side by side.
+/// Writes the columns of each `rows` rows of `a` one behind the other. Rows are stored side by
+/// side.
 template <class T>
 LOCKSTEP_AVX2 void pack_left(T* to, const StridedMatrix<T>& a, std::int64_t rows, std::int64_t m,
                              std::int64_t k) {
@@ -180,7 +179,7 @@ LOCKSTEP_AVX2 void pack_left(T* to, const StridedMatrix<T>& a, std::int64_t rows
 template <class T, int R, int V>
 LOCKSTEP_AVX2 void multiply_by_tiles(const StridedMatrix<T>& a, const StridedMatrix<T>& b, T* out,
                                      std::int64_t stride, std::int64_t m, std::int64_t k,
-                                     std::int64_t n) {
+                                     std::int64_t n, bool adds) {
   constexpr std::int64_t kWide = std::int64_t{V} * Lanes<T>::kCount;
   constexpr std::int64_t kSize = sizeof(T), kTerms = kPanelBytes / (kWide * kSize);
   alignas(64) T packed[kPanelBytes / kSize], edge[R * kWide];
@@ -189,6 +188,7 @@ LOCKSTEP_AVX2 void multiply_by_tiles(const StridedMatrix<T>& a, const StridedMat
   const std::int64_t tiles = (m + R - 1) / R, most_rows = (m + tiles - 1) / tiles;
   for (std::int64_t term = 0; term < k; term += kTerms) {
     const std::int64_t terms = std::min(kTerms, k - term);
+    const bool continues = adds || term != 0;
     const StridedMatrix<T> of_a{a.data + term * a.column, a.row, a.column};
     if (packs_left) {
       left.resize(std::max(left.size(), static_cast<std::size_t>(tiles * most_rows * terms)));
@@ -210,12 +210,12 @@ LOCKSTEP_AVX2 void multiply_by_tiles(const StridedMatrix<T>& a, const StridedMat
                        : StridedMatrix<T>{of_a.data + i * a.row, a.row, a.column};
         T* to = out + i * stride + j;
         if (width == kWide) {
-          add_rows<T, R, V>(rows, terms, part, panel, apart, to, stride, term != 0, copy);
+          add_rows<T, R, V>(rows, terms, part, panel, apart, to, stride, continues, copy);
         } else {
           add_rows<T, R, V>(rows, terms, part, panel, apart, edge, kWide, false, copy);
           for (std::int64_t r = 0; r < rows; ++r)
             for (std::int64_t c = 0; c < width; ++c)
-              to[r * stride + c] = edge[r * kWide + c] + (term != 0 ? to[r * stride + c] : T{0});
+              to[r * stride + c] = edge[r * kWide + c] + (continues ? to[r * stride + c] : T{0});
         }
         if (copy != nullptr) panel = std::exchange(copy, nullptr), apart = kWide;
       }
@@ -233,18 +233,20 @@ bool is_small_product(std::int64_t m, std::int64_t k, std::int64_t n, const Stri
   constexpr std::int64_t kSize = sizeof(T), kMostApart = 8 << 10;
   const std::int64_t most = m <= 64 ? 1 << 20 : 3 << 17;
   // Of rows far apart, one panel after another is read slowly.
-  return is_suited && k <= most && n <= most && k * n * kSize <= most && b.row * kSize <= kMostApart;
+  return is_suited && k <= most && n <= most && k * n * kSize <= most &&
+         b.row * kSize <= kMostApart;
 }
 
 template <class T>
 void multiply_small(const StridedMatrix<T>& a, const StridedMatrix<T>& b, T* out,
-                    std::int64_t stride, std::int64_t m, std::int64_t k, std::int64_t n) {
-  if (m == 1) return multiply_by_tiles<T, 1, 8>(a, b, out, stride, m, k, n);
-  if (m == 2) return multiply_by_tiles<T, 2, 4>(a, b, out, stride, m, k, n);
-  if (m == 3) return multiply_by_tiles<T, 3, 4>(a, b, out, stride, m, k, n);
+                    std::int64_t stride, std::int64_t m, std::int64_t k, std::int64_t n,
+                    bool adds) {
+  if (m == 1) return multiply_by_tiles<T, 1, 8>(a, b, out, stride, m, k, n, adds);
+  if (m == 2) return multiply_by_tiles<T, 2, 4>(a, b, out, stride, m, k, n, adds);
+  if (m == 3) return multiply_by_tiles<T, 3, 4>(a, b, out, stride, m, k, n, adds);
   for (std::int64_t i = 0; i < m; i += kRowsOfPass)
     multiply_by_tiles<T, 6, 2>({a.data + i * a.row, a.row, a.column}, b, out + i * stride, stride,
-                               std::min(kRowsOfPass, m - i), k, n);
+                               std::min(kRowsOfPass, m - i), k, n, adds);
 }
 
 #else
@@ -255,7 +257,7 @@ bool is_small_product(std::int64_t, std::int64_t, std::int64_t, const StridedMat
 }
 template <class T>
 void multiply_small(const StridedMatrix<T>&, const StridedMatrix<T>&, T*, std::int64_t,
-                    std::int64_t, std::int64_t, std::int64_t) {}
+                    std::int64_t, std::int64_t, std::int64_t, bool) {}
 
 #endif
 
@@ -264,8 +266,8 @@ template bool is_small_product(std::int64_t, std::int64_t, std::int64_t,
 template bool is_small_product(std::int64_t, std::int64_t, std::int64_t,
                                const StridedMatrix<double>&);
 template void multiply_small(const StridedMatrix<float>&, const StridedMatrix<float>&, float*,
-                             std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+                             std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool);
 template void multiply_small(const StridedMatrix<double>&, const StridedMatrix<double>&, double*,
-                             std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+                             std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool);
 
 }  // namespace lockstep::worker
