@@ -22,8 +22,7 @@ template <class T>
                                     const StridedMatrix<T>& b);
 
 /// out [m, n] = a [m, k] b [k, n], or that added to `out`, whose rows are `stride` elements apart.
-/// Requires a processor
-/// with AVX2 and FMA, and that no size is 0.
+/// Requires a processor with AVX2 and FMA, and that no size is 0.
 template <class T>
 void multiply_small(const StridedMatrix<T>& a, const StridedMatrix<T>& b, T* out,
                     std::int64_t stride, std::int64_t m, std::int64_t k, std::int64_t n,

@@ -14,10 +14,10 @@ class HostToolchain final : public Toolchain {
  public:
   struct Options {
     std::string compiler = "c++";  // LOCKSTEP_CXX
-    /// -O2: loops that gain from vectors have a pragma, and -O3 takes a third longer for kernels
-    /// that are no faster. No -ffast-math: NaN, infinities and the order of sums keep their meaning
-    /// (reductions in inner loops that may be reordered have a pragma). No contraction: sums are
-    /// equal on processors with and without fused multiply-add.
+    /// -O2: loops that gain from vectors have a pragma, so -O3 only takes longer. No -ffast-math:
+    /// NaN, infinities and the order of sums keep their meaning (reductions in inner loops that may
+    /// be reordered have a pragma). No contraction: sums are equal on processors with and without
+    /// fused multiply-add.
     std::vector<std::string> flags{
         "-std=c++20",       "-O2",     "-march=native", "-fno-math-errno", "-fno-trapping-math",
         "-fopenmp-simd",    "-fwrapv", "-shared",       "-fPIC",           "-pipe",
